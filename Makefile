@@ -1,0 +1,43 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export HF_HUB_OFFLINE ?= 1
+export OMP_WAIT_POLICY ?= PASSIVE
+export GOMP_SPINCOUNT ?= 0
+export TOKENIZERS_PARALLELISM ?= false
+
+.PHONY: quickstart test test-slow lint types bench clean
+
+quickstart: $(VENV)/.installed
+	$(BIN)/gradgate quickstart --out studies/quickstart
+
+test: lint types
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slow --timeout=1800
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@

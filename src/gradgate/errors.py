@@ -1,0 +1,56 @@
+"""What gradgate raises: each names what was wrong, what was expected and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GradgateError(Exception):
+    """Base of every error that a user can mend. The command line prints it and exits with ``exit_code``."""
+
+    exit_code = 1
+
+
+class UsageError(GradgateError, ValueError):
+    """A name, flag or parameter that cannot be right whatever the data says."""
+
+    exit_code = 2
+
+
+class MethodError(UsageError):
+    """An unknown method, or a parameter of one that is out of range."""
+
+
+class LayerMapError(GradgateError, ValueError):
+    """A model whose layers cannot be found, or a method that asks for layers it does not have."""
+
+
+class AttachError(GradgateError, ValueError):
+    """A model, optimizer and method that cannot be joined."""
+
+
+class AuditError(GradgateError, RuntimeError):
+    """A closed parameter moved, or an open one that had a gradient did not."""
+
+
+class NonFiniteError(GradgateError, RuntimeError):
+    """The loss or the gradients became infinite or not a number."""
+
+
+class DataError(GradgateError, ValueError):
+    """A data file or column that cannot be read as the task describes it."""
+
+
+class RunError(GradgateError, RuntimeError):
+    """A run folder, checkpoint or model that cannot be used."""
+
+
+class GradgateWarning(UserWarning):
+    """Something that works, but probably not as intended."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """``" Did you mean 'x'?"``, or an empty string where nothing is near."""
+    near = get_close_matches(word, list(choices), n=3, cutoff=0.5)
+    return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
