@@ -1,0 +1,66 @@
+"""gradgate decides which weights of a pretrained transformer learn, and when, and measures which decision was best."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradgate import gates
+from gradgate.clock import Clock
+from gradgate.errors import GradgateError
+from gradgate.layers import Group, LayerMap, map_layers
+from gradgate.methods import (
+    Freeze,
+    Full,
+    Gate,
+    GradDrop,
+    Gradual,
+    Head,
+    LayerGradDrop,
+    Memory,
+    Method,
+    MethodInfo,
+    Plan,
+    method,
+    methods,
+    register,
+)
+from gradgate.tuner import Tuner
+
+if TYPE_CHECKING:
+    from gradgate.training.callback import GateCallback
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Clock",
+    "Freeze",
+    "Full",
+    "Gate",
+    "GateCallback",
+    "GradDrop",
+    "GradgateError",
+    "Gradual",
+    "Group",
+    "Head",
+    "LayerGradDrop",
+    "LayerMap",
+    "Memory",
+    "Method",
+    "MethodInfo",
+    "Plan",
+    "Tuner",
+    "gates",
+    "map_layers",
+    "method",
+    "methods",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Trainer's module takes seconds to import; a bare training loop does not need it.
+    if name == "GateCallback":
+        from gradgate.training.callback import GateCallback
+
+        return GateCallback
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,112 @@
+"""The proof that closed parameters stay as they are and open ones learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from gradgate.errors import AuditError
+
+
+def fingerprint(tensor: Tensor) -> str:
+    """A digest of a tensor's bytes: equal if and only if the values are bit-identical."""
+    flat = tensor.detach().to("cpu").contiguous().view(-1).view(torch.uint8)
+    return blake2b(memoryview(flat.numpy()), digest_size=16).hexdigest()
+
+
+class Audit:
+    """Watches one model: what the plan closes must not move, what it opens must.
+
+    Closed parameters are compared bit for bit at each change of phase, after the first step of each phase and at
+    the end; in between, ``requires_grad`` and the version counter of each are checked at every step.
+    """
+
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        self._parameters = parameters
+        self._closed: dict[str, str] = {}
+        self._versions: dict[str, int] = {}
+        self._must_move: dict[str, str] = {}
+        self._first_step = True
+
+    def begin(self, closed: Iterable[str]) -> None:
+        """Start a phase in which the parameters with these names are closed."""
+        self._closed = {name: fingerprint(self._parameters[name]) for name in closed}
+        self._versions = {name: self._parameters[name]._version for name in self._closed}
+        self._first_step = True
+
+    def before_step(self, open_names: Iterable[str], optimizer: torch.optim.Optimizer, step: int) -> None:
+        """Check the flags; before the first step of a phase note which open parameters will have to move."""
+        for name in self._closed:
+            if self._parameters[name].requires_grad:
+                raise AuditError(
+                    f"{name} is closed in step {step + 1}, but something set its requires_grad to True behind "
+                    f"the tuner's back. Only the tuner may open and close parameters while it is attached."
+                )
+        open_parameters = {name: self._parameters[name] for name in open_names}
+        for name, parameter in open_parameters.items():
+            if not parameter.requires_grad:
+                raise AuditError(
+                    f"{name} is open in step {step + 1}, but something set its requires_grad to False behind "
+                    f"the tuner's back, so it would not learn."
+                )
+        if self._first_step:
+            options = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+            self._must_move = {
+                name: fingerprint(parameter)
+                for name, parameter in open_parameters.items()
+                if id(parameter) in options and _will_move(parameter, options[id(parameter)])
+            }
+
+    def after_step(self, step: int) -> None:
+        """Check what the optimizer did in the step that was number ``step``."""
+        self._check_versions(step)
+        if not self._first_step:
+            return
+        self._first_step = False
+        self.check_closed(step)
+        for name, before in self._must_move.items():
+            if fingerprint(self._parameters[name]) == before:
+                raise AuditError(
+                    f"{name} is open and had a gradient in step {step}, but did not move. Is it missing from the "
+                    f"optimizer that was stepped, or is something putting it back?"
+                )
+        self._must_move = {}
+
+    def check_closed(self, step: int) -> None:
+        """Compare every closed parameter with what it was when the phase began."""
+        for name, before in self._closed.items():
+            if fingerprint(self._parameters[name]) != before:
+                raise AuditError(_moved(name, step))
+
+    def _check_versions(self, step: int) -> None:
+        for name, version in self._versions.items():
+            parameter = self._parameters[name]
+            if parameter._version == version:
+                continue
+            if fingerprint(parameter) != self._closed[name]:
+                raise AuditError(_moved(name, step))
+            self._versions[name] = parameter._version
+
+
+def _moved(name: str, step: int) -> str:
+    return (
+        f"{name} is closed, but it is no longer what it was when its phase began (seen after step {step}). "
+        f"Something other than the gated optimizer wrote to it."
+    )
+
+
+def _will_move(parameter: Parameter, options: Mapping[str, Any]) -> bool:
+    """Whether the update of at least one element must be larger than that element's rounding error."""
+    gradient, lr = parameter.grad, options.get("lr")
+    if gradient is None or lr is None or gradient.is_sparse or gradient.shape != parameter.shape:
+        return False
+    size = gradient.detach().abs().to(torch.float32)
+    # Adam divides by the gradient's own size; any other rule is taken to move no more than plain descent.
+    relative = size / (size + float(options.get("eps") or 0.0)) if "betas" in options else size.clamp(max=1.0)
+    resolution = 4.0 * torch.finfo(parameter.dtype).eps * parameter.detach().abs().to(torch.float32)
+    return bool((float(lr) * relative > resolution.clamp(min=1e-30)).any())

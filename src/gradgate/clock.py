@@ -1,0 +1,61 @@
+"""Where training stands, counted in optimizer steps that happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gradgate.errors import MethodError
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Steps done, and how many there will be.
+
+    Attributes:
+        step: optimizer steps done; 0 before the first. A paper's 1-based step ``i`` is decided when ``step == i - 1``.
+        steps_per_epoch: optimizer steps in one pass over the training data; None if unknown.
+        total_steps: optimizer steps of the whole training; None if unknown.
+    """
+
+    step: int = 0
+    steps_per_epoch: int | None = None
+    total_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        wrong = [
+            f"{name}={value}"
+            for name, value, least in (
+                ("step", self.step, 0),
+                ("steps_per_epoch", self.steps_per_epoch, 1),
+                ("total_steps", self.total_steps, 1),
+            )
+            if value is not None and value < least
+        ]
+        if wrong:
+            raise MethodError(f"A clock cannot start with {', '.join(wrong)}: counts of steps are positive.")
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the coming step, from 1 to :attr:`epochs`."""
+        epoch = self.step // self._known("steps_per_epoch") + 1
+        return epoch if self.total_steps is None else min(epoch, self.epochs)
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole training; a part of one counts as one."""
+        return -(-self._known("total_steps") // self._known("steps_per_epoch"))
+
+    @property
+    def known_total(self) -> int:
+        """``total_steps``, or an error where the training's length is not known."""
+        return self._known("total_steps")
+
+    def ticked(self) -> Clock:
+        """The clock after one more step."""
+        return replace(self, step=self.step + 1)
+
+    def _known(self, name: str) -> int:
+        value: int | None = getattr(self, name)
+        if value is None:
+            raise MethodError(f"This method counts epochs or shares of the training: give the tuner {name}=.")
+        return value

@@ -1,0 +1,85 @@
+"""The random gate in plain torch: the definition that every other back end equals bit for bit.
+
+Element ``i`` of a tensor passes iff ``first <= h < end``, where ``h`` is the 32-bit hash of ``i`` under
+the gate's key: two rounds of a 32-bit integer mixer, each keyed by one half of the key. The mixer is
+"lowbias32" of C. Wellons' hash-prospector (https://github.com/skeeto/hash-prospector).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+MULTIPLIER_1 = 0x7FEB352D
+MULTIPLIER_2 = 0x846CA68B
+WORD = 0xFFFFFFFF
+BLOCK = 2**32
+# Bounds the int64 scratch space to 32 MiB a tensor, however large the parameter is.
+CHUNK = 2**22
+
+
+def mix(value: int) -> int:
+    """One round of the mixer on one 32-bit word."""
+    value ^= value >> 16
+    value = value * MULTIPLIER_1 & WORD
+    value ^= value >> 15
+    value = value * MULTIPLIER_2 & WORD
+    return value ^ value >> 16
+
+
+def block_key(key: int, block: int) -> tuple[int, int]:
+    """The two 32-bit round keys for elements ``block * 2**32`` and on: the high part of an index acts here."""
+    low, high = key & WORD, key >> 32 & WORD
+    return low ^ mix(block * 0x9E3779B9 & WORD), high ^ mix(block * 0x85EBCA6B & WORD)
+
+
+def hash_at(key: int, index: int) -> int:
+    """The 32-bit hash of one element."""
+    first, second = block_key(key, index // BLOCK)
+    return mix(mix(index % BLOCK ^ first) ^ second)
+
+
+def segments(numel: int, offset: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cut ``numel`` elements from index ``offset`` on at multiples of 2**32.
+
+    Yields ``(start, stop, block, low)``: elements ``start:stop`` lie in ``block``, the first at low word ``low``.
+    """
+    start = 0
+    while start < numel:
+        block, low = divmod(offset + start, BLOCK)
+        stop = min(numel, start + BLOCK - low)
+        yield start, stop, block, low
+        start = stop
+
+
+def _mix_(words: Tensor) -> Tensor:
+    words ^= words >> 16
+    words.mul_(MULTIPLIER_1).bitwise_and_(WORD)
+    words ^= words >> 15
+    words.mul_(MULTIPLIER_2).bitwise_and_(WORD)
+    words ^= words >> 16
+    return words
+
+
+def mask(numel: int, first: int, end: int, key: int, offset: int, device: torch.device | str = "cpu") -> Tensor:
+    """Which of ``numel`` elements pass. Returns bool, shape ``(numel,)``."""
+    passes = torch.empty(numel, dtype=torch.bool, device=device)
+    for start, stop, block, low in segments(numel, offset):
+        round_1, round_2 = block_key(key, block)
+        for at in range(start, stop, CHUNK):
+            till = min(stop, at + CHUNK)
+            base = low + at - start
+            words = torch.arange(base, base + till - at, dtype=torch.int64, device=device)
+            words = _mix_(_mix_(words.bitwise_xor_(round_1)).bitwise_xor_(round_2))
+            torch.logical_and(words >= first, words < end, out=passes[at:till])
+    return passes
+
+
+def apply_(tensor: Tensor, first: int, end: int, scale: float, key: int, offset: int) -> Tensor:
+    """Multiply what passes by ``scale`` and set the rest to zero, in place."""
+    passes = mask(tensor.numel(), first, end, key, offset, tensor.device).view(tensor.shape)
+    if scale != 1.0:
+        tensor.mul_(scale)
+    return tensor.masked_fill_(passes.logical_not_(), 0.0)

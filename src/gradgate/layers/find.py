@@ -1,0 +1,227 @@
+"""Gives each parameter of a model its group, by the order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from math import inf
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from gradgate.errors import LayerMapError
+from gradgate.layers.map import EMBEDDINGS, HEAD, Group, LayerMap
+from gradgate.layers.names import canonical_name, named_parameters, tied_names, unwrap
+from gradgate.layers.probe import Span, Trace, observe
+from gradgate.layers.stacks import Stack, describe_lists, find_stacks, named_stacks
+
+NAMED = 6  # parameters named in a note
+
+
+def map_layers(
+    model: nn.Module, layers: str | None = None, *, example: Mapping[str, Tensor] | None = None
+) -> LayerMap:
+    """Group a model's parameters by depth: ``embeddings``, ``layers.0`` (bottom) to ``layers.{L-1}``, ``head``.
+
+    One forward over a few tokens (or one blank image) shows what runs when; names play no part, and the model is left
+    as it was. The layers are the largest outermost list of modules that run in turn, and a second tower if there is one
+    (the encoder's layers, then the decoder's). What a layer holds is in its group. Other parameters go by their first
+    use: before the layers into ``embeddings``, after them into ``head``, between two layers into the lower one, but the
+    decoder's own embeddings into ``embeddings``. What was not used is placed by its position in the model, with a note.
+    Empty groups are left out: a model that ends with its last layer has no ``head``.
+
+    Args:
+        model: from transformers or any other module; also inside DDP, ``torch.compile`` or PEFT.
+        layers: the path of the ModuleList or Sequential that holds the layers, or several with commas between them
+            (``"encoder.block,decoder.block"``; ``"."`` is the model itself), where they cannot be found. Then the map
+            can be made without a forward, from the order of registration.
+        example: keyword arguments of ``model.forward`` for that forward, where they cannot be guessed.
+
+    Raises:
+        LayerMapError: if the layers cannot be found, or ``layers`` or ``example`` does not fit the model.
+    """
+    model = unwrap(model)
+    parameters = named_parameters(model)
+    if not parameters:
+        raise LayerMapError(f"{type(model).__name__} has no parameters, so there is nothing to group.")
+    trace, failure = observe(model, example)
+    if layers is not None:
+        stacks = named_stacks(model, layers, trace)
+    elif trace is None:
+        raise LayerMapError(
+            f"The layers of {type(model).__name__} cannot be found, as no forward could be run ({failure}). "
+            f"{describe_lists(model, trace)} Give the input as map_layers(model, example={{...}}), "
+            f'or name the layers by hand, such as map_layers(model, layers="encoder.block").'
+        )
+    else:
+        stacks = find_stacks(model, trace)
+        if not stacks:
+            raise LayerMapError(
+                f"No list of layers ran in the forward of {type(model).__name__}. {describe_lists(model, trace)} "
+                f'Name the layers by hand, such as map_layers(model, layers="encoder.block").'
+            )
+    return _Placement(model, parameters, stacks, trace).layer_map()
+
+
+class _Layer(NamedTuple):
+    module: nn.Module
+    stack: Stack
+    spans: tuple[Span, ...]
+
+
+class _Placement:
+    """One pass over the parameters. Places are depths: 0 embeddings, 1 to L layers, L+1 head."""
+
+    def __init__(
+        self, model: nn.Module, parameters: dict[str, nn.Parameter], stacks: list[Stack], trace: Trace | None
+    ) -> None:
+        self.model, self.parameters, self.stacks, self.trace = model, parameters, stacks, trace
+        self.layers = _layers(stacks)
+        self.runs = sorted(
+            (*span, depth) for depth, layer in enumerate(self.layers, 1) for span in layer.spans
+        )
+        self.inside: dict[int, int] = {}  # id of a parameter -> depth of the lowest layer that holds it
+        for depth, layer in enumerate(self.layers, 1):
+            for parameter in layer.module.parameters():
+                self.inside.setdefault(id(parameter), depth)
+        held = {inner for layer in self.layers for inner in layer.module.modules()}
+        self.outside = {id(p) for m in model.modules() if m not in held for p in m.parameters(recurse=False)}
+        self.order = {name: index for index, name in enumerate(parameters)}
+        self.landmarks = [
+            (self.order[name], self.inside[id(p)])
+            for name, p in parameters.items()
+            if id(p) in self.inside and id(p) not in self.outside
+        ]
+        self.modules = {canonical_name(raw): module for raw, module in model.named_modules()}
+        self.unused: dict[str, int] = {}
+        self.tower_inputs: list[str] = []
+
+    def layer_map(self) -> LayerMap:
+        depths = {name: self._depth(name, parameter) for name, parameter in self.parameters.items()}
+        top = len(self.layers) + 1
+        groups = []
+        for depth in range(top + 1):
+            names = tuple(name for name, at in depths.items() if at == depth)
+            layer = self.layers[depth - 1] if 0 < depth < top else None
+            group = Group(
+                name=f"layers.{depth - 1}" if layer else HEAD if depth else EMBEDDINGS,
+                depth=depth,
+                parameter_names=names,
+                parameter_count=sum(self.parameters[name].numel() for name in names),
+                stack=layer.stack.path if layer else "",
+                uses=max(len(layer.spans), 1) if layer else 1,
+            )
+            if names:
+                groups.append(group)
+        return LayerMap(
+            type(self.model).__name__, tuple(groups), tied_names(self.model), tuple(self._notes(groups))
+        )
+
+    def _depth(self, name: str, parameter: nn.Parameter) -> int:
+        used = self.trace.first_use.get(id(parameter)) if self.trace else None
+        if self.trace and used is None:
+            depth = self.inside.get(id(parameter)) or self._depth_of_unused(name)
+            self.unused[name] = depth
+            return depth
+        if id(parameter) in self.inside and (used is None or id(parameter) not in self.outside):
+            return self.inside[id(parameter)]
+        return self._depth_at(name, used) if used is not None else self._depth_by_registration(name)
+
+    def _depth_at(self, name: str, time: int) -> int:
+        """The layer that ran then; between two layers the lower one, unless the parameter feeds the next tower."""
+        started = [run for run in self.runs if run[0] <= time]
+        coming = self.runs[len(started) :]
+        if not started:
+            return 0
+        _, left, depth = started[-1]
+        if time <= left:
+            return depth
+        return self._between(name, depth, coming[0][2]) if coming else len(self.layers) + 1
+
+    def _depth_of_unused(self, name: str) -> int:
+        """By the run of the innermost module around it, if that ran apart from the layers; else by registration."""
+        path = name
+        while path:
+            path = path.rpartition(".")[0]
+            for entered, left in (
+                self.trace.spans(self.modules[path]) if self.trace and path in self.modules else ()
+            ):
+                if not any(entered < start < left for start, _, _ in self.runs):
+                    return self._depth_at(name, entered)
+        return self._depth_by_registration(name)
+
+    def _depth_by_registration(self, name: str) -> int:
+        below = [depth for index, depth in self.landmarks if index < self.order[name]]
+        above = [depth for index, depth in self.landmarks if index > self.order[name]]
+        if not below:
+            return 0
+        return self._between(name, below[-1], above[0]) if above else len(self.layers) + 1
+
+    def _between(self, name: str, lower: int, upper: int) -> int:
+        below, above = self.layers[lower - 1].stack, self.layers[upper - 1].stack
+        if below is not above and _shared_parts(name, above.path) > _shared_parts(name, below.path):
+            self.tower_inputs.append(name)
+            return 0
+        return lower
+
+    def _notes(self, groups: list[Group]) -> Iterator[str]:
+        if len(self.stacks) > 1:
+            where = "; ".join(f"{path} is {names}" for path, names in _towers(groups).items())
+            yield f"{len(self.stacks)} stacks, in the order in which they run: {where}."
+        if self.tower_inputs:
+            yield f"Inputs of a later stack, counted as embeddings: {_listed(self.tower_inputs)}."
+        for group in groups:
+            if group.uses > 1:
+                yield (
+                    f"{group.name} is one set of weights that runs {group.uses} times in a forward: "
+                    f"methods that open one layer at a time treat these {group.uses} depths as one."
+                )
+        if self.trace:
+            idle = [group.name for group in groups if group.stack and not self.layers[group.depth - 1].spans]
+            if idle:
+                yield f"Did not run in the forward that was watched, placed by their position: {_listed(idle)}."
+            for group in groups:
+                names = [
+                    name
+                    for name in self.unused
+                    if self.unused[name] == group.depth and group.name not in idle
+                ]
+                if names:
+                    yield f"Not used in the forward that was watched, placed in {group.name} by position: {_listed(names)}."
+
+
+def _layers(stacks: list[Stack]) -> list[_Layer]:
+    """The layers of all stacks from the bottom, without those that hold nothing that a lower one does not hold."""
+    found = [
+        _Layer(module, stack, spans)
+        for stack in stacks
+        for module, spans in zip(stack.layers, stack.spans, strict=True)
+    ]
+    if all(stack.runs for stack in stacks):
+        found.sort(key=lambda layer: layer.spans[0][0] if layer.spans else inf)
+    seen: set[int] = set()
+    kept = []
+    for layer in found:
+        own = {id(p) for p in layer.module.parameters()}
+        if own - seen:
+            kept.append(layer)
+        seen |= own
+    return kept
+
+
+def _towers(groups: list[Group]) -> dict[str, str]:
+    stacks: dict[str, list[str]] = {}
+    for group in groups:
+        if group.stack:
+            stacks.setdefault(group.stack, []).append(group.name)
+    return {path: " to ".join(dict.fromkeys((names[0], names[-1]))) for path, names in stacks.items()}
+
+
+def _shared_parts(name: str, path: str) -> int:
+    pairs = zip(name.split("."), path.split("."), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

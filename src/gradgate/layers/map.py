@@ -1,0 +1,148 @@
+"""What a layer map is: groups of parameters in depth order, and how they print."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gradgate.errors import LayerMapError, nearest
+from gradgate.layers.names import canonical_name
+
+EMBEDDINGS, HEAD = "embeddings", "head"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that open and close together.
+
+    ``depth`` is 0 for the embeddings, 1 to L for the layers from the bottom, L+1 for the head. For a layer, ``stack`` is
+    the path of the list that holds it and ``uses`` counts its runs in one forward: more than 1 if depths share it.
+    """
+
+    name: str
+    depth: int
+    parameter_names: tuple[str, ...]
+    parameter_count: int
+    stack: str = ""
+    uses: int = 1
+
+
+@dataclass(frozen=True)
+class LayerMap:
+    """The groups of one model in depth order; each parameter is in exactly one. Groups without parameters are left out.
+
+    Iterating yields the groups, ``map["layers.3"]`` is one of them, and printing it shows a tree. ``ties`` has the names
+    that share one tensor: the first name stands for it in the groups. ``notes`` are sentences on what is unusual.
+    """
+
+    model: str
+    groups: tuple[Group, ...]
+    ties: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    _group_names: dict[str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        owner = {name: group.name for group in self.groups for name in group.parameter_names}
+        owner |= {alias: owner[tie[0]] for tie in self.ties for alias in tie}
+        object.__setattr__(self, "_group_names", owner)
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> Group:
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise LayerMapError(
+            f"{self.model} has no group {name!r}; it has {', '.join(self.names)}.{nearest(name, self.names)}"
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the groups, from the bottom."""
+        return tuple(group.name for group in self.groups)
+
+    @property
+    def layers(self) -> tuple[Group, ...]:
+        """The groups of the layers, from the bottom, without embeddings and head."""
+        return tuple(group for group in self.groups if group.name not in (EMBEDDINGS, HEAD))
+
+    @property
+    def layer_count(self) -> int:
+        return len(self.layers)
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(group.parameter_count for group in self.groups)
+
+    @property
+    def shared_layers(self) -> bool:
+        """Whether one set of weights runs at several depths, as in ALBERT."""
+        return any(group.uses > 1 for group in self.groups)
+
+    def group_of(self, parameter_name: str) -> Group:
+        """The group of a parameter, by any of its names, with or without the parts that wrappers add.
+
+        Raises:
+            LayerMapError: if the model has no such parameter.
+        """
+        name = canonical_name(parameter_name)
+        if name not in self._group_names:
+            raise LayerMapError(
+                f"{self.model} has no parameter {name!r}.{nearest(name, self._group_names)} "
+                f"Expected a name from its named_parameters()."
+            )
+        return self[self._group_names[name]]
+
+    def __str__(self) -> str:
+        total = self.parameter_count
+        rows = [
+            (group.name, human(group.parameter_count), f"{group.parameter_count / max(total, 1):.1%}", where)
+            for group, where in zip(self.groups, self._places(), strict=True)
+        ]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        lines = [f"{self.model}: {human(total)} parameters, {self.layer_count} layers"]
+        for row in rows:
+            branch = "└─" if row is rows[-1] else "├─"
+            name, count, share = row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2])
+            lines.append(f"{branch} {name}  {count}  {share}  {row[3]}")
+        lines += [f"tied: {' = '.join(tie)}" for tie in self.ties]
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def _places(self) -> list[str]:
+        """For each group the shortest paths that hold nothing but its parameters."""
+        held: dict[str, Counter[str]] = {}
+        for group in self.groups:
+            for name in group.parameter_names:
+                for prefix in _prefixes(name):
+                    held.setdefault(prefix, Counter())[group.name] += 1
+        return [
+            ", ".join(
+                dict.fromkeys(
+                    next(prefix for prefix in _prefixes(name) if len(held[prefix]) == 1)
+                    for name in group.parameter_names
+                )
+            )
+            for group in self.groups
+        ]
+
+
+def human(count: int) -> str:
+    """A count of parameters as people say it: ``"950"``, ``"12.3K"``, ``"109.5M"``, ``"7.2B"``."""
+    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)
+
+
+def _prefixes(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]

@@ -1,0 +1,61 @@
+"""One name for each parameter, whatever wraps the model."""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from gradgate.errors import LayerMapError
+
+WRAPPER_PARTS = frozenset(
+    {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_fpw_module"}
+)
+
+
+def canonical_name(name: str) -> str:
+    """The dotted name without the parts that DDP, FSDP, ``torch.compile`` and checkpointing put into it.
+
+    ``"module._orig_mod.encoder.layer.0.weight"`` becomes ``"encoder.layer.0.weight"``.
+    """
+    return ".".join(part for part in name.split(".") if part not in WRAPPER_PARTS)
+
+
+def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Canonical name -> parameter, in the model's order, one entry for each distinct tensor.
+
+    Tensors are told apart by identity: two equal biases are two entries, a tied pair is one, under its first name.
+
+    Raises:
+        LayerMapError: if two different tensors have one canonical name.
+    """
+    found: dict[str, nn.Parameter] = {}
+    raw_names: dict[str, str] = {}
+    for raw, parameter in model.named_parameters():
+        name = canonical_name(raw)
+        if name in found:
+            raise LayerMapError(
+                f"The parameters {raw_names[name]!r} and {raw!r} are different tensors, but both are named {name!r} "
+                f"once the names that wrappers add are removed. Expected one tensor for each name; "
+                f"rename the submodule that is called like a wrapper ({', '.join(sorted(WRAPPER_PARTS))})."
+            )
+        found[name], raw_names[name] = parameter, raw
+    return found
+
+
+def tied_names(model: nn.Module) -> tuple[tuple[str, ...], ...]:
+    """The canonical names that share one tensor, a tuple for each such tensor, in the model's order."""
+    names: dict[int, dict[str, None]] = {}
+    for raw, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), {})[canonical_name(raw)] = None
+    return tuple(tuple(shared) for shared in names.values() if len(shared) > 1)
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The model inside DDP, DataParallel and ``torch.compile``; FSDP stays, its forward gathers the shards."""
+    while True:
+        if isinstance(model, DataParallel | DistributedDataParallel):
+            model = model.module
+        elif isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
+            model = inner
+        else:
+            return model

@@ -1,0 +1,180 @@
+"""Watches one tiny forward: when each module ran, and when each parameter was first used.
+
+The model is left as it was: training flags, buffers, gradients, hooks and random state.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
+
+from gradgate.errors import LayerMapError
+from gradgate.layers.inputs import guesses
+
+Span = tuple[int, int]
+
+
+@dataclass(eq=False)
+class Trace:
+    """What ran when. Times count events from 0; a span is (entered, left). Parameters are known by their ``id``."""
+
+    calls: dict[nn.Module, list[Span]] = field(default_factory=dict)
+    first_use: dict[int, int] = field(default_factory=dict)
+
+    def spans(self, module: nn.Module) -> tuple[Span, ...]:
+        """The runs of a module; one from the uses of its parameters where it runs without being called."""
+        if module in self.calls:
+            return tuple(self.calls[module])
+        uses = [self.first_use[id(p)] for p in module.parameters() if id(p) in self.first_use]
+        return ((min(uses), max(uses)),) if uses else ()
+
+
+def observe(model: nn.Module, example: Mapping[str, Tensor] | None = None) -> tuple[Trace | None, str]:
+    """Run one forward and return what was seen, or None and the reason why no forward could be run.
+
+    Args:
+        model: not wrapped in DDP or ``torch.compile``.
+        example: keyword arguments of ``forward``; made from the model's configuration where absent.
+
+    Raises:
+        LayerMapError: if the given example does not fit the model.
+    """
+    if example is not None:
+        device = next(model.parameters()).device
+        moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in example.items()}
+        try:
+            return _watch(model, moved), ""
+        except Exception as error:
+            raise LayerMapError(
+                f"The given example ({', '.join(example)}) does not go through {type(model).__name__}: {error}. "
+                f"Expected the keyword arguments of its forward."
+            ) from error
+    failure = ""
+    try:
+        for inputs in guesses(model):
+            try:
+                return _watch(model, inputs), ""
+            except Exception as error:  # any model code may run here, so anything may be raised
+                failure = failure or f"{type(error).__name__}: {error}"
+    except Exception as error:  # a configuration unlike any known
+        failure = failure or f"{type(error).__name__}: {error}"
+    return None, failure or "nothing says what its forward takes"
+
+
+def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
+    trace = Trace()
+    clock = _Clock()
+    ours = set(model.modules())
+    entered: dict[nn.Module, list[int]] = {}
+
+    def enter(module: nn.Module, args: object) -> None:
+        if module in ours:
+            entered.setdefault(module, []).append(clock.tick())
+
+    def leave(module: nn.Module, args: object, output: object) -> None:
+        if module in ours:
+            trace.calls.setdefault(module, []).append((entered[module].pop(), clock.tick()))
+
+    with _untouched(model), ExitStack() as hooks:
+        hooks.callback(register_module_forward_pre_hook(enter).remove)
+        hooks.callback(register_module_forward_hook(leave).remove)
+        hooks.enter_context(_FirstUse({id(p) for p in model.parameters()}, trace.first_use, clock))
+        model(**inputs)
+    return trace
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = -1
+
+    def tick(self) -> int:
+        self.now += 1
+        return self.now
+
+
+class _FirstUse(TorchFunctionMode):
+    """Notes the time of the first operation that computes something from each parameter."""
+
+    def __init__(self, watched: set[int], first_use: dict[int, int], clock: _Clock) -> None:
+        super().__init__()
+        self.watched, self.first_use, self.clock = watched, first_use, clock
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = _call(func, args, kwargs)
+        # `weight.dtype`, `weight.size()` and `weight.new_zeros()` look at a parameter without its values.
+        name = getattr(func, "__name__", "")
+        if any(_tensors(result)) and not name.startswith("new_") and not name.endswith("_like"):
+            for tensor_id in _tensors((args, kwargs)):
+                if tensor_id in self.watched and tensor_id not in self.first_use:
+                    self.first_use[tensor_id] = self.clock.tick()
+        return result
+
+
+def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call, in float32 where it mixes floating types: outside of autocast most operations refuse that."""
+    try:
+        return func(*args, **kwargs)
+    except RuntimeError:
+        dtypes: set[torch.dtype] = set()
+        tree_map_only(Tensor, lambda t: dtypes.add(t.dtype), (args, kwargs))
+        if sum(dtype.is_floating_point for dtype in dtypes) < 2:
+            raise
+        args, kwargs = tree_map_only(
+            Tensor, lambda t: t.float() if t.is_floating_point() else t, (args, kwargs)
+        )
+        return func(*args, **kwargs)
+
+
+def _tensors(value: object) -> Iterator[int]:
+    if isinstance(value, Tensor):
+        yield id(value)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+@contextmanager
+def _untouched(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients, all of it undone at the end."""
+    training = {module: module.training for module in model.modules()}
+    buffers = {module: dict(module._buffers) for module in model.modules()}
+    values = {id(b): b.clone() for held in buffers.values() for b in held.values() if b is not None}
+    cuda = sorted({p.device.index for p in model.parameters() if p.device.type == "cuda"})
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.random.fork_rng(devices=cuda))
+        if "torch._dynamo" in sys.modules:  # else nothing can have been compiled, and its import is slow
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        try:
+            # Not model.eval(): some models override train() and eval() with effects of their own.
+            for module in training:
+                module.training = False
+            yield
+        finally:
+            for module, flag in training.items():
+                module.training = flag
+            for module, held in buffers.items():
+                _restore(module, held, values)
+
+
+def _restore(module: nn.Module, held: dict[str, Tensor | None], values: dict[int, Tensor]) -> None:
+    for name, buffer in held.items():
+        module._buffers[name] = buffer
+        if buffer is not None and not buffer.is_meta and not torch.equal(buffer, values[id(buffer)]):
+            buffer.copy_(values[id(buffer)])
+    for name in module._buffers.keys() - held.keys():
+        del module._buffers[name]

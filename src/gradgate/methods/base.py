@@ -1,0 +1,152 @@
+"""What a method is: a frozen set of parameters and a pure function from where training stands to a plan."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from gradgate.clock import Clock
+from gradgate.errors import MethodError
+from gradgate.layers import LayerMap
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a gradient passes on its way to the optimizer.
+
+    Element ``i`` of a parameter passes iff ``lo <= u_i < hi``, with ``u_i`` uniform in [0, 1) under the gate's
+    stream and draw; what passes is multiplied by ``scale``.
+
+    Attributes:
+        lo, hi: the window; (0, 1) lets everything pass, an empty one nothing.
+        scale: factor on what passes.
+        stream: what the mask is for; masks of two streams are independent.
+        draw: the step or epoch that the mask belongs to; gates with equal draws have equal masks.
+        hold: True: what does not pass is bit-identical after the step (``mask_target="update"``). False: only its
+            gradient is zero, and momentum and weight decay may still move it (``mask_target="grad"``).
+    """
+
+    lo: float = 0.0
+    hi: float = 1.0
+    scale: float = 1.0
+    stream: str = ""
+    draw: int = 0
+    hold: bool = True
+
+    @property
+    def share(self) -> float:
+        """Expected share of elements that pass."""
+        return max(0.0, self.hi - self.lo)
+
+    @property
+    def closed(self) -> bool:
+        """Nothing passes and nothing may move."""
+        return self.share == 0.0 and self.hold
+
+    @property
+    def dropped(self) -> bool:
+        """No gradient passes, yet the optimizer still acts on a gradient of zero."""
+        return self.share == 0.0 and not self.hold
+
+    @property
+    def open(self) -> bool:
+        """Everything passes unchanged."""
+        return self.lo <= 0.0 and self.hi >= 1.0 and self.scale == 1.0
+
+    @property
+    def sparse(self) -> bool:
+        """Some elements pass, or all with a factor."""
+        return not self.open and self.share > 0.0
+
+
+OPEN = Gate()
+CLOSED = Gate(lo=0.0, hi=0.0)
+
+
+class Plan(Mapping[str, Gate]):
+    """One gate for each group, for the step that comes next; iterates from the bottom up."""
+
+    def __init__(self, gates: Mapping[str, Gate]) -> None:
+        self._gates = dict(gates)
+
+    def __getitem__(self, group: str) -> Gate:
+        return self._gates[group]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._gates)
+
+    def __len__(self) -> int:
+        return len(self._gates)
+
+    def __repr__(self) -> str:
+        words = {name: "open" if g.open else "closed" if g.closed else repr(g) for name, g in self._gates.items()}
+        return f"Plan({', '.join(f'{name}: {word}' for name, word in words.items())})"
+
+    @classmethod
+    def opening(cls, layers: LayerMap, groups: Mapping[str, bool]) -> Plan:
+        """Every group of the map, open where ``groups`` says so and closed elsewhere."""
+        return cls({group.name: OPEN if groups.get(group.name) else CLOSED for group in layers})
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a method may know besides the clock and the layers.
+
+    Attributes:
+        seed: the run's seed.
+        notes: what the method measured so far, as JSON values.
+    """
+
+    seed: int = 0
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """What learns when. Subclasses are frozen dataclasses whose fields are the method's options."""
+
+    name: ClassVar[str]
+    """The name on the command line."""
+    summary: ClassVar[str]
+    """One line for lists."""
+    source: ClassVar[str]
+    """Paper and section, with departures from the authors' code."""
+
+    @abstractmethod
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        """The gates for the step that comes next. Pure: equal arguments give equal plans."""
+
+    def check(self, layers: LayerMap) -> None:  # noqa: B027 - a method that fits every model says nothing
+        """Raise MethodError if the method cannot work on a model with these layers."""
+
+    def reaches(self, layers: LayerMap) -> frozenset[str]:
+        """Names of the groups that the method opens at some step; by default all."""
+        return frozenset(layers.names)
+
+    @property
+    def spec(self) -> str:
+        """The text that the command line takes for this method: options that differ from their default."""
+        given = [
+            f"{option.name}={_as_text(getattr(self, option.name))}"
+            for option in fields(self)
+            if getattr(self, option.name) != option.default
+        ]
+        return f"{self.name}:{','.join(given)}" if given else self.name
+
+    def _require(self, **checks: tuple[bool, str]) -> None:
+        """Raise one MethodError for all options that are out of range; ``option=(is it right, what is expected)``."""
+        wrong = [
+            f"{option}={getattr(self, option)} (expected {expected})"
+            for option, (right, expected) in checks.items()
+            if not right
+        ]
+        if wrong:
+            raise MethodError(f"The method {self.name!r} cannot have {'; '.join(wrong)}.")
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return "/".join(_as_text(item) for item in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

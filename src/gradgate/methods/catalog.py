@@ -1,0 +1,100 @@
+"""Names to methods: the catalogue, the text form ``name:option=value,...`` and how to add one's own."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from gradgate.errors import MethodError, nearest
+from gradgate.methods.base import Method
+from gradgate.methods.fixed import Freeze, Full, Head
+from gradgate.methods.graddrop import GradDrop, LayerGradDrop
+from gradgate.methods.unfreezing import Gradual
+
+_CATALOG: dict[str, type[Method]] = {cls.name: cls for cls in (Full, Head, Freeze, Gradual, GradDrop, LayerGradDrop)}
+
+M = TypeVar("M", bound=type[Method])
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """One row of the catalogue."""
+
+    name: str
+    cls: type[Method]
+    summary: str
+    paper: str
+    defaults: dict[str, Any]
+    """Option to default; an option that must be given has the value ``...``."""
+
+
+def register(cls: M) -> M:
+    """Add a method class under its ``name``, so that strings and the command line know it; use as a decorator."""
+    known = _CATALOG.setdefault(cls.name, cls)
+    if known is not cls:
+        raise MethodError(f"The name {cls.name!r} is taken by {known.__module__}.{known.__qualname__}; choose another.")
+    return cls
+
+
+def methods() -> list[MethodInfo]:
+    """Every method there is, in the order of the catalogue."""
+    return [MethodInfo(name, cls, cls.summary, cls.source, _defaults(cls)) for name, cls in _CATALOG.items()]
+
+
+def method(spec: str | Method) -> Method:
+    """The method that a text such as ``"gradual:every=50,order=bottom-up"`` names.
+
+    Raises:
+        MethodError: for an unknown name or option, or a value that is out of range.
+    """
+    if isinstance(spec, Method):
+        return spec
+    name, _, rest = spec.partition(":")
+    cls = _CATALOG.get(name.strip())
+    if cls is None:
+        raise MethodError(
+            f"There is no method {name.strip()!r}.{nearest(name.strip(), _CATALOG)} "
+            f"Known: {', '.join(_CATALOG)} (see 'gradgate methods')."
+        )
+    return cls(**_options(cls, rest))
+
+
+def _defaults(cls: type[Method]) -> dict[str, Any]:
+    return {option.name: ... if option.default is MISSING else option.default for option in fields(cls)}
+
+
+def _options(cls: type[Method], text: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    known = get_type_hints(cls)
+    names = [option.name for option in fields(cls)]
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        option, equals, value = (word.strip() for word in part.partition("="))
+        if not equals:
+            raise MethodError(f"Expected option=value in {cls.name!r}, got {part!r}; options: {_listed(cls)}.")
+        if option not in names:
+            raise MethodError(
+                f"The method {cls.name!r} has no option {option!r}.{nearest(option, names)} Options: {_listed(cls)}."
+            )
+        if option in options:
+            raise MethodError(f"The option {option!r} of {cls.name!r} is given twice.")
+        options[option] = _value(cls, option, known[option], value)
+    missing = [name for name, default in _defaults(cls).items() if default is ... and name not in options]
+    if missing:
+        raise MethodError(f"The method {cls.name!r} needs {', '.join(f'{name}=...' for name in missing)}.")
+    return options
+
+
+def _value(cls: type[Method], option: str, kind: Any, text: str) -> Any:
+    parts: object = text.split("/") if str(kind).startswith("tuple") else text
+    try:
+        return TypeAdapter(kind).validate_python(parts)
+    except ValidationError as error:
+        raise MethodError(
+            f"The option {option}={text!r} of {cls.name!r} cannot be read: {error.errors()[0]['msg'].lower()}."
+        ) from None
+
+
+def _listed(cls: type[Method]) -> str:
+    return ", ".join(f"{k}" if v is ... else f"{k}={v}" for k, v in _defaults(cls).items()) or "none"

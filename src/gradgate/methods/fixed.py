@@ -1,0 +1,72 @@
+"""Methods whose plan never changes: everything, the head alone, or the upper layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gradgate.clock import Clock
+from gradgate.errors import MethodError
+from gradgate.layers import LayerMap
+from gradgate.methods.base import Memory, Method, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed(Method):
+    """A method that opens the same groups at every step."""
+
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        return Plan.opening(layers, dict.fromkeys(self.reaches(layers), True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Full(Fixed):
+    """Every parameter learns at every step: standard fine-tuning."""
+
+    name: ClassVar[str] = "full"
+    summary: ClassVar[str] = "every parameter learns, always"
+    source: ClassVar[str] = "standard fine-tuning; the baseline of all five papers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head(Fixed):
+    """Only the head learns: linear probing where the head is one layer.
+
+    The head is all that runs after the top layer: a pooler and a final norm belong to it.
+    """
+
+    name: ClassVar[str] = "head"
+    summary: ClassVar[str] = "only the head learns"
+    source: ClassVar[str] = "What would Elsa do? (Lee et al. 2019), Sec. 3 with N = L: https://arxiv.org/abs/1911.03090"
+
+    def reaches(self, layers: LayerMap) -> frozenset[str]:
+        return frozenset({"head"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freeze(Fixed):
+    """The embeddings and the lowest ``layers`` layers are closed; the rest learns at every step.
+
+    Args:
+        layers: how many layers are closed, from 0 (embeddings only) to the number of layers (head only).
+    """
+
+    name: ClassVar[str] = "freeze"
+    summary: ClassVar[str] = "embeddings and the lowest N layers are closed"
+    source: ClassVar[str] = "What would Elsa do? (Lee et al. 2019), Sec. 3: https://arxiv.org/abs/1911.03090"
+
+    layers: int
+
+    def __post_init__(self) -> None:
+        self._require(layers=(self.layers >= 0, "0 or more"))
+
+    def check(self, layers: LayerMap) -> None:
+        if self.layers > layers.layer_count:
+            raise MethodError(
+                f"{self.spec!r} asks for {self.layers} closed layers, but the model has {layers.layer_count}. "
+                f"Give 0 to {layers.layer_count}; {layers.layer_count} trains the head alone."
+            )
+
+    def reaches(self, layers: LayerMap) -> frozenset[str]:
+        upper = layers.layers[self.layers :]
+        return frozenset({group.name for group in upper} | {"head"})

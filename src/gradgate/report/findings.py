@@ -1,0 +1,151 @@
+"""What a study found, as numbers: tables, figures and sentences all read them from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+
+from gradgate.report.formats import ScoreFormat
+from gradgate.study.results import DEV, Cell, Cost, StudyResults
+from gradgate.study.statistics import Comparison, Summary, compare_paired, holm, summarize
+
+
+@dataclass(frozen=True)
+class CostSummary:
+    """Costs of one method over its finished seeds.
+
+    Attributes:
+        seconds_per_step: median over the seeds.
+        seconds_total: mean over the seeds.
+        trainable_share: mean over the seeds.
+        parameters_trained: the largest of the seeds.
+        peak_memory_bytes: the largest of the seeds; None where it was not measured.
+    """
+
+    seconds_per_step: float
+    seconds_total: float
+    trainable_share: float
+    parameters_trained: int
+    peak_memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class MethodFindings:
+    """One method of a study.
+
+    Attributes:
+        cells: one for each seed of the study.
+        score: on the main split.
+        dev: on dev.
+        versus: the difference to the reference on the main split; None for the reference itself.
+        p: of that difference, corrected over the methods.
+        cost: None without a finished seed.
+    """
+
+    name: str
+    cells: tuple[Cell, ...]
+    score: Summary
+    dev: Summary
+    versus: Comparison | None
+    p: float | None
+    cost: CostSummary | None
+
+    @property
+    def finished(self) -> tuple[Cell, ...]:
+        """The cells that have scores."""
+        return tuple(cell for cell in self.cells if cell.scores)
+
+    def count(self, status: str) -> int:
+        """How many cells have this status."""
+        return sum(cell.status == status for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A study's results and what follows from them. ``methods[0]`` is the reference."""
+
+    results: StudyResults
+    methods: tuple[MethodFindings, ...]
+    format: ScoreFormat
+
+    @property
+    def reference(self) -> MethodFindings:
+        """What the other methods are compared to."""
+        return self.methods[0]
+
+    @property
+    def split(self) -> str:
+        """The split that methods are compared on."""
+        return self.results.main_split
+
+    @property
+    def scored(self) -> tuple[MethodFindings, ...]:
+        """The methods with at least one finished seed, in the study's order."""
+        return tuple(method for method in self.methods if method.finished)
+
+    @property
+    def tests_done(self) -> int:
+        """How many p-values the correction is over."""
+        return sum(method.p is not None for method in self.methods)
+
+    @property
+    def best(self) -> tuple[MethodFindings, ...]:
+        """The methods with the best mean: one, or several that are level; none where nothing has finished."""
+        sign = 1 if self.results.study.task.metric_higher_is_better else -1
+        ranked = [(sign * method.score.mean, method) for method in self.methods if method.score.mean is not None]
+        top = max((mean for mean, _ in ranked), default=0.0)
+        return tuple(method for mean, method in ranked if mean >= top - 1e-12 * abs(top))
+
+
+def find(results: StudyResults) -> Findings:
+    """Summarize each method and compare it to the first over their common seeds."""
+    reference = _scores(results.of(results.reference), results.main_split)
+    methods = [_find_method(results, name, reference) for name in results.study.methods]
+    corrected = holm([method.p for method in methods])
+    methods = [replace(method, p=p) for method, p in zip(methods, corrected, strict=True)]
+    spreads = [method.score.sd for method in methods]
+    spreads += [method.versus.difference for method in methods if method.versus]
+    return Findings(results, tuple(methods), ScoreFormat.fitting(results.study.task.metric, spreads))
+
+
+def _find_method(results: StudyResults, name: str, reference: dict[int, float]) -> MethodFindings:
+    cells = results.of(name)
+    scores = _scores(cells, results.main_split)
+    versus = None if name == results.reference else compare_paired(scores, reference)
+    return MethodFindings(
+        name,
+        cells,
+        summarize(list(scores.values())),
+        summarize(list(_scores(cells, DEV).values())),
+        versus,
+        versus.p if versus else None,
+        _summarize_cost([cell.scores.cost for cell in cells if cell.scores]),
+    )
+
+
+def _scores(cells: tuple[Cell, ...], split: str) -> dict[int, float]:
+    scores = {cell.seed: cell.score(split) for cell in cells}
+    return {seed: score for seed, score in scores.items() if score is not None}
+
+
+def _summarize_cost(costs: list[Cost]) -> CostSummary | None:
+    if not costs:
+        return None
+    memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
+    return CostSummary(
+        seconds_per_step=median(cost.seconds_per_step for cost in costs),
+        seconds_total=fmean(cost.seconds_total for cost in costs),
+        trainable_share=fmean(cost.trainable_share for cost in costs),
+        parameters_trained=max(cost.parameters_trained for cost in costs),
+        peak_memory_bytes=max(memory, default=None),
+    )
+
+
+def cost_ratio(
+    method: MethodFindings, reference: MethodFindings, cost: Callable[[CostSummary], float]
+) -> float | None:
+    """A cost of a method over the reference's; None where either is unknown or the reference's is 0."""
+    if method.cost is None or reference.cost is None or cost(reference.cost) == 0:
+        return None
+    return cost(method.cost) / cost(reference.cost)

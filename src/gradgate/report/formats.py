@@ -1,0 +1,154 @@
+"""Numbers as people read them: points, milliseconds, megabytes, millions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+NONE = "–"
+MINUS = "−"
+# Errors and losses have no natural top; every other metric is a share or a correlation, shown times 100.
+_UNBOUNDED = {"loss", "mse", "rmse", "mae", "error", "perplexity"}
+_NAMES = {
+    "f1": "F1",
+    "macro_f1": "macro-F1",
+    "micro_f1": "micro-F1",
+    "weighted_f1": "weighted F1",
+    "entity_f1": "entity F1",
+    "mcc": "Matthews correlation",
+    "matthews_correlation": "Matthews correlation",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+    "mse": "mean squared error",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+}
+
+
+@dataclass(frozen=True)
+class ScoreFormat:
+    """How the values of one metric are shown.
+
+    Attributes:
+        metric: its name in the files, such as ``macro_f1``.
+        factor: what a value is multiplied by: 100 for shares and correlations, 1 for errors.
+        decimals: digits after the point.
+    """
+
+    metric: str
+    factor: int
+    decimals: int
+
+    @classmethod
+    def fitting(cls, metric: str, spreads: Iterable[float | None] = ()) -> ScoreFormat:
+        """The format in which the smallest of ``spreads`` (deviations, differences) still shows."""
+        factor = 1 if _UNBOUNDED & set(metric.lower().split("_")) else 100
+        least = min((abs(spread) * factor for spread in spreads if spread), default=1.0)
+        decimals = 1 if factor == 100 else 3
+        return cls(metric, factor, decimals if least >= 10.0**-decimals else decimals + 1)
+
+    @property
+    def name(self) -> str:
+        """The metric's name in prose."""
+        return _NAMES.get(self.metric, self.metric.replace("_", " "))
+
+    @property
+    def label(self) -> str:
+        """The metric's name with its unit, for an axis or a heading."""
+        return f"{self.name} × 100" if self.factor == 100 else self.name
+
+    def value(self, score: float | None) -> str:
+        """``0.7123`` as ``71.2``."""
+        return NONE if score is None else _signed_text(score * self.factor, f".{self.decimals}f")
+
+    def difference(self, score: float | None) -> str:
+        """The same with a sign: ``+2.3``."""
+        return NONE if score is None else _signed_text(score * self.factor, f"+.{self.decimals}f")
+
+    def with_spread(self, mean: float | None, sd: float | None) -> str:
+        """``71.2 ± 1.1``, or the mean alone."""
+        return self.value(mean) if sd is None else f"{self.value(mean)} ± {self.value(sd)}"
+
+    def interval(self, interval: tuple[float, float] | None) -> str:
+        """``−0.4 to +5.0``: an interval of a difference."""
+        return NONE if interval is None else f"{self.difference(interval[0])} to {self.difference(interval[1])}"
+
+
+def _signed_text(value: float, spec: str) -> str:
+    text = format(value, spec)
+    if float(text) == 0:
+        text = text.lstrip("+-")
+    return text.replace("-", MINUS)
+
+
+def p_value(p: float | None) -> str:
+    """Three decimals, and never zero."""
+    if p is None:
+        return NONE
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def p_equation(p: float) -> str:
+    """``p = 0.012`` or ``p < 0.001``."""
+    return f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
+
+
+def seconds(value: float | None) -> str:
+    """``12.3 ms``, ``1.20 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    if value is None:
+        return NONE
+    if value < 0.9995e-3:
+        return f"{value * 1e6:.3g} µs"
+    if value < 0.9995:
+        return f"{value * 1e3:.3g} ms"
+    if value < 59.95:
+        return f"{value:.3g} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(round(value / 60), 60)
+    return f"{hours} h {minutes:02} min"
+
+
+def count(value: float | None) -> str:
+    """``22.7 M``: decimal thousands, millions and billions."""
+    return _scaled(value, 1000, ("", " k", " M", " B"))
+
+
+def size(value: float | None) -> str:
+    """``412 MB``: bytes in powers of 1000."""
+    return _scaled(value, 1000, (" B", " kB", " MB", " GB", " TB"))
+
+
+def share(value: float | None) -> str:
+    """``34 %``; small shares keep two digits: ``0.25 %``."""
+    if value is None:
+        return NONE
+    percent = 100 * value
+    return f"{percent:.2g} %" if 0 < percent < 9.5 else f"{percent:.0f} %"
+
+
+def ratio(value: float | None) -> str:
+    """``0.72×``."""
+    return NONE if value is None else f"{value:.2f}×"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _scaled(value: float | None, base: int, units: tuple[str, ...]) -> str:
+    if value is None:
+        return NONE
+    power = 0
+    while power + 1 < len(units) and value >= 999.5 * base**power:
+        power += 1
+    scaled = value / base**power
+    return f"{scaled:.0f}{units[power]}" if power == 0 or scaled >= 99.95 else f"{scaled:.3g}{units[power]}"

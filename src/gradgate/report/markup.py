@@ -1,0 +1,91 @@
+"""A table as CSV, Markdown, LaTeX, and on the terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from gradgate.report.tables import Table
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "−": r"$-$",
+    "µ": r"\textmu{}",
+    "–": "--",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def to_csv(table: Table) -> str:
+    """The records with full precision; a missing value is an empty field."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for record in table.records for name in record))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table.records)
+    return text.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    """The rounded rows as a pipe table."""
+    lines = [
+        [_markdown(column.title) for column in table.columns],
+        ["---:" if column.numeric else "---" for column in table.columns],
+        *([_markdown(entry.text) for entry in row] for row in table.rows),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def to_latex(table: Table) -> str:
+    """The rounded rows as a ``tabular`` for the booktabs package; the best row is bold."""
+    rows = [
+        [rf"\textbf{{{_latex(entry.text)}}}" if index in table.best else _latex(entry.text) for entry in row]
+        for index, row in enumerate(table.rows)
+    ]
+    lines = [
+        "% \\usepackage{booktabs}",
+        rf"\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in table.columns)}}}",
+        r"\toprule",
+        _latex_row([_latex(column.title) for column in table.columns]),
+        r"\midrule",
+        *(_latex_row(row) for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def to_terminal(table: Table, keys: tuple[str, ...]) -> RichTable:
+    """The rounded rows of the named columns, for a rich console."""
+    shown = RichTable(title=Text(table.title), title_justify="left")
+    kept = [index for index, column in enumerate(table.columns) if column.key in keys]
+    for index in kept:
+        column = table.columns[index]
+        shown.add_column(Text(column.title), justify="right" if column.numeric else "left", overflow="fold")
+    for number, row in enumerate(table.rows):
+        shown.add_row(*(Text(row[index].text) for index in kept), style="bold" if number in table.best else None)
+    return shown
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|&])", r"\\\1", " ".join(text.split()))
+
+
+def _latex(text: str) -> str:
+    return "".join(_TEX.get(sign, sign) for sign in " ".join(text.split()))
+
+
+def _latex_row(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"

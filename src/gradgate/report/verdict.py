@@ -1,0 +1,100 @@
+"""The answer of a study in one sentence, and what to bear in mind when reading it."""
+
+from __future__ import annotations
+
+from gradgate.report.findings import Findings, MethodFindings
+from gradgate.report.formats import counted, listed, p_equation
+from gradgate.study.results import DEV
+
+LEVEL = 0.05
+
+
+def verdict(findings: Findings) -> str:
+    """Which method was best, by how much, and whether chance explains it."""
+    best = findings.best
+    if not best:
+        return "Nothing has finished yet."
+    if len(best) > 1:
+        return f"{listed([method.name for method in best])} are level on {_where(findings)}: {_score(findings, best[0])}."
+    winner = best[0]
+    if len(findings.scored) == 1:
+        return f"{winner.name} reached {_score(findings, winner)} on {_where(findings)}. {_alone(findings)}"
+    if winner is findings.reference:
+        return f"{_lead(findings, winner)}. {_runner_up(findings)}"
+    return f"{_lead(findings, winner)}, {_difference(findings, winner)}."
+
+
+def cautions(findings: Findings) -> list[str]:
+    """What limits the answer: few seeds, unfinished runs, no test split, anything odd in the folder."""
+    results = findings.results
+    notes = []
+    unfinished = [(status, results.count(status)) for status in ("failed", "missing")]
+    if any(number for _, number in unfinished):
+        words = {"failed": "failed", "missing": "not finished yet"}
+        parts = listed([f"{number} {words[status]}" for status, number in unfinished if number])
+        notes.append(f"{counted(len(results.cells), 'run')} planned: {results.count('finished')} finished, {parts}.")
+    if not findings.scored:
+        return [*notes, *results.problems]
+    notes += _seed_notes(findings)
+    if findings.split == DEV:
+        notes.append(
+            "There is no test split: the dev score picked the checkpoint and also ranks the methods, so it is optimistic."
+        )
+    return [*notes, *results.problems]
+
+
+def _seed_notes(findings: Findings) -> list[str]:
+    notes: dict[str, list[str]] = {}
+    for method in findings.scored:
+        if method.score.note:
+            notes.setdefault(method.score.note, []).append(method.name)
+        if method.versus and method.versus.note and method.versus.note != method.score.note:
+            notes.setdefault(f"{method.versus.note} (against {findings.reference.name})", []).append(method.name)
+    everyone = [method.name for method in findings.scored]
+    return [
+        f"{note[0].upper()}{note[1:]}." if names == everyone else f"{listed(names)}: {note}."
+        for note, names in notes.items()
+    ]
+
+
+def _where(findings: Findings) -> str:
+    return f"the {findings.split} split" if findings.split == DEV else findings.split
+
+
+def _score(findings: Findings, method: MethodFindings) -> str:
+    text = findings.format.with_spread(method.score.mean, method.score.sd)
+    return f"{text} {findings.format.name} ({counted(method.score.n, 'seed')})"
+
+
+def _lead(findings: Findings, winner: MethodFindings) -> str:
+    extreme = "highest" if findings.results.study.task.metric_higher_is_better else "lowest"
+    return f"{winner.name} scored {extreme} on {_where(findings)}: {_score(findings, winner)}"
+
+
+def _difference(findings: Findings, method: MethodFindings) -> str:
+    """The difference to the reference with its evidence and what that evidence allows to say."""
+    reference = findings.reference
+    versus = method.versus
+    if versus is None or versus.difference is None:
+        return f"not compared to {reference.name}, which shares no finished seed with it"
+    by = f"{findings.format.difference(versus.difference)} against {reference.name}"
+    pairs = "" if versus.n == method.score.n == reference.score.n else f", {counted(versus.n, 'common seed')}"
+    if method.p is None:
+        return f"{by} ({versus.note}{'' if versus.n == 1 else pairs}): whether that is more than chance is unknown"
+    corrected = f" after Holm's correction for {findings.tests_done} tests" if findings.tests_done > 1 else ""
+    evidence = f"95% CI {findings.format.interval(versus.interval)}, {p_equation(method.p)}{corrected}{pairs}"
+    judged = "more than chance alone explains" if method.p < LEVEL else "not distinguishable from chance"
+    return f"{by} ({evidence}): {judged}"
+
+
+def _runner_up(findings: Findings) -> str:
+    sign = 1 if findings.results.study.task.metric_higher_is_better else -1
+    others = [method for method in findings.scored if method is not findings.reference]
+    second = max(others, key=lambda method: sign * (method.score.mean or 0.0))
+    return f"It is the reference; the nearest, {second.name}, is at {_difference(findings, second)}."
+
+
+def _alone(findings: Findings) -> str:
+    if len(findings.methods) == 1:
+        return "It is the only method of this study, so there is nothing to compare it to."
+    return "No other method has a finished run yet."

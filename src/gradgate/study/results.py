@@ -1,0 +1,309 @@
+"""A study folder, read back: which runs finished, which failed and why, and what each of them scored."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from gradgate.errors import RunError
+from gradgate.training.folder import RunFolder
+
+T = TypeVar("T")
+Status = Literal["finished", "failed", "missing"]
+DEV = "dev"
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """The task of a study. ``rows``: split to number of rows; ``fingerprint``: digest of the data."""
+
+    name: str
+    kind: str
+    metric: str
+    metric_higher_is_better: bool = True
+    labels: tuple[str | int, ...] | None = None
+    fingerprint: str | None = None
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """The model of a study, with its number of parameters."""
+
+    name: str
+    parameters: int
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """``study.json``: the grid of methods and seeds, and the settings that all runs share."""
+
+    task: TaskRecord
+    model: ModelRecord
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run cost.
+
+    Attributes:
+        steps: optimizer steps done.
+        seconds_per_step: median over the steps.
+        seconds_total: of the whole training.
+        peak_memory_bytes: None where it was not measured.
+        trainable_share: open parameters over all parameters, the mean over the steps.
+        parameters: in the model.
+        parameters_trained: open at any time.
+        device: where it ran.
+    """
+
+    steps: int
+    seconds_per_step: float
+    seconds_total: float
+    trainable_share: float
+    parameters: int
+    parameters_trained: int
+    device: str
+    peak_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """``scores.json``: metric name to value, on dev and on each test split, from the best checkpoint on dev."""
+
+    metric: str
+    best_step: int
+    dev: dict[str, float | None]
+    tests: dict[str, dict[str, float | None]]
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Failure:
+    """``error.json``: why a run failed, and after how many steps where that is known."""
+
+    type: str
+    message: str
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class DevRecord:
+    """One evaluation on dev during training: metric name to value after ``step`` optimizer steps."""
+
+    step: int
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method with one seed. ``scores`` is there if finished, ``failure`` if failed."""
+
+    method: str
+    seed: int
+    status: Status
+    folder: Path | None = None
+    scores: Scores | None = None
+    failure: Failure | None = None
+    history: tuple[DevRecord, ...] = ()
+    versions: dict[str, Any] = field(default_factory=dict)
+
+    def metrics(self, split: str) -> dict[str, float | None]:
+        """All metrics on ``"dev"`` or a test split; empty if the run has not finished or has no such split."""
+        if self.scores is None:
+            return {}
+        return self.scores.dev if split == DEV else self.scores.tests.get(split, {})
+
+    def score(self, split: str) -> float | None:
+        """The study's metric on a split, or None."""
+        return None if self.scores is None else self.metrics(split).get(self.scores.metric)
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """A study and its runs.
+
+    Attributes:
+        cells: one for each method and seed of the study, methods first, in the study's order.
+        test_splits: the test splits that any finished run has, in the order they were written.
+        problems: what a reader should know: files that could not be read, runs that do not belong.
+    """
+
+    folder: Path
+    study: StudyRecord
+    cells: tuple[Cell, ...]
+    test_splits: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def main_split(self) -> str:
+        """The split that methods are compared on: ``test``, else the first test split, else dev."""
+        return _main_split(self.test_splits)
+
+    @property
+    def reference(self) -> str:
+        """The method that the others are compared to: the first."""
+        return self.study.methods[0]
+
+    def of(self, method: str) -> tuple[Cell, ...]:
+        """The cells of one method, one for each seed."""
+        return tuple(cell for cell in self.cells if cell.method == method)
+
+    def count(self, status: Status) -> int:
+        """How many cells have this status."""
+        return sum(cell.status == status for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class _RunConfig:
+    method: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    config: _RunConfig
+    versions: dict[str, Any] = field(default_factory=dict)
+
+
+def read_study(folder: Path) -> StudyResults:
+    """Read a study folder, whatever the state of its runs.
+
+    A run whose scores or history are damaged counts as failed, with the damage as its reason. A run that cannot
+    be told apart because its ``run.json`` is damaged is left out and named in ``problems``.
+
+    Raises:
+        RunError: if ``study.json`` is absent or damaged.
+    """
+    file = folder / "study.json"
+    if not file.is_file():
+        raise RunError(
+            f"{folder} holds no study: {file} is missing. Name a folder that `gradgate compare` made."
+        )
+    study = _load(file, StudyRecord)
+    if not study.methods or not study.seeds:
+        raise RunError(f"{file} is damaged: expected at least one method and one seed.")
+    found, problems = _find_runs(folder, study)
+    cells = [
+        found.get((method, seed), Cell(method, seed, "missing"))
+        for method in study.methods
+        for seed in study.seeds
+    ]
+    finished = [cell.scores for cell in cells if cell.scores]
+    splits = tuple(dict.fromkeys(split for scores in finished for split in scores.tests))
+    cells = [_check_score(cell, study.task.metric, _main_split(splits)) for cell in cells]
+    problems += _differing(cells)
+    return StudyResults(folder, study, tuple(cells), splits, tuple(problems))
+
+
+def _main_split(test_splits: tuple[str, ...]) -> str:
+    return "test" if "test" in test_splits else (*test_splits, DEV)[0]
+
+
+def _find_runs(folder: Path, study: StudyRecord) -> tuple[dict[tuple[str, int], Cell], list[str]]:
+    found: dict[tuple[str, int], Cell] = {}
+    problems = []
+    for path in sorted(path for path in folder.glob("runs/*/seed-*") if path.is_dir()):
+        place = path.relative_to(folder)
+        try:
+            run = _load(RunFolder(path).run_file, _Run)
+        except RunError as error:
+            problems.append(f"{place} is left out: {error}")
+            continue
+        key = (run.config.method, run.config.seed)
+        if run.config.method not in study.methods or run.config.seed not in study.seeds:
+            problems.append(f"{place} is left out: {key[0]} with seed {key[1]} is not part of this study.")
+        elif key in found:
+            problems.append(f"{place} is left out: {found[key].folder} holds the same method and seed.")
+        else:
+            found[key] = _read_cell(RunFolder(path), run)
+    return found, problems
+
+
+def _read_cell(folder: RunFolder, run: _Run) -> Cell:
+    method, seed = run.config.method, run.config.seed
+    try:
+        if folder.finished:
+            scores = _load(folder.scores_file, Scores)
+            history = _read_history(folder.history_file)
+            return Cell(method, seed, "finished", folder.path, scores, None, history, run.versions)
+        if folder.error_file.is_file():
+            failure = _load(folder.error_file, Failure)
+            return Cell(method, seed, "failed", folder.path, failure=failure, versions=run.versions)
+    except RunError as error:
+        damage = Failure(type(error).__name__, str(error))
+        return Cell(method, seed, "failed", folder.path, failure=damage, versions=run.versions)
+    return Cell(method, seed, "missing", folder.path, versions=run.versions)
+
+
+def _check_score(cell: Cell, metric: str, split: str) -> Cell:
+    """The cell, or a failed one if it has no finite number to compare."""
+    if cell.scores is None:
+        return cell
+    for name in dict.fromkeys((DEV, split)):
+        value = cell.metrics(name).get(metric)
+        if value is None or not isfinite(value):
+            reason = f"scores.json: {metric} on {name} is {value}, expected a finite number."
+            return Cell(
+                cell.method,
+                cell.seed,
+                "failed",
+                cell.folder,
+                failure=Failure("RunError", reason),
+                versions=cell.versions,
+            )
+    return cell
+
+
+def _differing(cells: list[Cell]) -> list[str]:
+    """What makes finished runs hard to compare: other versions or another device."""
+    finished = [cell for cell in cells if cell.scores]
+    devices = Counter(cell.scores.cost.device for cell in finished if cell.scores)
+    problems = [f"Runs used different devices, so that times do not compare: {_tally(devices)}."] * (
+        len(devices) > 1
+    )
+    for name in sorted({name for cell in finished for name in cell.versions}):
+        versions = Counter(str(cell.versions.get(name, "unknown")) for cell in finished)
+        if len(versions) > 1:
+            problems.append(f"Runs used different versions of {name}: {_tally(versions)}.")
+    return problems
+
+
+def _tally(counts: Counter[str]) -> str:
+    return ", ".join(f"{value} ({count} run{'s' * (count > 1)})" for value, count in counts.items())
+
+
+def _read_history(path: Path) -> tuple[DevRecord, ...]:
+    records = []
+    if not path.is_file():
+        raise RunError(f"{path} is missing although the run has finished.")
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            record = json.loads(line)
+            if record["split"] == DEV:
+                values = {name: value for name, value in record.items() if isinstance(value, int | float)}
+                records.append(DevRecord(int(record["step"]), values))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{path} is damaged in line {number}: {error}.") from None
+    return tuple(records)
+
+
+def _load(path: Path, kind: type[T]) -> T:
+    try:
+        return TypeAdapter(kind).validate_json(path.read_bytes())
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(str(part) for part in wrong["loc"])
+        raise RunError(f"{path} is damaged: {place + ': ' if place else ''}{wrong['msg']}.") from None
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}.") from None

@@ -1,0 +1,19 @@
+"""Tasks: data in, features, model head, metric out."""
+
+from gradgate.tasks.data import TaskData, kind_of, load_task, subsample
+from gradgate.tasks.find import find_task, task_names
+from gradgate.tasks.kinds import Kind
+from gradgate.tasks.metrics import greater_is_better
+from gradgate.tasks.spec import TaskSpec
+
+__all__ = [
+    "Kind",
+    "TaskData",
+    "TaskSpec",
+    "find_task",
+    "greater_is_better",
+    "kind_of",
+    "load_task",
+    "subsample",
+    "task_names",
+]

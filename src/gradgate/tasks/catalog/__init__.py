@@ -1,0 +1,51 @@
+"""The named tasks: one YAML file each, in the form of a user's own ``task.yaml``, next to this module.
+
+Two entries are the catalogue's own: ``folder_names``, other names under which the data's folder goes round, and
+``header``, the first line of its files where no other data set has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gradgate.tasks.spec import TaskSpec, build_spec, read_yaml
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named task and how a folder with its data is recognised."""
+
+    spec: TaskSpec
+    folder_names: frozenset[str]
+    header: tuple[str, ...] | None
+
+
+@cache
+def entries() -> dict[str, Entry]:
+    """Task name -> entry, by name."""
+    return {path.stem: _read(path) for path in sorted(Path(__file__).parent.glob("*.yaml"))}
+
+
+def plain(name: str) -> str:
+    """Letters and digits only, lower case: ``STS-B`` and ``sts_b`` are ``stsb``."""
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+def at_folder(spec: TaskSpec, folder: Path) -> TaskSpec:
+    """The task with its files in ``folder``; test files that are not there are left out."""
+    files = {
+        split: file
+        for split, file in (spec.files or {}).items()
+        if split in ("train", "dev") or (folder / file).is_file()
+    }
+    return spec.model_copy(update={"folder": folder.resolve(), "files": files})
+
+
+def _read(path: Path) -> Entry:
+    values = read_yaml(path)
+    names = [path.stem, *values.pop("folder_names", [])]
+    header = values.pop("header", None)
+    spec = build_spec({"name": path.stem, **values}, str(path))
+    return Entry(spec, frozenset(plain(name) for name in names), tuple(header) if header else None)

@@ -1,0 +1,203 @@
+"""Local data files into tables: CSV, TSV, JSON lines, JSON and Parquet, with the line of every fault."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradgate.errors import DataError
+from gradgate.tasks.table import MISSING, Table
+
+if TYPE_CHECKING:
+    from gradgate.tasks.spec import FileFormat
+
+ENDINGS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_LONGEST_FIELD = 2**31 - 1
+
+
+def read_table(path: Path, fmt: FileFormat) -> Table:
+    """Every row of a file.
+
+    Cells of csv and tsv files are strings, exactly as written; those of JSON and Parquet keep their types.
+    Lines that are empty are skipped. Text is UTF-8, with or without a byte order mark.
+
+    Raises:
+        DataError: a file that is missing, empty, not UTF-8 or malformed; the message names the line.
+    """
+    if not path.is_file():
+        raise DataError(f"{path} is missing{_others(path.parent)}")
+    if fmt.type == "parquet" or (fmt.type == "auto" and path.suffix == ".parquet"):
+        table = _parquet(path)
+    else:
+        text = _decode(path)
+        kind = fmt.type if fmt.type != "auto" else detect(path, text)
+        if kind == "jsonl":
+            table = _json_lines(path, text)
+        elif kind == "json":
+            table = _json_array(path, text)
+        else:
+            table = _delimited(path, text, fmt, kind)
+    if not len(table):
+        raise DataError(f"{path} is empty: it holds no rows; expected one row for each example")
+    return table
+
+
+def detect(path: Path, text: str) -> str:
+    """The type of a text file, by its ending and its first line that is not blank."""
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    by_ending = ENDINGS.get(path.suffix.lower())
+    if by_ending == "json" and first.lstrip().startswith("{"):
+        return "jsonl"
+    if by_ending is not None:
+        return by_ending
+    try:
+        if isinstance(json.loads(first), dict):
+            return "jsonl"
+    except (ValueError, RecursionError):
+        pass
+    return "tsv" if "\t" in first else "csv"
+
+
+def _others(folder: Path) -> str:
+    if not folder.is_dir():
+        return f": there is no folder {folder}"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())[:12]
+    return f"; {folder} holds {', '.join(names) or 'no files'}"
+
+
+def _decode(path: Path) -> str:
+    try:
+        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}:{line} is not UTF-8 (byte 0x{data[error.start]:02x}); convert the file, "
+            "for example with `iconv -f latin1 -t utf-8`"
+        ) from error
+
+
+def _json_lines(path: Path, text: str) -> Table:
+    rows, lines = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}:{number} is not JSON: {_reason(error)}") from error
+        if not isinstance(row, dict):
+            raise DataError(f"{path}:{number} is not a JSON object; expected one {{...}} on each line")
+        rows.append(row)
+        lines.append(number)
+    return Table(str(path), _by_column(rows), lines)
+
+
+def _json_array(path: Path, text: str) -> Table:
+    try:
+        rows = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno} is not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON: {_reason(error)}") from error
+    if not isinstance(rows, list):
+        raise DataError(f"{path} is not a JSON array; expected [{{...}}, ...], or one object on each line")
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise DataError(f"{path}, row {number} is not a JSON object")
+    return Table(str(path), _by_column(rows))
+
+
+def _reason(error: Exception) -> str:
+    return error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+
+
+def _by_column(rows: list[dict[str, Any]]) -> dict[str, Sequence[Any]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name, MISSING) for row in rows] for name in names}
+
+
+def _parquet(path: Path) -> Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path} is not a Parquet file: {error}") from error
+    return Table(str(path), {name: table.column(name).to_pylist() for name in table.column_names})
+
+
+def _delimited(path: Path, text: str, fmt: FileFormat, kind: str) -> Table:
+    quoting = kind == "csv" if fmt.quoting is None else fmt.quoting
+    records = _quoted(path, text, _DELIMITERS[kind]) if quoting else _unquoted(text, _DELIMITERS[kind])
+    names = fmt.columns
+    if names is None:
+        if not records:
+            return Table(str(path), {})
+        names = tuple(name.strip() for name in records.pop(0)[1])
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise DataError(f"{path}: the column name {twice[0]!r} occurs twice; give each column its own name")
+    rows, lines = [], []
+    for line, row in records:
+        if len(row) < len(names) or (len(row) > len(names) and not fmt.extra_columns):
+            raise DataError(_wrong_width(path, line, row, names, quoting, kind))
+        rows.append(row[: len(names)])
+        lines.append(line)
+    cells: Sequence[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * len(names)
+    return Table(str(path), dict(zip(names, cells, strict=True)), lines)
+
+
+def _unquoted(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    return [(number, line.split(delimiter)) for number, line in enumerate(lines, 1) if line]
+
+
+def _quoted(path: Path, text: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    records = []
+    begins = 1
+    before = csv.field_size_limit(_LONGEST_FIELD)  # a global of the csv module: put back below
+    try:
+        for row in reader:
+            if row:
+                records.append((begins, row))
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}:{begins} is malformed: {error}. "
+            "If quotes have no meaning in this file, say `format: {quoting: false}`"
+        ) from error
+    finally:
+        csv.field_size_limit(before)
+    return records
+
+
+def _wrong_width(
+    path: Path, line: int, row: list[str], names: Sequence[str], quoting: bool, kind: str
+) -> str:
+    hint = ""
+    if not quoting and any(cell.startswith('"') for cell in row):
+        hint = ". Quotes enclose nothing in this file as it is read now; if they should, say `format: {quoting: true}`"
+    elif len(row) == 1:
+        hint = (
+            f". The columns are split at {'tabs' if kind == 'tsv' else 'commas'}; is the file's type {kind}?"
+        )
+    return f"{path}:{line} has {len(row)} columns, expected {len(names)} ({', '.join(names)}){hint}"

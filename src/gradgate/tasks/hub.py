@@ -1,0 +1,74 @@
+"""Data sets of the Hugging Face hub, or of its local cache, into tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradgate.errors import DataError
+from gradgate.tasks.table import Table
+
+if TYPE_CHECKING:
+    from gradgate.tasks.spec import HubSource
+
+_TIMEOUT_SECONDS = 10
+
+
+def read_hub(source: HubSource) -> dict[str, Table]:
+    """Every split that ``source`` names, ``train`` and ``dev`` first. Class indices become the classes' names.
+
+    Raises:
+        DataError: no network (or HF_HUB_OFFLINE) and no cached copy, an unknown data set, configuration or split.
+    """
+    _check_reachable(source)
+    order = ("train", "dev", *(split for split in source.splits if split not in ("train", "dev")))
+    return {split: _read_split(source, source.splits[split]) for split in order}
+
+
+def _check_reachable(source: HubSource) -> None:
+    """Ask once, because `datasets` tries for half a minute where there is no network."""
+    from huggingface_hub import HfApi, constants
+
+    if constants.HF_HUB_OFFLINE:
+        return
+    try:
+        HfApi().dataset_info(source.path, revision=source.revision, timeout=_TIMEOUT_SECONDS)
+    except (
+        Exception
+    ) as error:  # the hub's client lets its HTTP library's errors through, and changes libraries
+        raise DataError(_explain(source, error)) from error
+
+
+def _read_split(source: HubSource, split: str) -> Table:
+    import datasets
+
+    try:
+        rows = datasets.load_dataset(source.path, source.name, split=split, revision=source.revision)
+    except Exception as error:  # as above; a wrong configuration or split is a ValueError
+        raise DataError(_explain(source, error)) from error
+    columns = {name: rows[name][:] for name in rows.column_names}
+    for name, feature in rows.features.items():
+        if isinstance(feature, datasets.ClassLabel):
+            columns[name] = [_class_name(feature, cell) for cell in columns[name]]
+    if not len(rows):
+        raise DataError(f"{source.path} has no rows in its split {split!r}")
+    return Table(" ".join(part for part in (source.path, source.name, split) if part), columns)
+
+
+def _class_name(feature: Any, cell: int | None) -> str | None:
+    return str(cell) if cell is None or cell < 0 else feature.int2str(cell)
+
+
+def _explain(source: HubSource, error: Exception) -> str:
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HfHubHTTPError
+
+    name = f"{source.path} {source.name or ''}".strip()
+    if isinstance(error, ValueError):
+        return f"The data set {name} cannot be read from the hub: {error}"
+    if isinstance(error, HfHubHTTPError):
+        return f"The hub has no data set {name} that can be read: {str(error).splitlines()[0]}"
+    why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "there is no network"
+    return (
+        f"The data set {name} cannot be fetched: {why}, and no copy of it is in the cache. Connect, or give a folder "
+        f"with its files by --data DIR ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else '-'})"
+    )

@@ -1,0 +1,96 @@
+"""One number for a text or a pair of texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from datasets import Dataset, Features, Value
+
+from gradgate.errors import DataError
+from gradgate.tasks import metrics
+from gradgate.tasks.kinds import sequence
+from gradgate.tasks.kinds.base import Examples
+from gradgate.tasks.table import Table
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from gradgate.tasks.data import TaskData
+    from gradgate.tasks.spec import TaskSpec
+
+
+class Regression:
+    """Text regression; ``label`` is the score, unscaled."""
+
+    name = "regression"
+    metric_names = tuple(metrics.REGRESSION)
+    default_metric = "pearson"
+
+    @property
+    def auto_model(self) -> type[Any]:
+        from transformers import AutoModelForSequenceClassification
+
+        return AutoModelForSequenceClassification  # type: ignore[no-any-return]
+
+    def read(self, spec: TaskSpec) -> Examples:
+        """Rows with their scores.
+
+        Raises:
+            DataError: a score that is not a finite number, or a train split with one score only.
+        """
+        if spec.label_map is not None:
+            raise DataError(
+                f"{spec.name}: label_map names classes, and the kind is regression; remove one of them"
+            )
+        tables, notes = sequence.scored_tables(spec)
+        splits = {}
+        for split, table in tables.items():
+            columns, blank = sequence.text_columns(spec, table, split)
+            notes += blank
+            cells = table.column(spec.label_column, "--label")
+            scores = [_score(cell, table, row) for row, cell in enumerate(cells)]
+            if split == "train" and len(set(scores)) < 2:
+                raise DataError(f"Every row of {table.source} has the score {scores[0]}; is --label right?")
+            features = Features({**dict.fromkeys(columns, Value("string")), "label": Value("float64")})
+            splits[split] = Dataset.from_dict({**columns, "label": scores}, features=features)
+        return Examples(splits, None, tuple(notes))
+
+    def num_outputs(self, data: TaskData) -> int:  # noqa: ARG002
+        return 1
+
+    def config_overrides(self, data: TaskData) -> dict[str, Any]:  # noqa: ARG002
+        return {"num_labels": 1, "problem_type": "regression"}
+
+    def encode(
+        self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
+    ) -> Dataset:
+        return sequence.encode(dataset, tokenizer, max_length, "float32")
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
+        return sequence.collator(tokenizer)  # type: ignore[no-any-return]
+
+    def metrics(
+        self,
+        predictions: np.ndarray[Any, Any],
+        labels: np.ndarray[Any, Any],
+        data: TaskData,  # noqa: ARG002
+    ) -> dict[str, float]:
+        """Every regression metric of outputs ``(rows, 1)`` or ``(rows,)``."""
+        column = predictions.reshape(-1, 1) if predictions.ndim == 1 else predictions
+        sequence.check_predictions(column, labels, 1)
+        return metrics.score_numbers(column[:, 0], labels)
+
+
+def _score(cell: Any, table: Table, row: int) -> float:
+    try:
+        if isinstance(cell, bool) or "_" in str(cell):  # float() would take both
+            raise ValueError
+        score = float(cell)
+    except (TypeError, ValueError):
+        raise DataError(f"{table.place(row)}: the score {cell!r} is not a number") from None
+    if not math.isfinite(score):
+        raise DataError(f"{table.place(row)}: the score {cell!r} is not finite")
+    return score

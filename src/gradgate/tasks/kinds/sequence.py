@@ -1,0 +1,128 @@
+"""What the kinds with one output for a whole text, or for a pair of texts, have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from datasets import Dataset
+
+from gradgate.errors import DataError, NonFiniteError, RunError
+from gradgate.tasks.source import read_tables
+from gradgate.tasks.table import MISSING, Table
+
+if TYPE_CHECKING:
+    from transformers import DataCollatorWithPadding, PreTrainedTokenizerBase
+
+    from gradgate.tasks.spec import TaskSpec
+
+_NO_LABEL = ("", "-1", "-1.0")
+"""What stands in the label column of an unlabelled split; the hub writes -1."""
+
+
+def scored_tables(spec: TaskSpec) -> tuple[dict[str, Table], list[str]]:
+    """Every split that has labels, and a note for each test split that has none and is left out.
+
+    A test split is unlabelled if it lacks the label column or if every cell of it is empty or -1, unless -1 is a
+    label in train.
+    """
+    tables = read_tables(spec)
+    column = spec.label_column
+    in_train = {as_text(cell) for cell in tables["train"].columns.get(column, ())}
+    kept, notes = {}, []
+    for split, table in tables.items():
+        cells = table.columns.get(column)
+        unlabelled = cells is None or all(
+            as_text(c) in _NO_LABEL and as_text(c) not in in_train for c in cells
+        )
+        if unlabelled and split not in ("train", "dev"):
+            notes.append(f"{split} is unlabelled and not scored ({table.source})")
+        else:
+            kept[split] = table
+    if not set(kept) - {"train", "dev"}:
+        notes.append("no labelled test split: only dev is scored")
+    return kept, notes
+
+
+def as_text(cell: Any) -> str:
+    """A label cell as text: outer white space is dropped, JSON's true is ``true``, a missing cell is empty."""
+    if cell is None or cell is MISSING:
+        return ""
+    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
+
+
+def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Sequence[str]], list[str]]:
+    """The columns ``text`` and, for pairs, ``text_pair``; cells are exactly as in the source.
+
+    A blank text is kept, so that row counts stay those of the data set, and a note says where the first one is.
+
+    Raises:
+        DataError: a missing column or cell, or a cell that is not text.
+    """
+    columns = [table.column(name, flag) for name, flag in zip(spec.text_columns, ("--text", "--text-pair"))]  # noqa: B905
+    notes = []
+    for name, cells in zip(spec.text_columns, columns, strict=True):
+        blank = [row for row, cell in enumerate(cells) if _is_blank(cell, table, row, name)]
+        if blank:
+            notes.append(f"{split}: {len(blank)} blank {name!r} kept, the first at {table.place(blank[0])}")
+    joint = spec.format_of(split).join if spec.folder is not None else None
+    if joint is not None:
+        columns = [[joint.join(cells) for cells in zip(*columns, strict=True)]]
+    return dict(zip(("text", "text_pair"), columns)), notes  # noqa: B905
+
+
+def _is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
+    if not isinstance(cell, str):
+        raise DataError(f"{table.place(row)}: {name!r} is not text but {type(cell).__name__} ({cell!r})")
+    try:
+        cell.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{table.place(row)}: {name!r} holds half of a surrogate pair, which is not text"
+        ) from error
+    return not cell.strip()
+
+
+def encode(
+    dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None, label_dtype: str
+) -> Dataset:
+    """The tokenizer's features, truncated to ``max_length`` (pairs: the longer text first), and ``labels``."""
+    pair = "text_pair" in dataset.column_names
+
+    def tokenize(batch: dict[str, list[Any]]) -> dict[str, Any]:
+        texts = (batch["text"], batch["text_pair"]) if pair else (batch["text"],)
+        features = tokenizer(*texts, truncation=True, max_length=max_length)
+        return {**features, "labels": np.asarray(batch["label"], dtype=label_dtype)}
+
+    return dataset.map(tokenize, batched=True, remove_columns=dataset.column_names, desc="tokenize")
+
+
+def collator(tokenizer: PreTrainedTokenizerBase) -> DataCollatorWithPadding:
+    """Pads each batch to its longest row.
+
+    Raises:
+        RunError: the tokenizer has no padding token.
+    """
+    from transformers import DataCollatorWithPadding
+
+    if tokenizer.pad_token is None:
+        raise RunError(
+            f"The tokenizer {tokenizer.name_or_path or type(tokenizer).__name__} has no padding token. Set "
+            "tokenizer.pad_token (often to tokenizer.eos_token) and model.config.pad_token_id before training"
+        )
+    return DataCollatorWithPadding(tokenizer)
+
+
+def check_predictions(predictions: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], width: int) -> None:
+    """Refuse outputs that cannot be scored: another shape than ``(len(labels), width)``, or not finite."""
+    if predictions.shape != (len(labels), width):
+        raise DataError(
+            f"The model returned outputs of shape {predictions.shape}, expected {(len(labels), width)}: "
+            "is its head the one that this task needs?"
+        )
+    bad = np.flatnonzero(~np.isfinite(predictions).all(axis=1))
+    if len(bad):
+        raise NonFiniteError(
+            f"The model's outputs for {len(bad)} of {len(labels)} rows are not finite (row {bad[0]})"
+        )

@@ -1,0 +1,215 @@
+"""What a task is: its kind, its columns, its files or its place on the hub. Read from YAML, no data is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from gradgate.errors import DataError, nearest
+from gradgate.tasks.kinds import KINDS
+
+
+def _label_names(value: object) -> object:
+    """Accept ``{0: negative}`` for ``{"0": "negative"}``, but not YAML's ``yes`` and ``no``, which mean true and false."""
+    if not isinstance(value, Mapping):
+        return value
+    for word in (*value.keys(), *value.values()):
+        if isinstance(word, bool):
+            raise ValueError(f"YAML reads the unquoted label as {word}; put it in quotes")
+    return {str(raw): str(name) for raw, name in value.items()}
+
+
+class FileFormat(BaseModel, extra="forbid", frozen=True):
+    """How a data file is written.
+
+    Args:
+        type: ``auto`` goes by the file's ending and its first line. JSON lines, a JSON array of objects,
+            comma or tab separated values, or Parquet.
+        header: whether the first line of a csv or tsv file names the columns.
+        columns: the names of the columns where there is no header.
+        quoting: whether ``"`` encloses fields; None is true for csv and false for tsv, as in GLUE's files.
+        extra_columns: accept rows with more columns than named, and drop what is beyond.
+        join: put between two text columns to make one text of them; None keeps a text and its pair.
+    """
+
+    type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet"] = "auto"
+    header: bool = True
+    columns: tuple[str, ...] | None = None
+    quoting: bool | None = None
+    extra_columns: bool = False
+    join: str | None = None
+
+    @model_validator(mode="after")
+    def _columns_where_no_header(self) -> FileFormat:
+        if self.header and self.columns is not None:
+            raise ValueError("columns are for files without a header; add `header: false` or leave them out")
+        if not self.header and self.columns is None:
+            raise ValueError("a file without a header needs its columns named: `columns: [text, label]`")
+        return self
+
+
+class HubSource(BaseModel, extra="forbid", frozen=True):
+    """A data set on the Hugging Face hub.
+
+    Args:
+        path: ``owner/name``.
+        name: its configuration, where it has several.
+        revision: branch, tag or commit; None is the newest.
+        splits: our split -> the hub's, slices such as ``train[:1000]`` included.
+        text, label: column names where the hub's differ from the local files'.
+    """
+
+    path: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
+    name: str | None = None
+    revision: str | None = None
+    splits: dict[str, str] = {"train": "train", "dev": "validation", "test": "test"}
+    text: str | tuple[str, str] | None = None
+    label: str | None = None
+
+
+class TaskSpec(BaseModel, extra="forbid", frozen=True):
+    """A task, before any of its data is read.
+
+    Args:
+        name: letters, digits, ``.``, ``_`` and ``-``; it names folders of runs.
+        kind: one of ``gradgate.tasks.kinds.KINDS``.
+        text: the text column, or two columns for a pair of texts.
+        label: the label or score column.
+        metric: the one that selects checkpoints; the kind's default unless given.
+        files: split -> path, relative to ``folder`` or absolute. Splits are ``train``, ``dev`` and any others, all
+            of which are test splits.
+        folder: where the task was read from; None reads from the hub.
+        hub: the same data on the hub; used where ``folder`` is None.
+        format: how the files are written; ``formats`` changes it for single splits.
+        label_map: label in the data -> its name, in the order of the model's outputs. Names themselves are also
+            accepted in the data. None sorts the labels of train.
+        description, paper: for people.
+    """
+
+    model_config = ConfigDict(validate_default=True)
+
+    name: str = Field(pattern=r"^\w[\w.-]*$")
+    kind: str = "classification"
+    text: str | tuple[str, str] = "text"
+    label: str = "label"
+    metric: str = ""
+    files: dict[str, str] | None = None
+    folder: Path | None = None
+    hub: HubSource | None = None
+    format: FileFormat = FileFormat()
+    formats: dict[str, dict[str, Any]] = {}
+    label_map: Annotated[dict[str, str] | None, BeforeValidator(_label_names)] = None
+    description: str | None = None
+    paper: str | None = None
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """One or two column names in the source that is read."""
+        text = self.hub.text if self.folder is None and self.hub and self.hub.text else self.text
+        return (text,) if isinstance(text, str) else text
+
+    @property
+    def label_column(self) -> str:
+        """The label's or score's column name in the source that is read."""
+        return self.hub.label if self.folder is None and self.hub and self.hub.label else self.label
+
+    def format_of(self, split: str) -> FileFormat:
+        """``format`` with what ``formats`` changes for this split."""
+        return FileFormat.model_validate({**self.format.model_dump(), **self.formats.get(split, {})})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_and_metric(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        kind = values.get("kind", "classification")
+        if kind not in KINDS:
+            raise ValueError(
+                f"unknown kind {kind!r}; expected one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}"
+            )
+        metric = values.get("metric") or KINDS[kind].default_metric
+        known = KINDS[kind].metric_names
+        if metric not in known:
+            raise ValueError(
+                f"unknown metric {metric!r} for {kind}; expected one of {', '.join(known)}.{nearest(str(metric), known)}"
+            )
+        return {**values, "kind": kind, "metric": metric}
+
+    @model_validator(mode="after")
+    def _formats_can_be_read(self) -> TaskSpec:
+        for split in self.formats:
+            self.format_of(split)
+        return self
+
+
+def build_spec(values: Mapping[str, Any], source: str) -> TaskSpec:
+    """A checked spec; ``source`` names the file or task in the DataError that lists every fault."""
+    try:
+        return TaskSpec.model_validate(values)
+    except ValidationError as error:
+        faults = [
+            ": ".join(
+                [*([".".join(str(part) for part in fault["loc"])] if fault["loc"] else []), fault["msg"]]
+            )
+            for fault in error.errors()
+        ]
+        raise DataError(f"{source} does not describe a task: " + "; ".join(faults)) from error
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file, or a DataError with the line."""
+    try:
+        values = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise DataError(f"{path}{line} is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise DataError(f"{path} is not YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise DataError(
+            f"{path} does not describe a task: expected `name: value` lines, found {type(values).__name__}"
+        )
+    return values
+
+
+def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
+    """The task that a YAML file describes, its data files in ``folder`` (default: the YAML's own).
+
+    Raises:
+        DataError: a file that cannot be read, unknown or malformed entries, or data files outside of the folder.
+    """
+    values = read_yaml(path)
+    if "folder" in values:
+        raise DataError(
+            f"{path}: `folder` is not an entry; paths in `files` are relative to this file's folder"
+        )
+    files = values.get("files")
+    if isinstance(files, dict):
+        for split, file in files.items():
+            _stay_inside(str(file), f"{path}: files.{split}")
+    values.setdefault(
+        "name", "".join(c if c.isalnum() or c in "._-" else "_" for c in path.resolve().parent.name)
+    )
+    if files is not None:
+        values["folder"] = (folder or path.parent).resolve()
+    return build_spec(values, str(path))
+
+
+def _stay_inside(file: str, where: str) -> None:
+    """Refuse a path that a task file must not name; symbolic links that the user has laid are followed."""
+    absolute = (
+        PurePosixPath(file).is_absolute()
+        or PureWindowsPath(file).is_absolute()
+        or PureWindowsPath(file).drive
+    )
+    if absolute or ".." in PureWindowsPath(file).parts:
+        raise DataError(
+            f"{where}: {file!r} leaves the task's folder. Expected a relative path without '..'; "
+            "put the file into the folder, or give it on the command line (--train-file, --dev-file, --test-file)"
+        )

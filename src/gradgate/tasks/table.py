@@ -1,0 +1,54 @@
+"""Rows as they were read, each with its place in the source, so that every complaint can name it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradgate.errors import DataError
+
+MISSING = object()
+"""The cell of a row that lacks a column which other rows have."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One split as it stands in its source.
+
+    Args:
+        source: the file's path, or the name of the hub's split.
+        columns: column name -> cells, one for each row; ``MISSING`` where a row lacks the column.
+        lines: the line on which each row begins (from 1), or None where the source has no lines; rows are then
+            counted from 1.
+    """
+
+    source: str
+    columns: dict[str, Sequence[Any]]
+    lines: Sequence[int] | None = None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def place(self, row: int) -> str:
+        """Where row ``row`` (from 0) stands: ``train.tsv:12`` or ``train.json, row 12``."""
+        if self.lines is None:
+            return f"{self.source}, row {row + 1}"
+        return f"{self.source}:{self.lines[row]}"
+
+    def column(self, name: str, flag: str) -> Sequence[Any]:
+        """The cells of one column.
+
+        Raises:
+            DataError: no such column, or a row without it. ``flag`` is the command-line flag that names another.
+        """
+        if name not in self.columns:
+            there = ", ".join(repr(column) for column in self.columns)
+            raise DataError(
+                f"{self.source} has no column {name!r}; its columns are {there}. Name one with {flag}"
+            )
+        cells = self.columns[name]
+        for row, cell in enumerate(cells):
+            if cell is MISSING or cell is None:
+                raise DataError(f"{self.place(row)} has no {name!r}; every row needs one")
+        return cells

@@ -1,0 +1,120 @@
+"""The tuner inside Hugging Face's Trainer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gradgate.errors import RunError
+from gradgate.layers import LayerMap
+from gradgate.methods.base import Method
+from gradgate.methods.catalog import method as read_method
+from gradgate.tuner import Tuner
+
+STATE_FILE = "gradgate.json"
+
+
+class GateCallback(TrainerCallback):  # type: ignore[misc]
+    """Train with a method: ``Trainer(..., callbacks=[GateCallback("gradual:every=50")])``.
+
+    The tuner attaches when training begins, after the optimizer was built with every parameter in it, and
+    detaches when it ends. Its state is saved in each checkpoint as ``gradgate.json`` and taken up again on resume.
+
+    Args:
+        method: a method or its text.
+        seed: of the method's random draws; None takes the Trainer's ``args.seed``.
+        audit: see :class:`gradgate.Tuner`.
+        layers: see :class:`gradgate.Tuner`.
+
+    Attributes:
+        tuner: the tuner of the current or latest training; None before the first.
+    """
+
+    def __init__(
+        self,
+        method: Method | str,
+        *,
+        seed: int | None = None,
+        audit: bool = False,
+        layers: LayerMap | str | None = None,
+    ) -> None:
+        self.method = read_method(method)
+        self.seed = seed
+        self.audit = audit
+        self.layers = layers
+        self.tuner: Tuner | None = None
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        optimizer: Any = None,
+        train_dataloader: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Attach; where training resumes, go on from the checkpoint's state."""
+        if self.tuner is not None:
+            self.tuner.detach()
+        self.tuner = Tuner(
+            model,
+            optimizer,
+            self.method,
+            total_steps=state.max_steps,
+            steps_per_epoch=_steps_per_epoch(args, train_dataloader),
+            seed=args.seed if self.seed is None else self.seed,
+            audit=self.audit,
+            layers=self.layers,
+        )
+        if state.global_step > 0:
+            self._resume(args, state)
+
+    def on_save(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Write the tuner's state into the checkpoint that was just saved."""
+        if self.tuner is not None and state.is_world_process_zero:
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            (folder / STATE_FILE).write_text(json.dumps(self.tuner.state_dict()))
+
+    def on_train_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Detach."""
+        if self.tuner is not None:
+            self.tuner.detach()
+
+    def _resume(self, args: TrainingArguments, state: TrainerState) -> None:
+        assert self.tuner is not None
+        name = f"checkpoint-{state.global_step}"
+        folders = [Path(args.output_dir) / name]
+        if isinstance(args.resume_from_checkpoint, str):
+            folders.insert(0, Path(args.resume_from_checkpoint))
+        saved = next((folder / STATE_FILE for folder in folders if (folder / STATE_FILE).is_file()), None)
+        if saved is None:
+            self.tuner.resume_at(state.global_step)
+            return
+        try:
+            self.tuner.load_state_dict(json.loads(saved.read_text()))
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise RunError(f"{saved} is damaged ({error}). Remove its checkpoint folder to resume before it.") from None
+
+
+def _steps_per_epoch(args: TrainingArguments, dataloader: Any) -> int | None:
+    try:
+        batches = len(dataloader)
+    except TypeError:
+        return None
+    return max(1, -(-batches // args.gradient_accumulation_steps))

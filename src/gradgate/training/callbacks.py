@@ -1,0 +1,236 @@
+"""What a run notes while Trainer trains: history, costs, the best weights, progress and an interrupt."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from statistics import median
+from threading import Event
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gradgate.training.callback import GateCallback
+from gradgate.training.folder import RunFolder, read_json, seal, write_json, write_text
+from gradgate.training.progress import RunProgress
+
+COST_FILE = "cost.json"
+
+
+def checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path:
+    """The folder that Trainer has just saved."""
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}"
+
+
+class History(TrainerCallback):  # type: ignore[misc]
+    """Appends every logged loss and dev score to ``history.jsonl``."""
+
+    def __init__(self, folder: RunFolder, gate: GateCallback) -> None:
+        self.folder = folder
+        self.gate = gate
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Drop what was noted after the checkpoint that training resumes from."""
+        path = self.folder.history_file
+        kept = []
+        if state.global_step > 0 and path.is_file():
+            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+            kept = [line for line in lines if json.loads(line)["step"] <= state.global_step]
+        write_text(path, "".join(f"{line}\n" for line in kept))
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write one line for the training loss or for the dev scores."""
+        logs = logs or {}
+        line: dict[str, Any] = {"step": state.global_step, "epoch": round(float(state.epoch or 0.0), 4)}
+        if "loss" in logs:
+            line |= {"split": "train", "loss": logs["loss"], "lr": logs.get("learning_rate")}
+            line |= {"grad_norm": logs.get("grad_norm")}
+            line |= {"open_fraction": self.gate.tuner.open_fraction if self.gate.tuner else None}
+        elif "eval_loss" in logs:
+            line |= {"split": "dev", **dev_scores(logs)}
+        else:
+            return
+        with self.folder.history_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+class Cost(TrainerCallback):  # type: ignore[misc]
+    """Measures the wall time of each optimizer step, without evaluation and saving."""
+
+    def __init__(self) -> None:
+        self.durations: list[float] = []
+        self._started = 0.0
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Take up the times of the steps before a resume."""
+        saved = checkpoint_of(args, state) / COST_FILE
+        self.durations = read_json(saved)["durations"] if state.global_step and saved.is_file() else []
+
+    def on_step_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Start the watch."""
+        self._started = time.perf_counter()
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Stop the watch."""
+        self.durations.append(time.perf_counter() - self._started)
+
+    def on_save(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Keep the times with the checkpoint."""
+        write_json(checkpoint_of(args, state) / COST_FILE, {"durations": self.durations})
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Median over the steps; 0.0 before the first."""
+        return median(self.durations) if self.durations else 0.0
+
+
+class Best(TrainerCallback):  # type: ignore[misc]
+    """Keeps the weights with the best dev score; of equal ones the earliest."""
+
+    def __init__(self, folder: RunFolder, metric: str, higher_is_better: bool) -> None:
+        self.folder = folder
+        self.metric = metric
+        self._sign = 1.0 if higher_is_better else -1.0
+
+    def kept(self) -> tuple[Path, dict[str, Any]] | None:
+        """The folder with the best weights and its dev scores with their ``step``; None before the first score."""
+        found = [(file.parent, read_json(file)) for file in self.folder.best.glob("step-*/dev.json")]
+        return max(found, key=lambda f: (self._sign * f[1][self.metric], -f[1]["step"]), default=None)
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, Any] | None = None,
+        model: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Save the weights if they are the best so far, then drop the ones before."""
+        scores = {"step": state.global_step, **dev_scores(metrics or {})}
+        best = self.kept()
+        if best is not None and self._sign * (scores[self.metric] - best[1][self.metric]) <= 0:
+            return
+        target = self.folder.best / f"step-{state.global_step}"
+        model.save_pretrained(target)
+        write_json(target / "dev.json", scores)  # last: weights without it do not count
+        for other in self.folder.best.glob("step-*"):
+            if other != target:
+                shutil.rmtree(other)
+
+
+class Flow(TrainerCallback):  # type: ignore[misc]
+    """Shows progress, scores and saves at the last step, and stops when asked to."""
+
+    def __init__(self, progress: RunProgress, metric: str, stop: Event) -> None:
+        self.progress = progress
+        self.metric = metric
+        self.stop = stop
+        self._loss: float | None = None
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Tell how long it will take."""
+        self.progress.begin(state.max_steps, state.global_step)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Take up the latest loss."""
+        self._loss = (logs or {}).get("loss", self._loss)
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Tell the dev score."""
+        self.progress.scored("dev", self.metric, dev_scores(metrics or {})[self.metric])
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Tell the step; ask Trainer for what the end or an interrupt needs."""
+        self.progress.advance(state.global_step, self._loss)
+        if state.global_step >= state.max_steps:
+            control.should_evaluate = True
+        elif self.stop.is_set():
+            control.should_save = True
+            control.should_training_stop = True
+
+
+class Seal(TrainerCallback):  # type: ignore[misc]
+    """Seals a checkpoint once all other callbacks have written into it; must be the last."""
+
+    def on_save(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Write the digests of the checkpoint's files."""
+        seal(checkpoint_of(args, state))
+
+
+def dev_scores(metrics: dict[str, Any]) -> dict[str, float]:
+    """Trainer's evaluation metrics under their own names, without its timings."""
+    timings = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
+    named = {name.removeprefix("eval_"): value for name, value in metrics.items() if name.startswith("eval_")}
+    return {name: float(value) for name, value in named.items() if name not in timings}

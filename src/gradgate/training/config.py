@@ -1,0 +1,109 @@
+"""The settings of one run: typed, the same from Python, a YAML file and the command line."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from gradgate.errors import GradgateError, UsageError, nearest
+from gradgate.methods import method as read_method
+
+
+class RunConfig(BaseModel):
+    """Everything that decides what a run computes.
+
+    Unknown names are errors. Where both ``epochs`` and ``steps`` are None, a run takes 3 epochs.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field("sample", description="hub name or folder of a pretrained model; 'sample' is built in")
+    layers: str | None = Field(None, description="path of the layer stack where it cannot be found by itself")
+    task: str = Field("sample", description="name from 'gradgate tasks', a YAML task file, or a folder of data files")
+    data: Path | None = Field(None, description="folder with the files of a named task")
+    text: str | None = Field(None, description="column of the (first) text")
+    text_pair: str | None = Field(None, description="column of the second text")
+    label: str | None = Field(None, description="column of the label or score")
+    kind: Literal["classification", "regression"] | None = Field(None, description="kind of task")
+    metric: str | None = Field(None, description="metric that selects the best checkpoint on dev")
+    train_file: Path | None = Field(None, description="training file, instead of the task's own")
+    dev_file: Path | None = Field(None, description="dev file, instead of the task's own")
+    test_file: Path | None = Field(None, description="test file, instead of the task's own")
+    train_size: int | None = Field(None, ge=1, description="train on this many examples, drawn at random by the seed")
+    max_length: int = Field(128, ge=4, description="tokens; longer inputs are cut")
+    method: str = Field("full", description="what learns when: a method from 'gradgate methods' with its options")
+    seed: int = Field(0, ge=0, description="of the head's start, the data order, dropout and masks")
+    epochs: float | None = Field(None, gt=0, description="passes over the training data")
+    steps: int | None = Field(None, ge=1, description="optimizer steps, instead of epochs")
+    batch_size: int = Field(32, ge=1, description="examples in one forward pass")
+    accumulate: int = Field(1, ge=1, description="forward passes for one optimizer step")
+    lr: float = Field(5e-5, gt=0, description="peak learning rate of AdamW")
+    schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="learning rate after warm-up")
+    warmup: float = Field(0.06, ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    weight_decay: float = Field(0.01, ge=0, description="decoupled weight decay")
+    clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
+    dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
+    eval_every: int | None = Field(None, ge=1, description="optimizer steps between scores on dev; default each epoch")
+    save_every: int | None = Field(None, ge=1, description="optimizer steps between checkpoints; default each epoch")
+    device: str = Field("auto", description="auto, cpu or cuda")
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
+    audit: bool = Field(False, description="prove at each change of plan that closed weights stay bit-identical")
+    trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
+    keep_model: bool = Field(True, description="write the best model into the run folder")
+
+    @field_validator("method")
+    @classmethod
+    def _canonical_method(cls, text: str) -> str:
+        return read_method(text).spec
+
+    @model_validator(mode="after")
+    def _one_length(self) -> RunConfig:
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("give epochs or steps, not both")
+        return self
+
+    @property
+    def length(self) -> dict[str, Any]:
+        """How long to train, as Trainer's arguments."""
+        if self.steps is not None:
+            return {"max_steps": self.steps}
+        return {"num_train_epochs": self.epochs if self.epochs is not None else 3.0}
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return self.model_dump(mode="json")
+
+    def fingerprint(self) -> str:
+        """Equal for runs that compute the same; what is proved or kept along the way does not count."""
+        record = {k: v for k, v in self.record().items() if k not in ("audit", "keep_model")}
+        return sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def make_config(**values: Any) -> RunConfig:
+    """A RunConfig from plain values; None means not given.
+
+    Raises:
+        UsageError: naming every unknown name and every value out of range.
+    """
+    given = {name: value for name, value in values.items() if value is not None}
+    unknown = [name for name in given if name not in RunConfig.model_fields]
+    if unknown:
+        raise UsageError(
+            "; ".join(f"There is no setting {name!r}.{nearest(name, RunConfig.model_fields)}" for name in unknown)
+        )
+    try:
+        return RunConfig(**given)
+    except ValidationError as error:
+        raise UsageError("; ".join(_explain(item) for item in error.errors())) from None
+
+
+def _explain(item: Any) -> str:
+    cause = item.get("ctx", {}).get("error")
+    if isinstance(cause, GradgateError):
+        return str(cause)
+    where = ".".join(str(part) for part in item["loc"])
+    return f"{where}={item['input']!r}: {item['msg']}" if where else str(item["msg"])

@@ -1,0 +1,178 @@
+"""The folder of one run: what is written where, and which checkpoints can be trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gradgate.errors import RunError
+from gradgate.training.config import RunConfig
+
+SEAL_FILE = "seal.json"
+# What may differ between two starts of one run: proofs and extras, not results.
+_FREE = ("audit", "keep_model")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of one run and the rules for writing them: every file is whole or absent."""
+
+    path: Path
+
+    @property
+    def run_file(self) -> Path:
+        """Configuration, versions, data and model of the run."""
+        return self.path / "run.json"
+
+    @property
+    def scores_file(self) -> Path:
+        """Dev and test scores and costs; there if and only if the run has finished."""
+        return self.path / "scores.json"
+
+    @property
+    def error_file(self) -> Path:
+        """Why the latest try failed."""
+        return self.path / "error.json"
+
+    @property
+    def history_file(self) -> Path:
+        """Losses and dev scores by step, one JSON object a line."""
+        return self.path / "history.jsonl"
+
+    @property
+    def plan_file(self) -> Path:
+        """What was open when."""
+        return self.path / "plan.yaml"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Trainer's checkpoints; removed when the run has finished."""
+        return self.path / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """The weights with the best dev score so far."""
+        return self.path / "best"
+
+    @property
+    def model(self) -> Path:
+        """The best model with its tokenizer."""
+        return self.path / "model"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended and its scores are written."""
+        return self.scores_file.is_file()
+
+    def claim(self, config: RunConfig) -> None:
+        """Make the folder this configuration's, or check that it already is.
+
+        Raises:
+            RunError: if it holds a run with another configuration, or files that are no run.
+        """
+        if self.run_file.is_file():
+            held = read_json(self.run_file).get("config", {})
+            mine = config.record()
+            differing = [key for key in mine if key not in _FREE and held.get(key) != mine[key]]
+            if differing:
+                listed = ", ".join(f"{key}: {held.get(key)!r} there, {mine[key]!r} here" for key in differing)
+                raise RunError(
+                    f"{self.path} already holds a run with another configuration ({listed}). "
+                    f"Give another --out, or remove the folder if the run is not needed."
+                )
+        elif self.path.is_dir() and any(self.path.iterdir()):
+            raise RunError(f"{self.path} is not empty and holds no run. Give another --out.")
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def latest_checkpoint(self) -> Path | None:
+        """The newest checkpoint that is whole; a damaged or half-written one is passed over.
+
+        Raises:
+            RunError: if there are sealed checkpoints, but every one of them is damaged.
+        """
+        found = sorted(
+            self.checkpoints.glob("checkpoint-*"), key=lambda p: int(p.name.rpartition("-")[2]), reverse=True
+        )
+        sealed = [folder for folder in found if (folder / SEAL_FILE).is_file()]
+        for folder in sealed:
+            if _is_whole(folder):
+                return folder
+        if sealed:
+            raise RunError(
+                f"Every checkpoint in {self.checkpoints} is damaged: {', '.join(f.name for f in sealed)}. "
+                f"Remove {self.checkpoints} to train from the start."
+            )
+        return None
+
+    def write_plan(self, record: dict[str, Any]) -> None:
+        """Write what was open when."""
+        write_text(self.plan_file, yaml.safe_dump(record, sort_keys=False, default_flow_style=None, width=120))
+
+    def clean(self) -> None:
+        """Remove what only an unfinished run needs."""
+        for folder in (self.checkpoints, self.best):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def seal(checkpoint: Path) -> None:
+    """Note the digest of every file, as the last thing written: a checkpoint without its seal is not whole."""
+    write_json(checkpoint / SEAL_FILE, {"files": _digests(checkpoint)})
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    try:
+        noted = read_json(checkpoint / SEAL_FILE)["files"]
+    except (RunError, KeyError, TypeError):
+        return False
+    return bool(noted == _digests(checkpoint))
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL_FILE)
+    return {str(path.relative_to(folder)): _digest(path) for path in files}
+
+
+def _digest(path: Path) -> str:
+    state = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; RunError names a file that is damaged."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} is damaged: {error}.") from None
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged: expected a JSON object.")
+    return value
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write a JSON object so that the file is whole or as it was before."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file so that it is whole or as it was before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error

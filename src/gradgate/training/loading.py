@@ -1,0 +1,97 @@
+"""A pretrained model and its tokenizer, from a folder, a hub name or the package itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoTokenizer
+
+from gradgate import sample
+from gradgate.errors import RunError
+from gradgate.tasks import Kind, TaskData
+from gradgate.training.config import RunConfig
+
+_DROPOUTS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "embd_pdrop",
+    "attn_pdrop",
+    "resid_pdrop",
+    "hidden_dropout",
+    "pooler_dropout",
+    "embedding_dropout",
+    "mlp_dropout",
+    "dropout_rate",
+    "classifier_dropout",
+    "classifier_dropout_prob",
+    "seq_classif_dropout",
+    "cls_dropout",
+    "summary_first_dropout",
+)
+
+
+def model_source(name: str) -> str:
+    """Where ``from_pretrained`` finds a model: the embedded one for ``sample``, else the name itself.
+
+    Raises:
+        RunError: for a path that does not exist, or a folder without a model.
+    """
+    if name == "sample":
+        return str(sample.MODEL)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise RunError(f"{name} is a folder without config.json, so it holds no pretrained model.")
+        return str(path)
+    looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
+    if looks_like_path:
+        raise RunError(f"There is no folder {name}. Give a folder with config.json and weights, or a hub name.")
+    return name
+
+
+def load_tokenizer(config: RunConfig) -> Any:
+    """The tokenizer; one without a padding token pads with its end-of-text token."""
+    tokenizer = _from_pretrained(AutoTokenizer, config, "tokenizer")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_model(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Any:
+    """The model with a fresh head for the task, in float32; draws the head from torch's random state."""
+    settings = _from_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
+    if settings.pad_token_id is None:
+        settings.pad_token_id = tokenizer.pad_token_id
+    if config.dropout is not None:
+        for name in _DROPOUTS:
+            if isinstance(getattr(settings, name, None), float | int):
+                setattr(settings, name, config.dropout)
+    model = _from_pretrained(
+        kind.auto_model, config, "model", config=settings, dtype=torch.float32, ignore_mismatched_sizes=True
+    )
+    limit = getattr(settings, "max_position_embeddings", None)
+    if limit is not None and config.max_length > limit:
+        raise RunError(f"max_length={config.max_length} is more than the {limit} positions of {config.model}.")
+    return model
+
+
+def _from_pretrained(factory: Any, config: RunConfig, what: str, **options: Any) -> Any:
+    source = model_source(config.model)
+    try:
+        return factory.from_pretrained(source, trust_remote_code=config.trust_remote_code, **options)
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        where = (
+            ""
+            if Path(source).is_dir()
+            else (
+                f" {config.model!r} is no folder here, so it was looked for on the hub: check the name and the network "
+                f"(HF_HUB_OFFLINE), or give a folder."
+            )
+        )
+        raise RunError(f"Cannot load the {what} of {config.model!r}: {reason}{where}") from error

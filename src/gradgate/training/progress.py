@@ -1,0 +1,73 @@
+"""How a run tells how far it is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class RunProgress(Protocol):
+    """Hears of each step and each dev score of a run."""
+
+    def begin(self, total: int, done: int) -> None:
+        """Training starts: ``done`` of ``total`` optimizer steps are behind it."""
+
+    def advance(self, step: int, loss: float | None) -> None:
+        """``step`` optimizer steps are done; ``loss`` is the latest known."""
+
+    def scored(self, split: str, metric: str, score: float) -> None:
+        """A split was scored."""
+
+    def note(self, text: str) -> None:
+        """Something that a person should read."""
+
+
+class Silent:
+    """Tells nothing."""
+
+    def begin(self, total: int, done: int) -> None: ...
+
+    def advance(self, step: int, loss: float | None) -> None: ...
+
+    def scored(self, split: str, metric: str, score: float) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+class Bar:
+    """A progress bar on a terminal, with the latest loss and dev score beside it. Use as a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("steps"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[latest]}"),
+            console=console,
+        )
+        self._task = self._bar.add_task("training", total=None, latest="")
+        self._score = ""
+
+    def __enter__(self) -> Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def begin(self, total: int, done: int) -> None:
+        self._bar.update(self._task, total=total, completed=done)
+
+    def advance(self, step: int, loss: float | None) -> None:
+        latest = "  ".join(filter(None, ["" if loss is None else f"loss {loss:.3f}", self._score]))
+        self._bar.update(self._task, completed=step, latest=latest)
+
+    def scored(self, split: str, metric: str, score: float) -> None:
+        self._score = f"{split} {metric} {score:.4f}"
+
+    def note(self, text: str) -> None:
+        self._bar.console.print(text, markup=False)

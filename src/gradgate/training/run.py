@@ -1,0 +1,288 @@
+"""One run: one model, one task, one method, one seed, one folder."""
+
+from __future__ import annotations
+
+import errno
+import platform
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import torch
+import transformers
+from safetensors.torch import load_model as load_weights
+from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
+
+from gradgate.errors import NonFiniteError, RunError
+from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, kind_of, load_task, subsample
+from gradgate.training.callback import GateCallback
+from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
+from gradgate.training.config import RunConfig
+from gradgate.training.folder import RunFolder, read_json, write_json
+from gradgate.training.interrupt import InterruptedRunError, stoppable
+from gradgate.training.loading import load_model, load_tokenizer
+from gradgate.training.progress import RunProgress, Silent
+
+_TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "dev_file", "test_file")
+
+
+@dataclass(frozen=True)
+class Features:
+    """A task's splits as the model takes them, and how to batch them."""
+
+    train: Any
+    dev: Any
+    tests: dict[str, Any]
+    collator: Any
+
+
+class FiniteTrainer(Trainer):  # type: ignore[misc]
+    """A Trainer that stops when the loss is no number any more."""
+
+    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """One forward and backward pass; NonFiniteError names the optimizer step."""
+        loss: torch.Tensor = super().training_step(*args, **kwargs)
+        if not bool(torch.isfinite(loss)):
+            raise NonFiniteError(
+                f"The loss of step {self.state.global_step + 1} is {float(loss)}. Lower --lr, raise --warmup, or "
+                f"use --precision fp32 or bf16."
+            )
+        return loss
+
+
+def find_task_of(config: RunConfig) -> TaskSpec:
+    """The task that the configuration names, with its flags applied."""
+    flags = {name: getattr(config, name) for name in _TASK_FLAGS}
+    return find_task(config.task, data=config.data, **flags)
+
+
+def train(config: RunConfig, out: Path, progress: RunProgress | None = None) -> dict[str, Any]:
+    """Train, select on dev, score on every test split; resume where the folder holds a checkpoint.
+
+    Args:
+        config: what to compute.
+        out: the run folder; made if it is absent.
+        progress: hears of each step.
+
+    Returns:
+        What ``scores.json`` holds.
+
+    Raises:
+        GradgateError: for anything that a user can mend; the folder keeps what was saved before.
+        InterruptedRunError: when Ctrl-C or SIGTERM stopped the run after saving it.
+    """
+    folder = RunFolder(Path(out))
+    progress = progress or Silent()
+    folder.claim(config)
+    if folder.finished:
+        progress.note(f"{folder.path} is finished; nothing to do.")
+        return read_json(folder.scores_file)
+    try:
+        with stoppable(progress.note) as stop:
+            return _train(config, folder, progress, stop)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            raise RunError(
+                f"Cannot write to {folder.path}: {error.strerror}. What was saved before is still there; make room "
+                f"and run the same command again."
+            ) from error
+        raise
+
+
+def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event) -> dict[str, Any]:
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    data = load_task(find_task_of(config))
+    for text in data.notes:
+        progress.note(text)
+    kind = kind_of(data.spec)
+    tokenizer = load_tokenizer(config)
+    features = _features(config, kind, data, tokenizer)
+    set_seed(config.seed)
+    model = load_model(config, kind, data, tokenizer)
+    _write_run_file(config, folder, data, model, len(features.train))
+    metric = data.spec.metric
+    gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=config.layers)
+    best = Best(folder, metric, kind.higher_is_better(metric))
+    cost = Cost()
+    trainer = FiniteTrainer(
+        model=model,
+        args=_arguments(config, folder, len(features.train)),
+        train_dataset=features.train,
+        eval_dataset=features.dev,
+        data_collator=features.collator,
+        processing_class=tokenizer,
+        compute_metrics=lambda output: kind.metrics(output.predictions, output.label_ids, data),
+        callbacks=[gate, History(folder, gate), best, cost, Flow(progress, metric, stop), Seal()],
+    )
+    trainer.remove_callback(PrinterCallback)
+    checkpoint = folder.latest_checkpoint()
+    if checkpoint is not None:
+        progress.note(f"Resuming from {checkpoint.name} in {folder.path}.")
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    _write_plan(gate, folder)
+    if trainer.state.global_step < trainer.state.max_steps:
+        raise InterruptedRunError(
+            f"Stopped at step {trainer.state.global_step} of {trainer.state.max_steps}; the state is saved in "
+            f"{folder.path}. Run the same command again to go on from there."
+        )
+    scores = _score(trainer, features, best, metric)
+    scores["cost"] = _cost(trainer, gate, cost)
+    if config.keep_model:
+        trainer.save_model(str(folder.model))
+    write_json(folder.scores_file, scores)
+    folder.error_file.unlink(missing_ok=True)
+    folder.clean()
+    return scores
+
+
+def _features(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Features:
+    train_split = data.train
+    if config.train_size is not None:
+        train_split = subsample(train_split, config.train_size, config.seed)
+
+    def encode(split: Any) -> Any:
+        return kind.encode(split, tokenizer, config.max_length)
+
+    return Features(
+        encode(train_split),
+        encode(data.dev),
+        {name: encode(split) for name, split in data.tests.items()},
+        kind.collator(tokenizer),
+    )
+
+
+def _arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingArguments:
+    batches = -(-examples // config.batch_size)
+    steps_per_epoch = -(-batches // config.accumulate)
+    usual = min(steps_per_epoch, config.steps or steps_per_epoch)
+    if config.device not in ("auto", "cpu", "cuda"):
+        raise RunError(f"device={config.device!r} is not known; expected auto, cpu or cuda.")
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise RunError("device='cuda', but torch sees no CUDA device. Use --device cpu or auto.")
+    return TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        per_device_train_batch_size=config.batch_size,
+        per_device_eval_batch_size=max(64, config.batch_size),
+        gradient_accumulation_steps=config.accumulate,
+        learning_rate=config.lr,
+        lr_scheduler_type=config.schedule,
+        warmup_steps=config.warmup,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.clip,
+        seed=config.seed,
+        use_cpu=config.device == "cpu",
+        bf16=config.precision == "bf16",
+        fp16=config.precision == "fp16",
+        eval_strategy="steps",
+        eval_steps=config.eval_every or usual,
+        save_strategy="steps",
+        save_steps=config.save_every or usual,
+        save_total_limit=2,
+        logging_steps=max(1, usual // 10),
+        report_to="none",
+        disable_tqdm=True,
+        **config.length,
+    )
+
+
+def _write_run_file(config: RunConfig, folder: RunFolder, data: TaskData, model: Any, examples: int) -> None:
+    record = {
+        "config": config.record(),
+        "fingerprint": config.fingerprint(),
+        "versions": versions(),
+        "task": task_record(data),
+        "train_examples": examples,
+        "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
+    }
+    if folder.run_file.is_file():
+        there = read_json(folder.run_file)["task"]["fingerprint"]
+        if there != data.fingerprint:
+            raise RunError(
+                f"{folder.path} was begun on other data: the files of task {data.spec.name!r} have changed since. "
+                f"Give another --out to train on them."
+            )
+    write_json(folder.run_file, record)
+
+
+def versions() -> dict[str, str]:
+    """What the numbers of a run depend on besides its configuration."""
+    packages = (
+        "gradgate",
+        "torch",
+        "transformers",
+        "accelerate",
+        "datasets",
+        "tokenizers",
+        "numpy",
+        "scikit-learn",
+    )
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        **{name: version(name) for name in packages},
+    }
+
+
+def task_record(data: TaskData) -> dict[str, Any]:
+    """What a result should say about its data."""
+    return {
+        "name": data.spec.name,
+        "kind": data.spec.kind,
+        "metric": data.spec.metric,
+        "metric_higher_is_better": kind_of(data.spec).higher_is_better(data.spec.metric),
+        "labels": list(data.labels) if data.labels is not None else None,
+        "fingerprint": data.fingerprint,
+        "rows": data.rows,
+    }
+
+
+def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
+    tuner = gate.tuner
+    assert tuner is not None
+    folder.write_plan(tuner.timeline.to_dict(tuner.method, tuner.layers, tuner.clock.step))
+
+
+def _score(trainer: Trainer, features: Features, best: Best, metric: str) -> dict[str, Any]:
+    kept = best.kept()
+    assert kept is not None, "the last step is always scored on dev"
+    weights, dev = kept
+    load_weights(trainer.model, weights / "model.safetensors")
+    tests = {}
+    for name, split in features.tests.items():
+        scores = dev_scores(trainer.predict(split, metric_key_prefix="eval").metrics)
+        tests[name] = scores
+    step = int(dev.pop("step"))
+    return {"metric": metric, "best_step": step, "dev": dev, "tests": tests}
+
+
+def _cost(trainer: Trainer, gate: GateCallback, cost: Cost) -> dict[str, Any]:
+    tuner = gate.tuner
+    assert tuner is not None
+    return {
+        "steps": trainer.state.global_step,
+        "seconds_per_step": cost.seconds_per_step,
+        "seconds_total": sum(cost.durations),
+        "peak_memory_bytes": peak_memory(trainer.args.device),
+        "trainable_share": tuner.mean_open_fraction,
+        "parameters": sum(p.numel() for p in trainer.model.parameters()),
+        "parameters_trained": tuner.parameters_opened,
+        "device": trainer.args.device.type,
+    }
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes: the most that torch held on a CUDA device, elsewhere the most that the process had resident."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

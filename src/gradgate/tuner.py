@@ -1,0 +1,338 @@
+"""The tuner joins a model, its optimizer and a method, and keeps the gates through optimizer hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from gradgate import gates
+from gradgate.audit import Audit
+from gradgate.clock import Clock
+from gradgate.errors import AttachError, NonFiniteError, RunError
+from gradgate.layers import LayerMap, map_layers, named_parameters
+from gradgate.methods.base import Gate, Memory, Method, Plan
+from gradgate.methods.catalog import method as read_method
+from gradgate.timeline import Phase, Timeline
+
+# Modules whose weight gradient is a fresh tensor in every backward pass, so that it may be gated in place.
+# Elsewhere autograd may hand the same tensor to several leaves.
+_OWN_GRADIENT = (nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d)
+
+
+class Tuner:
+    """Makes the parameters of a model learn as a method says, in any PyTorch loop.
+
+    The plan for a step is in force before its forward pass: a closed group has ``requires_grad=False``, and a
+    sparse one has its gradient gated as autograd produces it, before accumulation and clipping. After each
+    optimizer step that happened the clock ticks and the next plan is set. Parameters that do not require a
+    gradient when the tuner attaches are never opened.
+
+    Args:
+        model: any model whose layers can be mapped; wrapped (DDP, compiled, PEFT) or not.
+        optimizer: holds every parameter that the method will open.
+        method: a method or its text, such as ``"gradual:every=50"``.
+        total_steps: optimizer steps of the whole training; needed by methods that count epochs.
+        steps_per_epoch: optimizer steps in one pass over the data; needed by methods that count epochs.
+        seed: of every random draw that the method makes.
+        audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.audit.Audit`.
+        layers: a layer map, or the path of the layer stack for :func:`map_layers`; by default found.
+
+    Raises:
+        AttachError: if the optimizer lacks a parameter that the method will open, or nothing can be opened.
+        MethodError: if the method does not fit the model.
+        LayerMapError: if the layers cannot be found.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        method: Method | str,
+        *,
+        total_steps: int | None = None,
+        steps_per_epoch: int | None = None,
+        seed: int = 0,
+        audit: bool = False,
+        layers: LayerMap | str | None = None,
+    ) -> None:
+        self.method = read_method(method)
+        self.layers = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
+        self.method.check(self.layers)
+        self.clock = Clock(0, steps_per_epoch, total_steps)
+        self.memory = Memory(seed=seed)
+        self.timeline = Timeline()
+        self.optimizer = _innermost(optimizer)
+        self._parameters = named_parameters(model)
+        self._trainable = {name for name, p in self._parameters.items() if p.requires_grad}
+        self._groups = {group.name: [n for n in group.parameter_names if n in self._trainable] for group in self.layers}
+        self._group_of = {name: group for group, names in self._groups.items() for name in names}
+        self._own_gradient = _own_gradients(model)
+        self._check_reachable()
+        self._hooks: list[Any] = []
+        self._gated: set[str] = set()
+        self._held: list[tuple[Parameter, Tensor, Tensor]] = []
+        self._audit = Audit(self._parameters) if audit else None
+        first = self.method.plan(self.clock, self.layers, self.memory)
+        self._check_opens_something(first)
+        self._hooks += [
+            self.optimizer.register_step_pre_hook(self._before_step),
+            self.optimizer.register_step_post_hook(self._after_step),
+        ]
+        self._set_plan(first)
+
+    def __enter__(self) -> Tuner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release(check=error is None)
+
+    @property
+    def plan(self) -> Plan:
+        """The gates for the step that comes next, by group."""
+        return self._plan
+
+    @property
+    def open_fraction(self) -> float:
+        """Share of all parameters that the coming step may change; a sparse gate counts with its share."""
+        total = sum(p.numel() for p in self._parameters.values())
+        return sum(self._size(group) * gate.share for group, gate in self._plan.items()) / total
+
+    @property
+    def mean_open_fraction(self) -> float:
+        """Mean of :attr:`open_fraction` over the steps done so far; 0.0 before the first."""
+        total = sum(p.numel() for p in self._parameters.values())
+        phases = self.timeline.phases
+        ends = [phase.step for phase in phases[1:]] + [self.clock.step]
+        open_steps = sum(
+            (end - phase.step)
+            * (
+                sum(map(self._size, phase.open))
+                + sum(self._size(n) * (g["hi"] - g["lo"]) for n, g in phase.sparse.items())
+            )
+            for phase, end in zip(phases, ends, strict=True)
+        )
+        return open_steps / total / self.clock.step if self.clock.step else 0.0
+
+    @property
+    def parameters_opened(self) -> int:
+        """How many parameters were open in at least one step so far."""
+        opened = {name for phase in self.timeline.phases for name in (*phase.open, *phase.sparse)}
+        return sum(self._size(name) for name in opened)
+
+    def detach(self) -> None:
+        """Remove every hook and give each parameter the ``requires_grad`` that it had before."""
+        self._release(check=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a resumed training needs, as JSON values."""
+        return {
+            "version": 1,
+            "method": self.method.spec,
+            "seed": self.memory.seed,
+            "step": self.clock.step,
+            "notes": dict(self.memory.notes),
+            "timeline": [phase.to_dict() for phase in self.timeline.phases],
+            "optimizer_parameters": self._optimizer_names(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken.
+
+        Raises:
+            RunError: if the state is of another method or seed, or of an optimizer that holds its parameters in
+                another order, in which case its moments would land on the wrong tensors.
+        """
+        for what, mine in (("method", self.method.spec), ("seed", self.memory.seed)):
+            if state[what] != mine:
+                raise RunError(f"The saved state has {what} {state[what]!r}, this tuner has {mine!r}.")
+        if state["optimizer_parameters"] != self._optimizer_names():
+            raise RunError(
+                "The saved state belongs to an optimizer with other parameters or another order of them; its "
+                "moments would land on the wrong tensors. Build model and optimizer as in the saved training."
+            )
+        self.memory = Memory(seed=self.memory.seed, notes=dict(state["notes"]))
+        self.timeline = Timeline([Phase.from_dict(phase) for phase in state["timeline"]])
+        self._go_to(state["step"])
+
+    def resume_at(self, step: int) -> None:
+        """Continue after ``step`` optimizer steps where no state was saved: the plan is a function of the step."""
+        self.timeline = Timeline()
+        for done in range(step):
+            clock = replace(self.clock, step=done)
+            self.timeline.record(done, self.method.plan(clock, self.layers, self.memory))
+        self._go_to(step)
+
+    def _go_to(self, step: int) -> None:
+        self.clock = replace(self.clock, step=step)
+        self._set_plan(self.method.plan(self.clock, self.layers, self.memory))
+
+    def _set_plan(self, plan: Plan) -> None:
+        previous = getattr(self, "_plan", None)
+        new_phase = previous is None or _closed_groups(previous) != _closed_groups(plan)
+        if self._audit and previous is not None and new_phase:
+            self._audit.check_closed(self.clock.step)
+        self._plan = plan
+        self.timeline.record(self.clock.step, plan)
+        # A backward pass needs at least one tensor; where every group is dropped, the dropped ones compute theirs.
+        idle = not any(gate.share > 0.0 and self._groups[group] for group, gate in plan.items())
+        for group, gate in plan.items():
+            learns = gate.share > 0.0 or (idle and gate.dropped)
+            for name in self._groups[group]:
+                self._open(name, sparse=gate.sparse) if learns else self._close(name)
+        if self._audit and new_phase:
+            self._audit.begin(set(self._parameters) - set(self._open_names(lambda gate: not gate.closed)))
+
+    def _open(self, name: str, *, sparse: bool) -> None:
+        parameter = self._parameters[name]
+        parameter.requires_grad_(True)
+        if sparse and name not in self._gated:
+            self._gated.add(name)
+            self._hooks.append(parameter.register_hook(lambda gradient: self._gate_gradient(name, gradient)))
+
+    def _close(self, name: str) -> None:
+        parameter = self._parameters[name]
+        parameter.requires_grad_(False)
+        parameter.grad = None
+
+    def _gate_gradient(self, name: str, gradient: Tensor) -> Tensor | None:
+        gate = self._plan[self._group_of[name]]
+        if not gate.sparse:
+            return None
+        window = {"lo": gate.lo, "hi": gate.hi, "scale": gate.scale, "key": self._key(name, gate)}
+        if gradient.requires_grad:
+            return gradient * gates.apply_(torch.ones_like(gradient), **window)
+        own = name in self._own_gradient
+        return gates.apply_(gradient if own else gradient.clone(), **window)
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if kwargs.get("closure") is not None or any(callable(arg) for arg in args):
+            raise AttachError(
+                "The optimizer was stepped with a closure, which computes gradients after the tuner has looked at "
+                "them. Call loss.backward() yourself and step without a closure."
+            )
+        if self._audit:
+            learning = self._open_names(lambda gate: gate.share > 0.0)
+            self._audit.before_step(learning, optimizer, self.clock.step)
+        for group, gate in self._plan.items():
+            for name in self._groups[group]:
+                parameter = self._parameters[name]
+                if gate.closed:
+                    parameter.grad = None
+                elif gate.dropped:
+                    parameter.grad = torch.zeros_like(parameter)
+                elif gate.sparse and gate.hold and gate.share < 1.0 and parameter.grad is not None:
+                    self._hold(name, gate)
+        if getattr(optimizer, "found_inf", None) is None:  # else a gradient scaler looks at them itself
+            self._check_finite()
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        for parameter, closed, values in self._held:
+            with torch.no_grad():
+                parameter.masked_scatter_(closed, values)
+        self._held = []
+        if _was_skipped(optimizer):
+            return
+        self.clock = self.clock.ticked()
+        if self._audit:
+            self._audit.after_step(self.clock.step)
+        plan = self.method.plan(self.clock, self.layers, self.memory)
+        self._check_opens_something(plan)
+        self._set_plan(plan)
+
+    def _hold(self, name: str, gate: Gate) -> None:
+        parameter = self._parameters[name]
+        passes = gates.mask(parameter.numel(), lo=gate.lo, hi=gate.hi, key=self._key(name, gate))
+        closed = passes.logical_not_().view(parameter.shape).to(parameter.device)
+        self._held.append((parameter, closed, parameter.detach()[closed]))
+
+    def _check_finite(self) -> None:
+        """Look at the smallest gradient: a loss that is not finite makes every gradient not finite."""
+        learning = self._open_names(lambda gate: gate.open)
+        gradients = [g for g in (self._parameters[name].grad for name in learning) if g is not None]
+        smallest = min(gradients, key=lambda g: g.numel(), default=None)
+        if smallest is not None and not bool(torch.isfinite(smallest).all()):
+            raise NonFiniteError(
+                f"The gradients of step {self.clock.step + 1} are not finite; the weights are still those of step "
+                f"{self.clock.step}. Lower the learning rate, clip gradients, or use bf16 or fp32 instead of fp16."
+            )
+
+    def _check_reachable(self) -> None:
+        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        reached = self.method.reaches(self.layers)
+        wanted = [name for group in self._groups if group in reached for name in self._groups[group]]
+        if not wanted:
+            raise AttachError(
+                f"The method {self.method.spec!r} would never open anything: its groups "
+                f"({', '.join(sorted(reached)) or 'none'}) have no parameter that requires grad. "
+                f"Groups of this model: {', '.join(self._groups)}."
+            )
+        missing = [name for name in wanted if id(self._parameters[name]) not in held]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise AttachError(
+                f"{missing[0]}{more} will be opened by {self.method.spec!r}, but the optimizer does not hold it, so "
+                f"it would never learn. Build the optimizer from all of model.parameters() before closing any."
+            )
+
+    def _check_opens_something(self, plan: Plan) -> None:
+        if not any(self._groups[group] and not gate.closed for group, gate in plan.items()):
+            raise AttachError(
+                f"The method {self.method.spec!r} opens nothing for step {self.clock.step + 1}: there would be no "
+                f"gradient to compute. Does the model have a head, or adapters in the groups that it opens?"
+            )
+
+    def _open_names(self, wanted: Callable[[Gate], bool]) -> list[str]:
+        return [n for group, gate in self._plan.items() if wanted(gate) for n in self._groups[group]]
+
+    def _key(self, name: str, gate: Gate) -> int:
+        return gates.key(seed=self.memory.seed, stream=gate.stream, name=name, draw=gate.draw)
+
+    def _size(self, group: str) -> int:
+        return sum(self._parameters[name].numel() for name in self._groups[group])
+
+    def _optimizer_names(self) -> list[str]:
+        names = {id(p): name for name, p in self._parameters.items()}
+        return [names.get(id(p), "?") for group in self.optimizer.param_groups for p in group["params"]]
+
+    def _release(self, *, check: bool) -> None:
+        hooks, self._hooks = self._hooks, []
+        for hook in hooks:
+            hook.remove()
+        self._gated.clear()
+        for name in self._trainable if hooks else ():
+            self._parameters[name].requires_grad_(True)
+        if self._audit and check and hooks:
+            self._audit.check_closed(self.clock.step)
+
+
+def _innermost(optimizer: Any) -> torch.optim.Optimizer:
+    """The torch optimizer inside accelerate's wrapper, whose own hooks are never called."""
+    while isinstance(inner := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
+        optimizer = inner
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise AttachError("LBFGS computes gradients inside its step, where gates cannot act. Use another optimizer.")
+    result: torch.optim.Optimizer = optimizer
+    return result
+
+
+def _was_skipped(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a gradient scaler made a fused optimizer skip this step."""
+    found = getattr(optimizer, "found_inf", None)
+    return found is not None and bool(found.item())
+
+
+def _closed_groups(plan: Plan) -> list[bool]:
+    return [gate.closed for gate in plan.values()]
+
+
+def _own_gradients(model: nn.Module) -> frozenset[str]:
+    weights = {id(m.weight) for m in model.modules() if type(m) in _OWN_GRADIENT}
+    return frozenset(name for name, p in named_parameters(model).items() if id(p) in weights)
