@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
-from math import inf
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -13,14 +12,12 @@ from gradgate.errors import LayerMapError
 from gradgate.layers.map import EMBEDDINGS, HEAD, Group, LayerMap
 from gradgate.layers.names import canonical_name, named_parameters, tied_names, unwrap
 from gradgate.layers.probe import Span, Trace, observe
-from gradgate.layers.stacks import Stack, describe_lists, find_stacks, named_stacks
+from gradgate.layers.stacks import Stack, describe_lists, find_stacks, in_running_order, named_stacks
 
 NAMED = 6  # parameters named in a note
 
 
-def map_layers(
-    model: nn.Module, layers: str | None = None, *, example: Mapping[str, Tensor] | None = None
-) -> LayerMap:
+def map_layers(model: nn.Module, layers: str | None = None, *, example: Mapping[str, Tensor] | None = None) -> LayerMap:
     """Group a model's parameters by depth: ``embeddings``, ``layers.0`` (bottom) to ``layers.{L-1}``, ``head``.
 
     One forward over a few tokens (or one blank image) shows what runs when; names play no part, and the model is left
@@ -60,7 +57,7 @@ def map_layers(
                 f"No list of layers ran in the forward of {type(model).__name__}. {describe_lists(model, trace)} "
                 f'Name the layers by hand, such as map_layers(model, layers="encoder.block").'
             )
-    return _Placement(model, parameters, stacks, trace).layer_map()
+    return _Placement(model, parameters, stacks, trace, failure).layer_map()
 
 
 class _Layer(NamedTuple):
@@ -73,13 +70,17 @@ class _Placement:
     """One pass over the parameters. Places are depths: 0 embeddings, 1 to L layers, L+1 head."""
 
     def __init__(
-        self, model: nn.Module, parameters: dict[str, nn.Parameter], stacks: list[Stack], trace: Trace | None
+        self,
+        model: nn.Module,
+        parameters: dict[str, nn.Parameter],
+        stacks: list[Stack],
+        trace: Trace | None,
+        failure: str,
     ) -> None:
-        self.model, self.parameters, self.stacks, self.trace = model, parameters, stacks, trace
+        self.model, self.parameters, self.stacks = model, parameters, stacks
+        self.trace, self.failure = trace, failure
         self.layers = _layers(stacks)
-        self.runs = sorted(
-            (*span, depth) for depth, layer in enumerate(self.layers, 1) for span in layer.spans
-        )
+        self.runs = sorted((*span, depth) for depth, layer in enumerate(self.layers, 1) for span in layer.spans)
         self.inside: dict[int, int] = {}  # id of a parameter -> depth of the lowest layer that holds it
         for depth, layer in enumerate(self.layers, 1):
             for parameter in layer.module.parameters():
@@ -93,7 +94,7 @@ class _Placement:
             if id(p) in self.inside and id(p) not in self.outside
         ]
         self.modules = {canonical_name(raw): module for raw, module in model.named_modules()}
-        self.unused: dict[str, int] = {}
+        self.unused: set[str] = set()
         self.tower_inputs: list[str] = []
 
     def layer_map(self) -> LayerMap:
@@ -113,16 +114,13 @@ class _Placement:
             )
             if names:
                 groups.append(group)
-        return LayerMap(
-            type(self.model).__name__, tuple(groups), tied_names(self.model), tuple(self._notes(groups))
-        )
+        return LayerMap(type(self.model).__name__, tuple(groups), tied_names(self.model), tuple(self._notes(groups)))
 
     def _depth(self, name: str, parameter: nn.Parameter) -> int:
         used = self.trace.first_use.get(id(parameter)) if self.trace else None
         if self.trace and used is None:
-            depth = self.inside.get(id(parameter)) or self._depth_of_unused(name)
-            self.unused[name] = depth
-            return depth
+            self.unused.add(name)
+            return self.inside.get(id(parameter)) or self._depth_of_unused(name)
         if id(parameter) in self.inside and (used is None or id(parameter) not in self.outside):
             return self.inside[id(parameter)]
         return self._depth_at(name, used) if used is not None else self._depth_by_registration(name)
@@ -143,9 +141,7 @@ class _Placement:
         path = name
         while path:
             path = path.rpartition(".")[0]
-            for entered, left in (
-                self.trace.spans(self.modules[path]) if self.trace and path in self.modules else ()
-            ):
+            for entered, left in self.trace.spans(self.modules[path]) if self.trace and path in self.modules else ():
                 if not any(entered < start < left for start, _, _ in self.runs):
                     return self._depth_at(name, entered)
         return self._depth_by_registration(name)
@@ -173,21 +169,26 @@ class _Placement:
         for group in groups:
             if group.uses > 1:
                 yield (
-                    f"{group.name} is one set of weights that runs {group.uses} times in a forward: "
-                    f"methods that open one layer at a time treat these {group.uses} depths as one."
+                    f"{group.name} is one set of weights that runs {group.uses} times in a forward, "
+                    f"so its {group.uses} depths open and close as one."
                 )
-        if self.trace:
-            idle = [group.name for group in groups if group.stack and not self.layers[group.depth - 1].spans]
-            if idle:
-                yield f"Did not run in the forward that was watched, placed by their position: {_listed(idle)}."
-            for group in groups:
-                names = [
-                    name
-                    for name in self.unused
-                    if self.unused[name] == group.depth and group.name not in idle
-                ]
-                if names:
-                    yield f"Not used in the forward that was watched, placed in {group.name} by position: {_listed(names)}."
+        if self.trace is None:
+            yield f"No forward could be run ({self.failure}), so all is placed by position."
+        elif not self.trace.first_use:
+            yield "The parameters are sharded, so all is placed by the runs of the modules that hold them."
+        else:
+            yield from self._notes_on_unused(groups)
+
+    def _notes_on_unused(self, groups: list[Group]) -> Iterator[str]:
+        idle = [group.name for group in groups if group.stack and not self.layers[group.depth - 1].spans]
+        if idle:
+            yield f"Did not run in the forward that was watched, so placed by position: {_listed(idle)}."
+        for group in groups:
+            names = [name for name in group.parameter_names if name in self.unused]
+            if names and group.name not in idle:
+                yield f"Not used in the forward that was watched, so in {group.name} by position: {_listed(names)}."
+        if idle or len([name for name in self.unused if id(self.parameters[name]) in self.outside]) > NAMED:
+            yield "An input that runs all of the model places it by use: map_layers(model, example={...})."
 
 
 def _layers(stacks: list[Stack]) -> list[_Layer]:
@@ -198,7 +199,7 @@ def _layers(stacks: list[Stack]) -> list[_Layer]:
         for module, spans in zip(stack.layers, stack.spans, strict=True)
     ]
     if all(stack.runs for stack in stacks):
-        found.sort(key=lambda layer: layer.spans[0][0] if layer.spans else inf)
+        found = in_running_order(found, [layer.spans for layer in found])
     seen: set[int] = set()
     kept = []
     for layer in found:

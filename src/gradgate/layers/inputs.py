@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from types import MethodType
 from typing import Any
 
 import torch
@@ -15,43 +17,57 @@ SAMPLES = 4000  # a quarter of a second of audio: some ten frames of a Wav2Vec2
 IMAGE_SIZE = 224  # of the convolutional models, whose configuration names none
 
 
-def guesses(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+def guesses(model: nn.Module) -> Iterator[dict[str, Any]]:
     """Keyword arguments for ``model.forward``, the likeliest first; none where nothing is known about the model."""
-    anchor = next(model.parameters())
     takes = _signature(model)
     config = next((m.config for m in model.modules() if hasattr(m, "config")), None)
-    known = {
-        "input_ids": _token_inputs,
-        "pixel_values": _image_inputs,
-        "input_values": _wave_inputs,
-        "input_features": _spectrum_inputs,
-    }
-    preferred = getattr(model, "main_input_name", None)
-    main = preferred if preferred in known else next((name for name in takes if name in known), None)
-    made = known[main](model, config) if main else _first_module_inputs(model, takes)
-    for inputs in made:
-        main_input = next(iter(inputs.values()))
-        for name in ("attention_mask", "token_type_ids"):
-            if name in takes and takes[name].default is inspect.Parameter.empty:
-                inputs[name] = torch.full_like(main_input, int(name == "attention_mask"))
-        if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
-            inputs["decoder_input_ids"] = main_input if main == "input_ids" else _token_ids(model, config)
-        dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    offered = [name for name in _MAKERS if name in takes]
+    main = getattr(model, "main_input_name", None)
+    main = main if main in _MAKERS else next(iter(offered), None)
+    made: Iterable[dict[str, Tensor]] = (
+        ({main: value} for value in _MAKERS[main](model, config)) if main else _first_module_inputs(model, takes)
+    )
+    if len(offered) > 1:  # two towers side by side, such as CLIP's, want both
+        made = chain(made, [{name: next(_MAKERS[name](model, config)) for name in offered}])
+    device = next(model.parameters()).device
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    for tensors in made:
+        inputs = tensors | _companions(model, config, takes, tensors)
         yield {
-            name: value.to(anchor.device, dtype if value.is_floating_point() else None)
-            for name, value in inputs.items()
-        }
+            name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()
+        } | ({"use_cache": False} if "use_cache" in takes else {})
+
+
+def _companions(
+    model: nn.Module, config: Any, takes: dict[str, inspect.Parameter], inputs: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """What a forward wants beside its main input: required masks, and the decoder's tokens."""
+    first = next(iter(inputs.values()))
+    wanted = {name for name, parameter in takes.items() if parameter.default is inspect.Parameter.empty}
+    if "input_ids" in inputs:
+        wanted.add("attention_mask")  # its absence is worth a warning to some models
+    more = {
+        name: torch.full_like(first, fill)
+        for name, fill in (("attention_mask", 1), ("token_type_ids", 0))
+        if name in takes and name in wanted
+    }
+    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
+        # As long as the input: BART's classifier looks up the input's last token among the decoder's states.
+        more["decoder_input_ids"] = inputs.get("input_ids", _token_ids(model, config))
+    return more
 
 
 def _signature(model: nn.Module) -> dict[str, inspect.Parameter]:
-    base = model.get_base_model() if callable(getattr(model, "get_base_model", None)) else model
+    # PEFT's forward takes anything; the model inside says what it wants.
+    unwrap = getattr(model, "get_base_model", None)
+    base = unwrap() if isinstance(unwrap, MethodType) else model
     return dict(inspect.signature(base.forward).parameters)
 
 
-def _token_inputs(model: nn.Module, config: Any) -> Iterator[dict[str, Tensor]]:
+def _token_inputs(model: nn.Module, config: Any) -> Iterator[Tensor]:
     ids = _token_ids(model, config)
-    yield {"input_ids": ids}
-    yield {"input_ids": torch.stack([ids, ids], dim=1)}  # multiple choice: batch x choices x tokens
+    yield ids
+    yield torch.stack([ids, ids], dim=1)  # multiple choice: batch x choices x tokens
 
 
 def _token_ids(model: nn.Module, config: Any) -> Tensor:
@@ -72,39 +88,45 @@ def _token_ids(model: nn.Module, config: Any) -> Tensor:
 
 
 def _vocabulary_size(model: nn.Module) -> int:
-    try:
-        table = model.get_input_embeddings()
-    except (AttributeError, NotImplementedError):
-        table = None
+    table = None
+    if isinstance(find := getattr(model, "get_input_embeddings", None), MethodType):
+        with suppress(NotImplementedError):
+            table = find()
     if not isinstance(table, nn.Embedding):
         table = next((m for m in model.modules() if isinstance(m, nn.Embedding)), None)
     return table.num_embeddings if table is not None else TOKENS
 
 
-def _image_inputs(model: nn.Module, config: Any) -> Iterator[dict[str, Tensor]]:
+def _image_inputs(model: nn.Module, config: Any) -> Iterator[Tensor]:
     vision = getattr(config, "vision_config", config)
     size = getattr(vision, "image_size", None) or IMAGE_SIZE
     height, width = size if isinstance(size, tuple | list) else (size, size)
     channels = getattr(vision, "num_channels", 3)
-    yield {"pixel_values": torch.zeros(1, channels, height, width)}
+    yield torch.zeros(1, channels, height, width)
     if frames := getattr(vision, "num_frames", None):
-        yield {"pixel_values": torch.zeros(1, frames, channels, height, width)}
+        yield torch.zeros(1, frames, channels, height, width)
 
 
-def _wave_inputs(model: nn.Module, config: Any) -> Iterator[dict[str, Tensor]]:
+def _wave_inputs(model: nn.Module, config: Any) -> Iterator[Tensor]:
     if bins := getattr(config, "num_mel_bins", None):
-        yield {"input_values": torch.zeros(1, getattr(config, "max_length", 1024), bins)}
-    yield {"input_values": torch.zeros(1, SAMPLES)}
+        yield torch.zeros(1, getattr(config, "max_length", 1024), bins)
+    yield torch.zeros(1, SAMPLES)
 
 
-def _spectrum_inputs(model: nn.Module, config: Any) -> Iterator[dict[str, Tensor]]:
+def _spectrum_inputs(model: nn.Module, config: Any) -> Iterator[Tensor]:
     bins = getattr(config, "num_mel_bins", 80)
-    yield {"input_features": torch.zeros(1, bins, 2 * getattr(config, "max_source_positions", 1500))}
+    yield torch.zeros(1, bins, 2 * getattr(config, "max_source_positions", 1500))
 
 
-def _first_module_inputs(
-    model: nn.Module, takes: dict[str, inspect.Parameter]
-) -> Iterator[dict[str, Tensor]]:
+_MAKERS: dict[str, Callable[[nn.Module, Any], Iterator[Tensor]]] = {
+    "input_ids": _token_inputs,
+    "pixel_values": _image_inputs,
+    "input_values": _wave_inputs,
+    "input_features": _spectrum_inputs,
+}
+
+
+def _first_module_inputs(model: nn.Module, takes: dict[str, inspect.Parameter]) -> Iterator[dict[str, Tensor]]:
     """What the first module that has weights would take, for a module that is not from transformers."""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     name = next((n for n, p in takes.items() if p.kind in positional), None)

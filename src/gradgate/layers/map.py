@@ -16,8 +16,8 @@ EMBEDDINGS, HEAD = "embeddings", "head"
 class Group:
     """Parameters that open and close together.
 
-    ``depth`` is 0 for the embeddings, 1 to L for the layers from the bottom, L+1 for the head. For a layer, ``stack`` is
-    the path of the list that holds it and ``uses`` counts its runs in one forward: more than 1 if depths share it.
+    ``depth`` is 0 for the embeddings, 1 to L for the layers from the bottom, L+1 for the head. Of a layer, ``stack``
+    is the path of the list that holds it, and ``uses`` counts its runs in one forward: more than 1 if depths share it.
     """
 
     name: str
@@ -30,10 +30,10 @@ class Group:
 
 @dataclass(frozen=True)
 class LayerMap:
-    """The groups of one model in depth order; each parameter is in exactly one. Groups without parameters are left out.
+    """The groups of one model in depth order. Each parameter is in exactly one; a group without any is left out.
 
-    Iterating yields the groups, ``map["layers.3"]`` is one of them, and printing it shows a tree. ``ties`` has the names
-    that share one tensor: the first name stands for it in the groups. ``notes`` are sentences on what is unusual.
+    Iterating yields the groups, ``map["layers.3"]`` is one of them, and printing it shows a tree. ``ties`` has the
+    names that share one tensor: the first of them is in a group. ``notes`` are sentences on what is unusual.
     """
 
     model: str
@@ -108,7 +108,7 @@ class LayerMap:
             for group, where in zip(self.groups, self._places(), strict=True)
         ]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        lines = [f"{self.model}: {human(total)} parameters, {self.layer_count} layers"]
+        lines = [f"{self.model}: {human(total)} parameters, {self.layer_count} layer{'s'[: self.layer_count > 1]}"]
         for row in rows:
             branch = "└─" if row is rows[-1] else "├─"
             name, count, share = row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2])

@@ -7,9 +7,7 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from gradgate.errors import LayerMapError
 
-WRAPPER_PARTS = frozenset(
-    {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_fpw_module"}
-)
+WRAPPER_PARTS = frozenset({"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_fpw_module"})
 
 
 def canonical_name(name: str) -> str:

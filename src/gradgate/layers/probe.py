@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
@@ -21,6 +20,9 @@ from gradgate.errors import LayerMapError
 from gradgate.layers.inputs import guesses
 
 Span = tuple[int, int]
+
+# On the meta device, what a model would read from its input: a mask is all ones, and no token is padding.
+_WITHOUT_DATA: dict[Any, bool] = {Tensor.item: True, Tensor.__bool__: True, Tensor.__contains__: False}
 
 
 @dataclass(eq=False)
@@ -73,20 +75,18 @@ def observe(model: nn.Module, example: Mapping[str, Tensor] | None = None) -> tu
 def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
     trace = Trace()
     clock = _Clock()
-    ours = set(model.modules())
     entered: dict[nn.Module, list[int]] = {}
 
-    def enter(module: nn.Module, args: object) -> None:
-        if module in ours:
-            entered.setdefault(module, []).append(clock.tick())
+    def enter(module: nn.Module, args: object) -> None:  # noqa: ARG001
+        entered.setdefault(module, []).append(clock.tick())
 
-    def leave(module: nn.Module, args: object, output: object) -> None:
-        if module in ours:
-            trace.calls.setdefault(module, []).append((entered[module].pop(), clock.tick()))
+    def leave(module: nn.Module, args: object, output: object) -> None:  # noqa: ARG001
+        trace.calls.setdefault(module, []).append((entered[module].pop(), clock.tick()))
 
     with _untouched(model), ExitStack() as hooks:
-        hooks.callback(register_module_forward_pre_hook(enter).remove)
-        hooks.callback(register_module_forward_hook(leave).remove)
+        for module in model.modules():
+            hooks.callback(module.register_forward_pre_hook(enter).remove)
+            hooks.callback(module.register_forward_hook(leave).remove)
         hooks.enter_context(_FirstUse({id(p) for p in model.parameters()}, trace.first_use, clock))
         model(**inputs)
     return trace
@@ -127,13 +127,13 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     try:
         return func(*args, **kwargs)
     except RuntimeError:
+        if func in _WITHOUT_DATA and args[0].is_meta:
+            return _WITHOUT_DATA[func]
         dtypes: set[torch.dtype] = set()
         tree_map_only(Tensor, lambda t: dtypes.add(t.dtype), (args, kwargs))
         if sum(dtype.is_floating_point for dtype in dtypes) < 2:
             raise
-        args, kwargs = tree_map_only(
-            Tensor, lambda t: t.float() if t.is_floating_point() else t, (args, kwargs)
-        )
+        args, kwargs = tree_map_only(Tensor, lambda t: t.float() if t.is_floating_point() else t, (args, kwargs))
         return func(*args, **kwargs)
 
 

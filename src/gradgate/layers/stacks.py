@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf
+from itertools import accumulate
+from typing import TypeVar
 
 from torch import nn
 
@@ -13,6 +14,7 @@ from gradgate.errors import LayerMapError, nearest
 from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Span, Trace
 
+T = TypeVar("T")
 ROOT = "."
 LISTED = 8  # candidates named in an error
 
@@ -58,6 +60,14 @@ class Stack:
     def is_within(self, other: Stack) -> bool:
         return any(self.container is inner for layer in other.layers for inner in layer.modules())
 
+    def runs_in_turns_with(self, other: Stack) -> bool:
+        return (
+            [len(spans) for spans in self.spans] == [len(spans) for spans in other.spans]
+            and self.overlaps(other)
+            and not self.is_within(other)
+            and not other.is_within(self)
+        )
+
     def overlaps(self, other: Stack) -> bool:
         return self.start < other.end and other.start < self.end
 
@@ -68,14 +78,13 @@ def find_stacks(model: nn.Module, trace: Trace) -> list[Stack]:
     The largest one leads. Lists within its layers (experts, sublayers) are parts of these layers. Another list counts
     too if it runs before or after it and its layers are of the same kind: the second tower of an encoder-decoder.
     """
-    candidates = [stack for stack in _lists(model, trace) if _is_candidate(stack)]
-    repeating = [stack for stack in candidates if stack.repeats]
-    outer = _outermost(repeating or candidates)
+    lists = [stack for stack in _lists(model, trace) if stack.runs]
+    candidates = [stack for stack in lists if _has_blocks(stack)]
+    outer = _outermost([stack for stack in candidates if stack.repeats] or candidates)
     if not outer:
         return []
     lead = max(outer, key=lambda s: (s.mixes_features, s.size))
-    # Lists that run in turns (one of attentions, one of feed-forwards): the first to run marks the depth.
-    lead = min((s for s in outer if s.runs == lead.runs and s.overlaps(lead)), key=lambda s: s.start)
+    lead = _joined([s for s in lists if s is lead or s.runs_in_turns_with(lead)])
     chosen = [lead]
     classes = {type(layer) for layer in lead.layers}
     for stack in sorted(_outermost(candidates), key=lambda s: -s.size):
@@ -112,6 +121,12 @@ def named_stacks(model: nn.Module, paths: str, trace: Trace | None) -> list[Stac
     return stacks
 
 
+def in_running_order(items: Iterable[T], spans: Iterable[tuple[Span, ...]]) -> list[T]:
+    """Items by the start of their first run; one that never ran stays behind the one that it follows."""
+    starts = accumulate(spans, lambda last, runs: runs[0][0] if runs else last, initial=-1)
+    return [item for _, item in sorted(zip(list(starts)[1:], items, strict=True), key=lambda pair: pair[0])]
+
+
 def describe_lists(model: nn.Module, trace: Trace | None) -> str:
     """A sentence with the model's largest lists of modules, for errors."""
     found = sorted((s for s in _lists(model, trace or Trace()) if s.layers), key=lambda s: -s.size)[:LISTED]
@@ -131,9 +146,22 @@ def _lists(model: nn.Module, trace: Trace) -> list[Stack]:
     ]
 
 
-def _is_candidate(stack: Stack) -> bool:
-    """Layers ran, and they are made of modules: a list of bare Linears is rather a classifier."""
-    return stack.runs > 0 and all(next(layer.children(), None) is not None for layer in stack.layers)
+def _has_blocks(stack: Stack) -> bool:
+    """Whether the layers are made of modules: a list of bare Linears is rather a classifier."""
+    return all(next(layer.children(), None) is not None for layer in stack.layers)
+
+
+def _joined(stacks: list[Stack]) -> Stack:
+    """One stack of lists that run in turns, such as XLM's attentions and feed-forwards: item i of each is layer i."""
+    stacks = sorted(stacks, key=lambda s: s.start)
+    if len(stacks) == 1:
+        return stacks[0]
+    layers = [nn.ModuleList(parts) for parts in zip(*(s.layers for s in stacks), strict=True)]
+    spans = [
+        tuple((runs[0][0], max(left for _, left in runs)) for runs in zip(*each, strict=True))
+        for each in zip(*(s.spans for s in stacks), strict=True)
+    ]
+    return Stack(stacks[0].path, stacks[0].container, tuple(layers), tuple(spans))
 
 
 def _outermost(stacks: list[Stack]) -> list[Stack]:
@@ -148,7 +176,7 @@ def _stack(path: str, container: nn.Module, trace: Trace, *, by_class: bool) -> 
         main = max(kinds, key=lambda kind: (kinds[kind] > 1, _size(m for m in layers if type(m) is kind)))
         layers = [m for m in layers if type(m) is main]
     spans = {m: trace.spans(m) for m in layers}
-    order = sorted(spans, key=lambda m: spans[m][0][0] if spans[m] else inf)
+    order = in_running_order(layers, [spans[m] for m in layers])
     return Stack(path, container, tuple(order), tuple(spans[m] for m in order))
 
 

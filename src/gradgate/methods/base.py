@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
@@ -112,7 +112,9 @@ class Method(ABC):
     summary: ClassVar[str]
     """One line for lists."""
     source: ClassVar[str]
-    """Paper and section, with departures from the authors' code."""
+    """Paper and section."""
+    departs: ClassVar[str] = ""
+    """Where the defaults differ from the paper or its authors' code."""
 
     @abstractmethod
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
@@ -135,11 +137,22 @@ class Method(ABC):
         ]
         return f"{self.name}:{','.join(given)}" if given else self.name
 
+    def __post_init__(self) -> None:
+        self._require()
+
     def _require(self, **checks: tuple[bool, str]) -> None:
-        """Raise one MethodError for all options that are out of range; ``option=(is it right, what is expected)``."""
+        """Raise one MethodError for all options that are out of range; ``option=(is it right, what is expected)``.
+
+        Options that are a choice of words are checked without being named.
+        """
+        words = {
+            option: (getattr(self, option) in get_args(kind), f"one of {', '.join(map(str, get_args(kind)))}")
+            for option, kind in get_type_hints(type(self)).items()
+            if get_origin(kind) is Literal
+        }
         wrong = [
             f"{option}={getattr(self, option)} (expected {expected})"
-            for option, (right, expected) in checks.items()
+            for option, (right, expected) in {**checks, **words}.items()
             if not right
         ]
         if wrong:

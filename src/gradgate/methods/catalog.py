@@ -26,6 +26,7 @@ class MethodInfo:
     cls: type[Method]
     summary: str
     paper: str
+    departs: str
     defaults: dict[str, Any]
     """Option to default; an option that must be given has the value ``...``."""
 
@@ -40,7 +41,9 @@ def register(cls: M) -> M:
 
 def methods() -> list[MethodInfo]:
     """Every method there is, in the order of the catalogue."""
-    return [MethodInfo(name, cls, cls.summary, cls.source, _defaults(cls)) for name, cls in _CATALOG.items()]
+    return [
+        MethodInfo(name, cls, cls.summary, cls.source, cls.departs, _defaults(cls)) for name, cls in _CATALOG.items()
+    ]
 
 
 def method(spec: str | Method) -> Method:

@@ -65,9 +65,9 @@ class LayerGradDrop(Method):
 
     name: ClassVar[str] = "layer-graddrop"
     summary: ClassVar[str] = "each layer is dropped as a whole with probability p at each step"
-    source: ClassVar[str] = (
-        f"{PAPER}, Sec. III-A and IV-2: https://arxiv.org/abs/2307.10098. "
-        "The contribution list says one draw per epoch, the method section one per mini-batch (layer_unit)."
+    source: ClassVar[str] = f"{PAPER}, Sec. III-A and IV-2: https://arxiv.org/abs/2307.10098"
+    departs: ClassVar[str] = (
+        "The paper names one draw per epoch in one place, one per mini-batch in another (layer_unit)."
     )
 
     p: float = 0.2

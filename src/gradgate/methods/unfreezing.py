@@ -36,8 +36,11 @@ class Gradual(Method):
     summary: ClassVar[str] = "layers open one by one, from the top down"
     source: ClassVar[str] = (
         "Howard and Ruder 2018, Sec. 3.3: https://arxiv.org/abs/1801.06146; FUN (Liu et al. 2023), Algorithm 1, "
-        "Sec. 4.1, App. F.1: https://arxiv.org/abs/2301.05487. FUN trains adapters; on a full model the embeddings "
-        "need a rule (freeze_embeddings). The authors' GU code opens each layer one interval later (timing=code_gu)."
+        "Sec. 4.1, App. F.1: https://arxiv.org/abs/2301.05487"
+    )
+    departs: ClassVar[str] = (
+        "FUN trains adapters; on a full model the embeddings need a rule (freeze_embeddings). The authors' GU code "
+        "opens each further layer one interval later (timing=code_gu)."
     )
 
     every: int = 50

@@ -142,9 +142,7 @@ def _summarize_cost(costs: list[Cost]) -> CostSummary | None:
     )
 
 
-def cost_ratio(
-    method: MethodFindings, reference: MethodFindings, cost: Callable[[CostSummary], float]
-) -> float | None:
+def cost_ratio(method: MethodFindings, reference: MethodFindings, cost: Callable[[CostSummary], float]) -> float | None:
     """A cost of a method over the reference's; None where either is unknown or the reference's is 0."""
     if method.cost is None or reference.cost is None or cost(reference.cost) == 0:
         return None

@@ -98,11 +98,11 @@ def seconds(value: float | None) -> str:
     if value is None:
         return NONE
     if value < 0.9995e-3:
-        return f"{value * 1e6:.3g} µs"
+        return f"{_three(value * 1e6)} µs"
     if value < 0.9995:
-        return f"{value * 1e3:.3g} ms"
+        return f"{_three(value * 1e3)} ms"
     if value < 59.95:
-        return f"{value:.3g} s"
+        return f"{_three(value)} s"
     minutes, rest = divmod(round(value), 60)
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
@@ -112,12 +112,12 @@ def seconds(value: float | None) -> str:
 
 def count(value: float | None) -> str:
     """``22.7 M``: decimal thousands, millions and billions."""
-    return _scaled(value, 1000, ("", " k", " M", " B"))
+    return _scaled(value, ("", " k", " M", " B"))
 
 
 def size(value: float | None) -> str:
     """``412 MB``: bytes in powers of 1000."""
-    return _scaled(value, 1000, (" B", " kB", " MB", " GB", " TB"))
+    return _scaled(value, (" B", " kB", " MB", " GB", " TB"))
 
 
 def share(value: float | None) -> str:
@@ -144,11 +144,23 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _scaled(value: float | None, base: int, units: tuple[str, ...]) -> str:
+def shortened(label: str, width: int) -> str:
+    """A label of at most ``width`` signs; the middle goes, as names differ at both ends."""
+    if len(label) <= width:
+        return label
+    half = (width - 1) // 2
+    return f"{label[: width - 1 - half]}…{label[-half:]}"
+
+
+def _scaled(value: float | None, units: tuple[str, ...]) -> str:
     if value is None:
         return NONE
     power = 0
-    while power + 1 < len(units) and value >= 999.5 * base**power:
+    while power + 1 < len(units) and value >= 999.5 * 1000**power:
         power += 1
-    scaled = value / base**power
-    return f"{scaled:.0f}{units[power]}" if power == 0 or scaled >= 99.95 else f"{scaled:.3g}{units[power]}"
+    return f"{_three(value / 1000**power) if power else round(value)}{units[power]}"
+
+
+def _three(value: float) -> str:
+    """Three significant digits, trailing zeros kept; more only above 1000."""
+    return f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:.0f}"

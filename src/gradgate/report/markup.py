@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from typing import Literal
 
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -18,7 +19,8 @@ _TEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': r"\char34{}",
+    "[": "{[}",  # a row that starts with a bracket would be an argument of the line break before it
     "±": r"$\pm$",
     "×": r"$\times$",
     "−": r"$-$",
@@ -26,6 +28,10 @@ _TEX = {
     "–": "--",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
+
+
+# Narrow terminals then break the numbers' headings rather than the names.
+_NAME_WIDTH = 20
 
 
 def to_csv(table: Table) -> str:
@@ -43,7 +49,7 @@ def to_markdown(table: Table) -> str:
     lines = [
         [_markdown(column.title) for column in table.columns],
         ["---:" if column.numeric else "---" for column in table.columns],
-        *([_markdown(entry.text) for entry in row] for row in table.rows),
+        *([_markdown(entry.line) for entry in row] for row in table.rows),
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -51,7 +57,7 @@ def to_markdown(table: Table) -> str:
 def to_latex(table: Table) -> str:
     """The rounded rows as a ``tabular`` for the booktabs package; the best row is bold."""
     rows = [
-        [rf"\textbf{{{_latex(entry.text)}}}" if index in table.best else _latex(entry.text) for entry in row]
+        [rf"\textbf{{{_latex(entry.line)}}}" if index in table.best else _latex(entry.line) for entry in row]
         for index, row in enumerate(table.rows)
     ]
     lines = [
@@ -73,14 +79,16 @@ def to_terminal(table: Table, keys: tuple[str, ...]) -> RichTable:
     kept = [index for index, column in enumerate(table.columns) if column.key in keys]
     for index in kept:
         column = table.columns[index]
-        shown.add_column(Text(column.title), justify="right" if column.numeric else "left", overflow="fold")
+        width = 0 if column.numeric else min(_NAME_WIDTH, max(len(row[index].line) for row in table.rows))
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        shown.add_column(Text(column.title), justify=justify, overflow="fold", min_width=width)
     for number, row in enumerate(table.rows):
-        shown.add_row(*(Text(row[index].text) for index in kept), style="bold" if number in table.best else None)
+        shown.add_row(*(Text(row[index].line) for index in kept), style="bold" if number in table.best else None)
     return shown
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]<>|&])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_\[\]<>|&$])", r"\\\1", " ".join(text.split()))
 
 
 def _latex(text: str) -> str:

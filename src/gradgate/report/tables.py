@@ -26,10 +26,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell as shown, and the full-precision value that it sorts by."""
+    """A cell as shown, the full-precision value that it sorts by, and what may stand in a second line."""
 
     text: str
     value: Raw = None
+    detail: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        return f"{self.text} {self.detail}" if self.detail else self.text
 
 
 @dataclass(frozen=True)
@@ -46,9 +52,10 @@ class Table:
 
 def all_tables(findings: Findings) -> list[Table]:
     """Every table that this study has something for; the main one first."""
-    tables = [main_table(findings), seed_table(findings)]
+    tables = [main_table(findings)]
     if len(findings.results.test_splits) > 1:
         tables.append(split_table(findings))
+    tables.append(seed_table(findings))
     return [*tables, metric_table(findings)] if findings.scored else tables
 
 
@@ -57,10 +64,14 @@ def main_table(findings: Findings) -> Table:
     metric, split, first = findings.format, findings.split, findings.reference.name
     columns = [
         Column("method", "Method", numeric=False),
-        Column("seeds", "Seeds", "finished of planned seeds"),
         Column("score", f"{metric.label}, {split}", "mean ± standard deviation over seeds"),
-        Column("difference", f"Difference to {first}", "mean of the differences paired by seed [95% CI]"),
-        Column("p", "p", "two-sided paired t-test, Holm-corrected over the methods"),
+        Column(
+            "difference",
+            f"Difference to {formats.shortened(first, 32)}",
+            "mean of the differences paired by seed [95% CI]",
+        ),
+        Column("p", "p (Holm)", "two-sided paired t-test, Holm-corrected over the methods"),
+        Column("seeds", "Seeds", "finished of planned seeds"),
         Column("dev", f"{metric.label}, dev", "of the selected checkpoints, mean ± standard deviation over seeds"),
         Column("share", "Trainable share", "open parameters over all, mean over the steps"),
         Column("parameters", "Ever trained", "parameters that were open at any step"),
@@ -87,11 +98,11 @@ def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
     total_ratio = cost_ratio(method, findings.reference, lambda c: c.seconds_total)
     difference = Entry("reference" if versus is None else NONE)
     if versus is not None and versus.difference is not None:
-        interval = f" [{metric.interval(versus.interval)}]" if versus.interval else ""
-        difference = Entry(f"{metric.difference(versus.difference)}{interval}", versus.difference)
+        interval = f"[{metric.interval(versus.interval)}]" if versus.interval else ""
+        difference = Entry(metric.difference(versus.difference), versus.difference, interval)
     return {
         "method": Entry(method.name, method.name),
-        "seeds": Entry(_seeds(method), method.count("finished")),
+        "seeds": _seeds(method),
         "score": Entry(metric.with_spread(method.score.mean, method.score.sd), method.score.mean),
         "difference": difference,
         "p": Entry(formats.p_value(method.p), method.p),
@@ -104,14 +115,13 @@ def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
     }
 
 
-def _seeds(method: MethodFindings) -> str:
-    failed = method.count("failed")
-    return f"{method.count('finished')} of {len(method.cells)}" + (f", {failed} failed" if failed else "")
+def _seeds(method: MethodFindings) -> Entry:
+    finished, failed = method.count("finished"), method.count("failed")
+    return Entry(f"{finished} of {len(method.cells)}", finished, f"({failed} failed)" if failed else "")
 
 
 def _timed(value: float | None, ratio: float | None) -> Entry:
-    relative = f" ({formats.ratio(ratio)})" if ratio is not None else ""
-    return Entry(f"{formats.seconds(value)}{relative}", value)
+    return Entry(formats.seconds(value), value, "" if ratio is None else f"({formats.ratio(ratio)})")
 
 
 def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
@@ -144,7 +154,7 @@ def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
         "peak_memory_bytes": cost and cost.peak_memory_bytes,
         "seconds_total": cost and cost.seconds_total,
         "seconds_total_ratio": cost_ratio(method, findings.reference, lambda c: c.seconds_total),
-        "note": "; ".join(filter(None, (score.note, versus.note if versus else None))) or None,
+        "note": "; ".join(dict.fromkeys(filter(None, (score.note, versus and versus.note)))) or None,
     }
 
 
@@ -178,7 +188,7 @@ def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple
     return (
         Entry(cell.method, cell.method),
         Entry(str(cell.seed), cell.seed),
-        Entry(cell.status, cell.status),
+        Entry("not finished" if cell.status == "missing" else cell.status, cell.status),
         *(Entry(metric.value(cell.score(split)), cell.score(split)) for split in splits),
         Entry(NONE if scores is None else str(scores.best_step), scores and scores.best_step),
         Entry(formats.seconds(cost and cost.seconds_per_step), cost and cost.seconds_per_step),
@@ -217,7 +227,8 @@ def split_table(findings: Findings) -> Table:
         f"Test splits: {metric.label}",
         (*columns, Column("average", "Average", "of the splits, for seeds that have all of them")),
         tuple(
-            (Entry(name, name), *(_spread_entry(values, metric) for values in scores.values())) for name, scores in groups
+            (Entry(name, name), *(_spread_entry(values, metric) for values in scores.values()))
+            for name, scores in groups
         ),
         tuple(
             {"method": name, "split": split, "metric": metric.metric, **_spread_record(values)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradgate.report.findings import Findings, MethodFindings
-from gradgate.report.formats import counted, listed, p_equation
+from gradgate.report.formats import counted, listed, p_equation, p_value
 from gradgate.study.results import DEV
 
 LEVEL = 0.05
@@ -15,7 +15,9 @@ def verdict(findings: Findings) -> str:
     if not best:
         return "Nothing has finished yet."
     if len(best) > 1:
-        return f"{listed([method.name for method in best])} are level on {_where(findings)}: {_score(findings, best[0])}."
+        return (
+            f"{listed([method.name for method in best])} are level on {_where(findings)}: {_score(findings, best[0])}."
+        )
     winner = best[0]
     if len(findings.scored) == 1:
         return f"{winner.name} reached {_score(findings, winner)} on {_where(findings)}. {_alone(findings)}"
@@ -48,13 +50,18 @@ def _seed_notes(findings: Findings) -> list[str]:
     for method in findings.scored:
         if method.score.note:
             notes.setdefault(method.score.note, []).append(method.name)
-        if method.versus and method.versus.note and method.versus.note != method.score.note:
+        # A comparison over as many seeds as the method has is limited by what was said of the method.
+        if method.versus and method.versus.note and (method.versus.n < method.score.n or method.versus.sd == 0):
             notes.setdefault(f"{method.versus.note} (against {findings.reference.name})", []).append(method.name)
     everyone = [method.name for method in findings.scored]
     return [
-        f"{note[0].upper()}{note[1:]}." if names == everyone else f"{listed(names)}: {note}."
+        f"{note[0].upper()}{note[1:]}." if names == everyone else f"{_some(names)}: {note}."
         for note, names in notes.items()
     ]
+
+
+def _some(names: list[str]) -> str:
+    return listed(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def _where(findings: Findings) -> str:
@@ -67,7 +74,7 @@ def _score(findings: Findings, method: MethodFindings) -> str:
 
 
 def _lead(findings: Findings, winner: MethodFindings) -> str:
-    extreme = "highest" if findings.results.study.task.metric_higher_is_better else "lowest"
+    extreme = "highest" if findings.results.study.task.metric_higher_is_better else "best (lowest)"
     return f"{winner.name} scored {extreme} on {_where(findings)}: {_score(findings, winner)}"
 
 
@@ -77,12 +84,18 @@ def _difference(findings: Findings, method: MethodFindings) -> str:
     versus = method.versus
     if versus is None or versus.difference is None:
         return f"not compared to {reference.name}, which shares no finished seed with it"
-    by = f"{findings.format.difference(versus.difference)} against {reference.name}"
-    pairs = "" if versus.n == method.score.n == reference.score.n else f", {counted(versus.n, 'common seed')}"
-    if method.p is None:
-        return f"{by} ({versus.note}{'' if versus.n == 1 else pairs}): whether that is more than chance is unknown"
-    corrected = f" after Holm's correction for {findings.tests_done} tests" if findings.tests_done > 1 else ""
-    evidence = f"95% CI {findings.format.interval(versus.interval)}, {p_equation(method.p)}{corrected}{pairs}"
+    by = f"{findings.format.difference(versus.difference)} {'over' if versus.difference > 0 else 'against'} {reference.name}"
+    if versus.n == 1:
+        return f"{by} on the one seed that both finished: one seed cannot tell that from chance"
+    if versus.p is None or method.p is None:
+        return f"{by} ({versus.note}): whether that is more than chance cannot be said"
+    pairs = "" if versus.n == method.score.n == reference.score.n else f"{counted(versus.n, 'common seed')}, "
+    after = "also" if p_value(method.p) == p_value(versus.p) else p_value(method.p)
+    corrected = f", {after} after Holm's correction for {findings.tests_done} tests"
+    evidence = (
+        f"{pairs}95% CI {findings.format.interval(versus.interval)}, {p_equation(versus.p)}"
+        f"{corrected if findings.tests_done > 1 else ''}"
+    )
     judged = "more than chance alone explains" if method.p < LEVEL else "not distinguishable from chance"
     return f"{by} ({evidence}): {judged}"
 

@@ -73,9 +73,15 @@ class Scene:
 
     def claim(self, good: bool) -> Claim:
         """A claim about a part that is new to the text."""
-        quality, part = self.dice.pick(self._unused)
-        self._unused.remove((quality, part))
+        quality, part = self._part()
         return Claim(part.text, part.plural, self.dice.pick(self.words.qualities[quality][good]))
+
+    def disputed(self, good: bool) -> tuple[Claim, str]:
+        """A claim, and an adjective that says the opposite of the same part."""
+        quality, part = self._part()
+        adjectives = self.words.qualities[quality]
+        claim = Claim(part.text, part.plural, self.dice.pick(adjectives[good]))
+        return claim, self.dice.pick(adjectives[not good])
 
     def overall(self, good: bool) -> Claim:
         """A claim about the thing as a whole."""
@@ -89,6 +95,11 @@ class Scene:
 
     def event(self, good: bool) -> str:
         return self.dice.pick(self.domain.events[good])
+
+    def _part(self) -> tuple[str, Noun]:
+        part = self.dice.pick(self._unused)
+        self._unused.remove(part)
+        return part
 
     def verb(self, forms: dict[bool, tuple[str, ...]], good: bool) -> tuple[str, str]:
         base, past = self.dice.pick(forms[good]).split("/")
@@ -186,9 +197,7 @@ def _feeling(scene: Scene, about: Claim, good: bool) -> str:
     base, past = scene.verb(scene.words.effects, pole)
     effect = f"{about.subject} " + (f"did not {base} {who}" if negated else f"{past} {who}")
     base, past = scene.verb(scene.words.opinions, pole)
-    opinion = (
-        f"{'I' if who == 'me' else 'we'} " + (f"did not {base}" if negated else past) + f" {about.subject}"
-    )
+    opinion = f"{'I' if who == 'me' else 'we'} " + (f"did not {base}" if negated else past) + f" {about.subject}"
     return scene.dice.pick((effect, opinion))
 
 

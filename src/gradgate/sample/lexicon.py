@@ -15,7 +15,7 @@ Poles = dict[bool, tuple[str, ...]]
 """Words that speak well of a thing (True) and ill of it (False)."""
 
 # A word's place in its list, modulo eight, says who may use it: every split, or only dev, or only test.
-SHARES: tuple[Split, ...] = ("train", "train", "test", "train", "dev", "train", "test", "train")
+SHARES: tuple[Split, ...] = ("train", "test", "train", "test", "train", "dev", "train", "test")
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,7 @@ def for_split(lexicon: Lexicon, split: Split) -> Lexicon:
         effects=share(lexicon.effects),
         opinions=share(lexicon.opinions),
         domains=tuple(
-            replace(domain, events=share(domain.events, first))
-            for first, domain in enumerate(lexicon.domains)
+            replace(domain, events=share(domain.events, first)) for first, domain in enumerate(lexicon.domains)
         ),
     )
 

@@ -135,7 +135,7 @@ class StudyResults:
 
     Attributes:
         cells: one for each method and seed of the study, methods first, in the study's order.
-        test_splits: the test splits that any finished run has, in the order they were written.
+        test_splits: the test splits that any finished run has; those of the task while none has finished.
         problems: what a reader should know: files that could not be read, runs that do not belong.
     """
 
@@ -187,20 +187,18 @@ def read_study(folder: Path) -> StudyResults:
     """
     file = folder / "study.json"
     if not file.is_file():
-        raise RunError(
-            f"{folder} holds no study: {file} is missing. Name a folder that `gradgate compare` made."
-        )
+        raise RunError(f"{folder} holds no study: {file} is missing. Name a folder that `gradgate compare` made.")
     study = _load(file, StudyRecord)
     if not study.methods or not study.seeds:
         raise RunError(f"{file} is damaged: expected at least one method and one seed.")
     found, problems = _find_runs(folder, study)
     cells = [
-        found.get((method, seed), Cell(method, seed, "missing"))
-        for method in study.methods
-        for seed in study.seeds
+        found.get((method, seed), Cell(method, seed, "missing")) for method in study.methods for seed in study.seeds
     ]
     finished = [cell.scores for cell in cells if cell.scores]
     splits = tuple(dict.fromkeys(split for scores in finished for split in scores.tests))
+    if not finished:
+        splits = tuple(split for split in study.task.rows if split not in ("train", DEV))
     cells = [_check_score(cell, study.task.metric, _main_split(splits)) for cell in cells]
     problems += _differing(cells)
     return StudyResults(folder, study, tuple(cells), splits, tuple(problems))
@@ -269,9 +267,7 @@ def _differing(cells: list[Cell]) -> list[str]:
     """What makes finished runs hard to compare: other versions or another device."""
     finished = [cell for cell in cells if cell.scores]
     devices = Counter(cell.scores.cost.device for cell in finished if cell.scores)
-    problems = [f"Runs used different devices, so that times do not compare: {_tally(devices)}."] * (
-        len(devices) > 1
-    )
+    problems = [f"Runs used different devices, so that times do not compare: {_tally(devices)}."] * (len(devices) > 1)
     for name in sorted({name for cell in finished for name in cell.versions}):
         versions = Counter(str(cell.versions.get(name, "unknown")) for cell in finished)
         if len(versions) > 1:

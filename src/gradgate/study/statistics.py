@@ -72,9 +72,7 @@ def summarize(values: Sequence[float], confidence: float = 0.95) -> Summary:
     return Summary(n, mean, sd, _interval(mean, sd, n, confidence), _caution(n))
 
 
-def compare_paired(
-    scores: Mapping[int, float], reference: Mapping[int, float], confidence: float = 0.95
-) -> Comparison:
+def compare_paired(scores: Mapping[int, float], reference: Mapping[int, float], confidence: float = 0.95) -> Comparison:
     """Compare a method to the reference over the seeds that both have.
 
     Pairing by seed removes what the seed does to both alike (order of the data, initial head).
@@ -99,9 +97,7 @@ def compare_paired(
     if np.abs(differences).max() <= _ROUNDING * size:
         return Comparison(n, 0.0, 0.0, note=f"the same score as the reference for all {n} seeds: no test")
     if np.ptp(differences) <= _ROUNDING * size:
-        return Comparison(
-            n, mean, 0.0, note=f"the same difference for all {n} seeds: no spread to test against"
-        )
+        return Comparison(n, mean, 0.0, note=f"the same difference for all {n} seeds: no spread to test against")
     sd = float(differences.std(ddof=1))
     p = float(2 * stats.t.sf(abs(mean) / (sd / np.sqrt(n)), n - 1))
     return Comparison(n, mean, sd, _interval(mean, sd, n, confidence), p, _caution(n))

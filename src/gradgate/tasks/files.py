@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,21 +39,27 @@ def read_table(path: Path, fmt: FileFormat) -> Table:
         DataError: a file that is missing, empty, not UTF-8 or malformed; the message names the line.
     """
     if not path.is_file():
-        raise DataError(f"{path} is missing{_others(path.parent)}")
-    if fmt.type == "parquet" or (fmt.type == "auto" and path.suffix == ".parquet"):
-        table = _parquet(path)
-    else:
-        text = _decode(path)
-        kind = fmt.type if fmt.type != "auto" else detect(path, text)
-        if kind == "jsonl":
-            table = _json_lines(path, text)
-        elif kind == "json":
-            table = _json_array(path, text)
-        else:
-            table = _delimited(path, text, fmt, kind)
+        raise DataError(missing(path))
+    table = _parquet(path) if _is_parquet(path, fmt) else _parse(path, _decode(path), fmt)
     if not len(table):
         raise DataError(f"{path} is empty: it holds no rows; expected one row for each example")
     return table
+
+
+def peek(path: Path, fmt: FileFormat) -> Table:
+    """The first line of a file, and the second where the first is a header; raises DataError as ``read_table``."""
+    if _is_parquet(path, fmt):
+        return _parquet(path)
+    lines = (line for line in _decode(path).split("\n") if line.strip())
+    return _parse(path, "\n".join(islice(lines, 2 if fmt.header else 1)), fmt)
+
+
+def missing(path: Path) -> str:
+    """Says that a file is not there, and what is."""
+    if not path.parent.is_dir():
+        return f"{path} is missing: there is no folder {path.parent}"
+    names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
+    return f"{path} is missing; {path.parent} holds {', '.join(names[:12]) or 'no files'}"
 
 
 def detect(path: Path, text: str) -> str:
@@ -71,11 +78,17 @@ def detect(path: Path, text: str) -> str:
     return "tsv" if "\t" in first else "csv"
 
 
-def _others(folder: Path) -> str:
-    if not folder.is_dir():
-        return f": there is no folder {folder}"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())[:12]
-    return f"; {folder} holds {', '.join(names) or 'no files'}"
+def _is_parquet(path: Path, fmt: FileFormat) -> bool:
+    return fmt.type == "parquet" or (fmt.type == "auto" and ENDINGS.get(path.suffix.lower()) == "parquet")
+
+
+def _parse(path: Path, text: str, fmt: FileFormat) -> Table:
+    kind = fmt.type if fmt.type != "auto" else detect(path, text)
+    if kind == "jsonl":
+        return _json_lines(path, text)
+    if kind == "json":
+        return _json_array(path, text)
+    return _delimited(path, text, fmt, kind)
 
 
 def _decode(path: Path) -> str:
@@ -134,14 +147,14 @@ def _by_column(rows: list[dict[str, Any]]) -> dict[str, Sequence[Any]]:
 
 
 def _parquet(path: Path) -> Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pandas as pd
 
     try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
+        frame = pd.read_parquet(path, dtype_backend="pyarrow")
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} is not a Parquet file: {error}") from error
-    return Table(str(path), {name: table.column(name).to_pylist() for name in table.column_names})
+    cells = {str(name): [None if cell is pd.NA else cell for cell in frame[name]] for name in frame}
+    return Table(str(path), cells)
 
 
 def _delimited(path: Path, text: str, fmt: FileFormat, kind: str) -> Table:
@@ -190,14 +203,10 @@ def _quoted(path: Path, text: str, delimiter: str) -> list[tuple[int, list[str]]
     return records
 
 
-def _wrong_width(
-    path: Path, line: int, row: list[str], names: Sequence[str], quoting: bool, kind: str
-) -> str:
+def _wrong_width(path: Path, line: int, row: list[str], names: Sequence[str], quoting: bool, kind: str) -> str:
     hint = ""
     if not quoting and any(cell.startswith('"') for cell in row):
         hint = ". Quotes enclose nothing in this file as it is read now; if they should, say `format: {quoting: true}`"
     elif len(row) == 1:
-        hint = (
-            f". The columns are split at {'tabs' if kind == 'tsv' else 'commas'}; is the file's type {kind}?"
-        )
+        hint = f". The columns are split at {'tabs' if kind == 'tsv' else 'commas'}; is the file's type {kind}?"
     return f"{path}:{line} has {len(row)} columns, expected {len(names)} ({', '.join(names)}){hint}"

@@ -32,9 +32,7 @@ def _check_reachable(source: HubSource) -> None:
         return
     try:
         HfApi().dataset_info(source.path, revision=source.revision, timeout=_TIMEOUT_SECONDS)
-    except (
-        Exception
-    ) as error:  # the hub's client lets its HTTP library's errors through, and changes libraries
+    except Exception as error:  # the hub's client lets its HTTP library's errors through, and changes libraries
         raise DataError(_explain(source, error)) from error
 
 
@@ -55,7 +53,9 @@ def _read_split(source: HubSource, split: str) -> Table:
 
 
 def _class_name(feature: Any, cell: int | None) -> str | None:
-    return str(cell) if cell is None or cell < 0 else feature.int2str(cell)
+    if cell is None:
+        return None
+    return str(cell) if cell < 0 else str(feature.int2str(cell))
 
 
 def _explain(source: HubSource, error: Exception) -> str:

@@ -21,9 +21,7 @@ def greater_is_better(metric: str) -> bool:
 
 def score_classes(predicted: Array, labels: Array, *, binary: bool) -> dict[str, float]:
     """Every classification metric of class indices, both of shape ``(rows,)``; ``f1`` only where ``binary``."""
-    return {
-        name: metric(predicted, labels) for name, metric in CLASSIFICATION.items() if binary or name != "f1"
-    }
+    return {name: metric(predicted, labels) for name, metric in CLASSIFICATION.items() if binary or name != "f1"}
 
 
 def score_numbers(predicted: Array, scores: Array) -> dict[str, float]:

@@ -14,7 +14,7 @@ from gradgate.tasks.kinds import KINDS
 
 
 def _label_names(value: object) -> object:
-    """Accept ``{0: negative}`` for ``{"0": "negative"}``, but not YAML's ``yes`` and ``no``, which mean true and false."""
+    """Accept ``{0: negative}`` for ``{"0": "negative"}``, but not ``yes`` and ``no``, which YAML reads as booleans."""
     if not isinstance(value, Mapping):
         return value
     for word in (*value.keys(), *value.values()):
@@ -128,15 +128,12 @@ class TaskSpec(BaseModel, extra="forbid", frozen=True):
             return values
         kind = values.get("kind", "classification")
         if kind not in KINDS:
-            raise ValueError(
-                f"unknown kind {kind!r}; expected one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}"
-            )
+            raise ValueError(f"unknown kind {kind!r}; expected one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}")
         metric = values.get("metric") or KINDS[kind].default_metric
         known = KINDS[kind].metric_names
         if metric not in known:
-            raise ValueError(
-                f"unknown metric {metric!r} for {kind}; expected one of {', '.join(known)}.{nearest(str(metric), known)}"
-            )
+            near = nearest(str(metric), known)
+            raise ValueError(f"unknown metric {metric!r} for {kind}; expected one of {', '.join(known)}.{near}")
         return {**values, "kind": kind, "metric": metric}
 
     @model_validator(mode="after")
@@ -152,9 +149,7 @@ def build_spec(values: Mapping[str, Any], source: str) -> TaskSpec:
         return TaskSpec.model_validate(values)
     except ValidationError as error:
         faults = [
-            ": ".join(
-                [*([".".join(str(part) for part in fault["loc"])] if fault["loc"] else []), fault["msg"]]
-            )
+            ": ".join([*([".".join(str(part) for part in fault["loc"])] if fault["loc"] else []), fault["msg"]])
             for fault in error.errors()
         ]
         raise DataError(f"{source} does not describe a task: " + "; ".join(faults)) from error
@@ -172,9 +167,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise DataError(f"{path} is not YAML: {error}") from error
     if not isinstance(values, dict):
-        raise DataError(
-            f"{path} does not describe a task: expected `name: value` lines, found {type(values).__name__}"
-        )
+        raise DataError(f"{path} does not describe a task: expected `name: value` lines, found {type(values).__name__}")
     return values
 
 
@@ -186,28 +179,22 @@ def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
     """
     values = read_yaml(path)
     if "folder" in values:
-        raise DataError(
-            f"{path}: `folder` is not an entry; paths in `files` are relative to this file's folder"
-        )
+        raise DataError(f"{path}: `folder` is not an entry; paths in `files` are relative to this file's folder")
     files = values.get("files")
     if isinstance(files, dict):
         for split, file in files.items():
             _stay_inside(str(file), f"{path}: files.{split}")
-    values.setdefault(
-        "name", "".join(c if c.isalnum() or c in "._-" else "_" for c in path.resolve().parent.name)
-    )
+    values.setdefault("name", "".join(c if c.isalnum() or c in "._-" else "_" for c in path.resolve().parent.name))
     if files is not None:
         values["folder"] = (folder or path.parent).resolve()
+    elif folder is not None:
+        raise DataError(f"{path} names no files to look for in {folder}; add `files: {{train: ..., dev: ...}}` to it")
     return build_spec(values, str(path))
 
 
 def _stay_inside(file: str, where: str) -> None:
     """Refuse a path that a task file must not name; symbolic links that the user has laid are followed."""
-    absolute = (
-        PurePosixPath(file).is_absolute()
-        or PureWindowsPath(file).is_absolute()
-        or PureWindowsPath(file).drive
-    )
+    absolute = PurePosixPath(file).is_absolute() or PureWindowsPath(file).is_absolute() or PureWindowsPath(file).drive
     if absolute or ".." in PureWindowsPath(file).parts:
         raise DataError(
             f"{where}: {file!r} leaves the task's folder. Expected a relative path without '..'; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ class Table:
     """
 
     source: str
-    columns: dict[str, Sequence[Any]]
+    columns: Mapping[str, Sequence[Any]]
     lines: Sequence[int] | None = None
 
     def __len__(self) -> int:
@@ -44,9 +44,7 @@ class Table:
         """
         if name not in self.columns:
             there = ", ".join(repr(column) for column in self.columns)
-            raise DataError(
-                f"{self.source} has no column {name!r}; its columns are {there}. Name one with {flag}"
-            )
+            raise DataError(f"{self.source} has no column {name!r}; its columns are {there}. Name one with {flag}")
         cells = self.columns[name]
         for row, cell in enumerate(cells):
             if cell is MISSING or cell is None:

@@ -57,8 +57,9 @@ class RunConfig(BaseModel):
 
     @field_validator("method")
     @classmethod
-    def _canonical_method(cls, text: str) -> str:
-        return read_method(text).spec
+    def _known_method(cls, text: str) -> str:
+        read_method(text)
+        return text.replace(" ", "")
 
     @model_validator(mode="after")
     def _one_length(self) -> RunConfig:

@@ -89,7 +89,8 @@ class RunFolder:
                 )
         elif self.path.is_dir() and any(self.path.iterdir()):
             raise RunError(f"{self.path} is not empty and holds no run. Give another --out.")
-        self.path.mkdir(parents=True, exist_ok=True)
+        else:
+            write_json(self.run_file, {"config": config.record()})
 
     def latest_checkpoint(self) -> Path | None:
         """The newest checkpoint that is whole; a damaged or half-written one is passed over.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate import sample
 from gradgate.errors import RunError
@@ -65,7 +65,7 @@ def load_tokenizer(config: RunConfig) -> Any:
 def load_model(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Any:
     """The model with a fresh head for the task, in float32; draws the head from torch's random state."""
     settings = _from_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
-    if settings.pad_token_id is None:
+    if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = tokenizer.pad_token_id
     if config.dropout is not None:
         for name in _DROPOUTS:
@@ -80,18 +80,38 @@ def load_model(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) ->
     return model
 
 
-def _from_pretrained(factory: Any, config: RunConfig, what: str, **options: Any) -> Any:
-    source = model_source(config.model)
+def _from_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
+    source = model_source(run.model)
     try:
-        return factory.from_pretrained(source, trust_remote_code=config.trust_remote_code, **options)
+        return factory.from_pretrained(source, trust_remote_code=run.trust_remote_code, **options)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         where = (
             ""
             if Path(source).is_dir()
             else (
-                f" {config.model!r} is no folder here, so it was looked for on the hub: check the name and the network "
+                f" {run.model!r} is no folder here, so it was looked for on the hub: check the name and the network "
                 f"(HF_HUB_OFFLINE), or give a folder."
             )
         )
-        raise RunError(f"Cannot load the {what} of {config.model!r}: {reason}{where}") from error
+        raise RunError(f"Cannot load the {what} of {run.model!r}: {reason}{where}") from error
+
+
+def load_bare(name: str, trust_remote_code: bool = False) -> Any:
+    """A model's structure from its configuration alone, with a classification head where it can have one.
+
+    Raises:
+        RunError: if there is no such model, or it is of no known kind.
+    """
+    config = RunConfig(model=name, trust_remote_code=trust_remote_code)
+    settings = _from_pretrained(AutoConfig, config, "configuration")
+    # A classification head cannot be built for decoders without a padding token, though its shape needs none.
+    if getattr(settings, "pad_token_id", None) is None:
+        settings.pad_token_id = 0
+    with torch.device("meta"):
+        for factory in (AutoModelForSequenceClassification, AutoModel):
+            try:
+                return factory.from_config(settings, trust_remote_code=trust_remote_code)
+            except ValueError:
+                continue
+    raise RunError(f"transformers knows no model of type {settings.model_type!r} that could be mapped.")

@@ -17,7 +17,7 @@ from safetensors.torch import load_model as load_weights
 from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
 from gradgate.errors import NonFiniteError, RunError
-from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, kind_of, load_task, subsample
+from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
 from gradgate.training.callback import GateCallback
 from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
 from gradgate.training.config import RunConfig
@@ -106,7 +106,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     _write_run_file(config, folder, data, model, len(features.train))
     metric = data.spec.metric
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=config.layers)
-    best = Best(folder, metric, kind.higher_is_better(metric))
+    best = Best(folder, metric, greater_is_better(metric))
     cost = Cost()
     trainer = FiniteTrainer(
         model=model,
@@ -184,6 +184,7 @@ def _arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingA
         save_total_limit=2,
         logging_steps=max(1, usual // 10),
         report_to="none",
+        dataloader_pin_memory=config.device != "cpu" and torch.cuda.is_available(),
         disable_tqdm=True,
         **config.length,
     )
@@ -198,13 +199,12 @@ def _write_run_file(config: RunConfig, folder: RunFolder, data: TaskData, model:
         "train_examples": examples,
         "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
     }
-    if folder.run_file.is_file():
-        there = read_json(folder.run_file)["task"]["fingerprint"]
-        if there != data.fingerprint:
-            raise RunError(
-                f"{folder.path} was begun on other data: the files of task {data.spec.name!r} have changed since. "
-                f"Give another --out to train on them."
-            )
+    begun = read_json(folder.run_file).get("task")
+    if begun is not None and begun["fingerprint"] != data.fingerprint:
+        raise RunError(
+            f"{folder.path} was begun on other data: the files of task {data.spec.name!r} have changed since. "
+            f"Give another --out to train on them."
+        )
     write_json(folder.run_file, record)
 
 
@@ -233,7 +233,7 @@ def task_record(data: TaskData) -> dict[str, Any]:
         "name": data.spec.name,
         "kind": data.spec.kind,
         "metric": data.spec.metric,
-        "metric_higher_is_better": kind_of(data.spec).higher_is_better(data.spec.metric),
+        "metric_higher_is_better": greater_is_better(data.spec.metric),
         "labels": list(data.labels) if data.labels is not None else None,
         "fingerprint": data.fingerprint,
         "rows": data.rows,

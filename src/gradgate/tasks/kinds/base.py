@@ -59,9 +59,7 @@ class Kind(Protocol):
     def config_overrides(self, data: TaskData) -> dict[str, Any]:
         """What the model's configuration must say for this data."""
 
-    def encode(
-        self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
-    ) -> Dataset:
+    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
         """Features for the model, ``labels`` among them; rows keep their order."""
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:

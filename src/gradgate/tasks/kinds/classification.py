@@ -50,9 +50,7 @@ class Classification:
         for split, table in tables.items():
             columns, blank = sequence.text_columns(spec, table, split)
             notes += blank
-            features = Features(
-                {**dict.fromkeys(columns, Value("string")), "label": ClassLabel(names=list(labels))}
-            )
+            features = Features({**dict.fromkeys(columns, Value("string")), "label": ClassLabel(names=list(labels))})
             rows = {**columns, "label": [index[label] for label in named[split]]}
             splits[split] = Dataset.from_dict(rows, features=features)
         return Examples(splits, labels, tuple(notes))
@@ -69,9 +67,7 @@ class Classification:
             "problem_type": "single_label_classification",
         }
 
-    def encode(
-        self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
-    ) -> Dataset:
+    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
         return sequence.encode(dataset, tokenizer, max_length, "int64")
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
@@ -93,18 +89,16 @@ def _labels(data: TaskData) -> tuple[str, ...]:
 
 def _label_names(spec: TaskSpec, table: Table) -> list[str]:
     names = []
-    known = set((spec.label_map or {}).values())
+    known = dict.fromkeys((spec.label_map or {}).values())
     for row, cell in enumerate(table.column(spec.label_column, "--label")):
         if not isinstance(cell, (str, bool, int, float)):
-            raise DataError(
-                f"{table.place(row)}: the label is {type(cell).__name__}, expected text or a number"
-            )
+            raise DataError(f"{table.place(row)}: the label is {type(cell).__name__}, expected text or a number")
         raw = sequence.as_text(cell)
         if not raw:
             raise DataError(f"{table.place(row)}: the label is empty")
         name = raw if spec.label_map is None else spec.label_map.get(raw, raw if raw in known else None)
         if name is None:
-            accepted = {**(spec.label_map or {}), **dict.fromkeys(known)}
+            accepted = {**(spec.label_map or {}), **known}
             raise DataError(f"{table.place(row)}: {raw!r} is not in label_map, which has {_listed(accepted)}")
         names.append(name)
     return names

@@ -42,9 +42,7 @@ class Regression:
             DataError: a score that is not a finite number, or a train split with one score only.
         """
         if spec.label_map is not None:
-            raise DataError(
-                f"{spec.name}: label_map names classes, and the kind is regression; remove one of them"
-            )
+            raise DataError(f"{spec.name}: label_map names classes, and the kind is regression; remove one of them")
         tables, notes = sequence.scored_tables(spec)
         splits = {}
         for split, table in tables.items():
@@ -58,15 +56,13 @@ class Regression:
             splits[split] = Dataset.from_dict({**columns, "label": scores}, features=features)
         return Examples(splits, None, tuple(notes))
 
-    def num_outputs(self, data: TaskData) -> int:  # noqa: ARG002
+    def num_outputs(self, data: TaskData) -> int:
         return 1
 
-    def config_overrides(self, data: TaskData) -> dict[str, Any]:  # noqa: ARG002
+    def config_overrides(self, data: TaskData) -> dict[str, Any]:
         return {"num_labels": 1, "problem_type": "regression"}
 
-    def encode(
-        self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
-    ) -> Dataset:
+    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
         return sequence.encode(dataset, tokenizer, max_length, "float32")
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
@@ -76,7 +72,7 @@ class Regression:
         self,
         predictions: np.ndarray[Any, Any],
         labels: np.ndarray[Any, Any],
-        data: TaskData,  # noqa: ARG002
+        data: TaskData,
     ) -> dict[str, float]:
         """Every regression metric of outputs ``(rows, 1)`` or ``(rows,)``."""
         column = predictions.reshape(-1, 1) if predictions.ndim == 1 else predictions

@@ -33,9 +33,7 @@ def scored_tables(spec: TaskSpec) -> tuple[dict[str, Table], list[str]]:
     kept, notes = {}, []
     for split, table in tables.items():
         cells = table.columns.get(column)
-        unlabelled = cells is None or all(
-            as_text(c) in _NO_LABEL and as_text(c) not in in_train for c in cells
-        )
+        unlabelled = cells is None or all(as_text(c) in _NO_LABEL and as_text(c) not in in_train for c in cells)
         if unlabelled and split not in ("train", "dev"):
             notes.append(f"{split} is unlabelled and not scored ({table.source})")
         else:
@@ -60,7 +58,9 @@ def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Se
     Raises:
         DataError: a missing column or cell, or a cell that is not text.
     """
-    columns = [table.column(name, flag) for name, flag in zip(spec.text_columns, ("--text", "--text-pair"))]  # noqa: B905
+    columns = [
+        table.column(name, flag) for name, flag in zip(spec.text_columns, ("--text", "--text-pair"), strict=False)
+    ]
     notes = []
     for name, cells in zip(spec.text_columns, columns, strict=True):
         blank = [row for row, cell in enumerate(cells) if _is_blank(cell, table, row, name)]
@@ -69,7 +69,7 @@ def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Se
     joint = spec.format_of(split).join if spec.folder is not None else None
     if joint is not None:
         columns = [[joint.join(cells) for cells in zip(*columns, strict=True)]]
-    return dict(zip(("text", "text_pair"), columns)), notes  # noqa: B905
+    return dict(zip(("text", "text_pair"), columns, strict=False)), notes
 
 
 def _is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
@@ -78,15 +78,11 @@ def _is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
     try:
         cell.encode()
     except UnicodeEncodeError as error:
-        raise DataError(
-            f"{table.place(row)}: {name!r} holds half of a surrogate pair, which is not text"
-        ) from error
+        raise DataError(f"{table.place(row)}: {name!r} holds half a surrogate pair, which is no text") from error
     return not cell.strip()
 
 
-def encode(
-    dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None, label_dtype: str
-) -> Dataset:
+def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None, label_dtype: str) -> Dataset:
     """The tokenizer's features, truncated to ``max_length`` (pairs: the longer text first), and ``labels``."""
     pair = "text_pair" in dataset.column_names
 
@@ -123,6 +119,4 @@ def check_predictions(predictions: np.ndarray[Any, Any], labels: np.ndarray[Any,
         )
     bad = np.flatnonzero(~np.isfinite(predictions).all(axis=1))
     if len(bad):
-        raise NonFiniteError(
-            f"The model's outputs for {len(bad)} of {len(labels)} rows are not finite (row {bad[0]})"
-        )
+        raise NonFiniteError(f"The model's outputs for {len(bad)} of {len(labels)} rows are not finite (row {bad[0]})")

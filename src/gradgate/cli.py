@@ -1,0 +1,258 @@
+"""The commands: they parse, call and print; what they do is elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import gradgate
+from gradgate.clock import Clock
+from gradgate.errors import GradgateError, UsageError
+from gradgate.flags import run_config, takes_settings
+from gradgate.methods import method as read_method
+from gradgate.timeline import foresee
+
+app = typer.Typer(
+    name="gradgate",
+    help="Decide which weights of a pretrained transformer learn, and when, and measure which decision was best.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+console = Console()
+errors = Console(stderr=True)
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for everything that is written.")]
+Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="A method; repeat for several.")]
+Seeds = Annotated[str, typer.Option(help="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42).")]
+
+
+@app.command()
+def layers(
+    model: Annotated[str, typer.Argument(help="Hub name or folder of a pretrained model, or 'sample'.")],
+    stack: Annotated[str | None, typer.Option("--layers", help="Path of the layer stack, as 'encoder.block'.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print a model's groups in depth order, with their parameters."""
+    from gradgate.training.loading import load_bare
+
+    layer_map = gradgate.map_layers(load_bare(model, trust_remote_code), layers=stack)
+    if as_json:
+        _print_json(
+            {"groups": [asdict(group) for group in layer_map], "ties": layer_map.ties, "notes": layer_map.notes}
+        )
+    else:
+        console.print(str(layer_map), markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def methods(as_json: AsJson = False) -> None:
+    """List the methods with their options, defaults and papers."""
+    from gradgate.terminal import methods_list
+
+    catalog = gradgate.methods()
+    if as_json:
+        rows = [
+            {
+                "name": info.name,
+                "summary": info.summary,
+                "paper": info.paper,
+                "departs": info.departs,
+                "defaults": {k: None if v is ... else v for k, v in info.defaults.items()},
+                "required": [k for k, v in info.defaults.items() if v is ...],
+            }
+            for info in catalog
+        ]
+        _print_json(rows)
+    else:
+        console.print(methods_list(catalog))
+
+
+@app.command()
+def tasks(
+    task: Annotated[str | None, typer.Argument(help="One task: its splits, rows and labels.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the named tasks, or show one task's splits, rows and labels."""
+    from gradgate.tasks import find_task, load_task, task_names
+    from gradgate.terminal import task_table, tasks_table
+
+    if task is None:
+        specs = [find_task(name) for name in task_names()]
+        if as_json:
+            _print_json([spec.model_dump(mode="json", exclude_none=True) for spec in specs])
+        else:
+            console.print(tasks_table(specs))
+        return
+    loaded = load_task(find_task(task, data=data))
+    if as_json:
+        _print_json(loaded.rows)
+    else:
+        console.print(task_table(loaded))
+
+
+@app.command()
+@takes_settings("seed", "keep_model", "save_every", "eval_every")
+def plan(settings: dict[str, Any], seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0) -> None:
+    """Draw what a method would open when, without training anything."""
+    from gradgate.terminal import draw_timeline
+    from gradgate.training.loading import load_bare
+
+    epochs = settings.pop("epochs", None)
+    steps = settings.pop("steps", None)
+    config = run_config(settings)
+    if steps is None:
+        raise UsageError("A plan needs --steps, the length of the training; with --epochs too, epochs are marked.")
+    method = read_method(config.method)
+    layer_map = gradgate.map_layers(load_bare(config.model, config.trust_remote_code), layers=config.layers)
+    clock = Clock(0, max(1, round(steps / (epochs or 1))), steps)
+    timeline = foresee(method, layer_map, clock, seed)
+    console.print(draw_timeline(timeline.to_dict(method, layer_map, steps), width=console.width))
+
+
+@app.command()
+@takes_settings()
+def train(
+    settings: dict[str, Any],
+    out_folder: Out = Path("runs/latest"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train once: one model, task, method and seed. Run again, it resumes where it stopped."""
+    from gradgate.terminal import scores_table
+    from gradgate.training.progress import Bar
+    from gradgate.training.run import train as train_run
+
+    config = run_config(settings)
+    if quiet or as_json:
+        scores = train_run(config, out_folder)
+    else:
+        with Bar(errors) as bar:
+            scores = train_run(config, out_folder, bar)
+    if as_json:
+        _print_json(scores)
+    elif not quiet:
+        console.print(scores_table(config, scores))
+        console.print(f"Everything is in {out_folder}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+@takes_settings("method", "seed")
+def compare(
+    settings: dict[str, Any],
+    method: Methods = None,
+    seeds: Seeds = "3",
+    out_folder: Out = Path("studies/latest"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods over seeds and write the report. Run again, it does what is missing."""
+    names = method or _as_list(settings.pop("methods", None) or settings.pop("method", None) or [])
+    counted = str(settings.pop("seeds", seeds)) if seeds == "3" else seeds
+    _compare(settings, names, _read_seeds(counted), out_folder, quiet, as_json)
+
+
+@app.command()
+def report(
+    study: Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")],
+    quiet: Quiet = False,
+) -> None:
+    """Write report.html, tables and figures of a study again."""
+    from gradgate.report import write_report
+
+    written = write_report(study)
+    if not quiet:
+        console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def quickstart(
+    out_folder: Out = Path("studies/quickstart"),
+    quiet: Quiet = False,
+) -> None:
+    """Compare four methods on the embedded model and task, offline, in minutes."""
+    from gradgate.sample import QUICKSTART_METHODS, QUICKSTART_SETTINGS
+
+    _compare(dict(QUICKSTART_SETTINGS), list(QUICKSTART_METHODS), [0, 1, 2], out_folder, quiet, as_json=False)
+
+
+def main() -> None:
+    """Entry point: a user's mistake ends with its message and its exit code, without a traceback."""
+    try:
+        app(standalone_mode=True)
+    except GradgateError as error:
+        errors.print(f"gradgate: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        errors.print("gradgate: interrupted; what was saved before is still there.", markup=False)
+        sys.exit(130)
+
+
+def _version(show: bool) -> None:
+    if show:
+        console.print(f"gradgate {gradgate.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None: ...
+
+
+def _compare(
+    settings: dict[str, Any], names: list[str], seeds: list[int], folder: Path, quiet: bool, as_json: bool
+) -> None:
+    from gradgate.report import render_table, write_report
+    from gradgate.study.compare import compare as compare_runs
+    from gradgate.study.export import records
+    from gradgate.study.progress import SilentStudy, StudyBars
+    from gradgate.study.results import read_study
+
+    config = run_config(settings)
+    if quiet or as_json:
+        tally = compare_runs(config, names, seeds, folder, SilentStudy())
+    else:
+        with StudyBars(errors) as bars:
+            tally = compare_runs(config, names, seeds, folder, bars)
+    written = write_report(folder)
+    if as_json:
+        _print_json(records(read_study(folder)))
+    elif not quiet:
+        render_table(read_study(folder), console)
+        console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
+    if tally.failed:
+        errors.print(f"{tally.failed} of {tally.failed + tally.finished} runs failed; the report says why.")
+        raise typer.Exit(1)
+
+
+def _as_list(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [str(item) for item in value]
+
+
+def _read_seeds(text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.strip("[] ").split(",")]
+    except ValueError:
+        numbers = [-1]
+    if min(numbers) < 0 or numbers == [0]:
+        raise UsageError(f"--seeds {text!r}: expected how many (3) or a list of seeds (0,7,42).")
+    return list(range(numbers[0])) if len(numbers) == 1 else numbers
+
+
+def _print_json(value: Any) -> None:
+    console.print_json(json.dumps(value))

@@ -1,0 +1,64 @@
+"""A study folder turned into tables, figures, one page, and a table for the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from gradgate.report.figures import draw_figures
+from gradgate.report.findings import find
+from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
+from gradgate.report.page import render_page
+from gradgate.report.tables import all_tables, main_table
+from gradgate.report.verdict import cautions, verdict
+from gradgate.study.results import StudyResults, read_study
+from gradgate.training.folder import write_text
+
+__all__ = ["Report", "render_table", "write_report"]
+
+_WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
+_TERMINAL = ("method", "seeds", "score", "difference", "p", "share", "step")
+
+
+@dataclass(frozen=True)
+class Report:
+    """The files of a report."""
+
+    html: Path
+    tables: tuple[Path, ...]
+    figures: tuple[Path, ...]
+
+
+def write_report(folder: Path) -> Report:
+    """Write ``report.html``, ``tables/`` (.csv, .md, .tex) and ``figures/`` (.svg) into a study folder.
+
+    Equal studies give equal bytes. The page is one file that loads nothing else.
+
+    Raises:
+        RunError: if the folder holds no study, ``study.json`` is damaged, or a file cannot be written.
+    """
+    findings = find(read_study(folder))
+    tables = all_tables(findings)
+    drawings, problems = draw_figures(findings)
+    table_files = {
+        folder / "tables" / f"{table.name}.{ending}": writer(table)
+        for table in tables
+        for ending, writer in _WRITERS.items()
+    }
+    figure_files = {folder / "figures" / f"{drawing.name}.svg": drawing.svg for drawing in drawings}
+    html = folder / "report.html"
+    for path, text in {**table_files, **figure_files, html: render_page(findings, tables, drawings, problems)}.items():
+        write_text(path, text)
+    return Report(html, tuple(table_files), tuple(figure_files))
+
+
+def render_table(results: StudyResults, console: Console) -> None:
+    """Print the answer, the main table and its cautions: the same numbers as in the report."""
+    findings = find(results)
+    console.print(to_terminal(main_table(findings), _TERMINAL))
+    console.print(Text(verdict(findings), style="bold"))
+    for note in cautions(findings):
+        console.print(Text(f"- {note}"))

@@ -1,0 +1,130 @@
+"""Scores by method, and scores against what they cost."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+
+from gradgate.report import formats
+from gradgate.report.figures.style import (
+    INK,
+    MUTED,
+    PAPER,
+    Drawing,
+    finish,
+    legend_below,
+    look,
+    styled,
+)
+from gradgate.report.findings import Findings, MethodFindings
+
+# An interval from two seeds can be fifty times as wide as the scores are apart; it must not squeeze them.
+_REACH = 0.75
+
+
+def draw_scores(findings: Findings) -> Drawing:
+    """One line a method: every seed as a dot, the mean as a diamond, its confidence interval as a bar."""
+    metric = findings.format
+    methods = findings.scored
+    with styled(0.75 + 0.58 * len(methods)) as figure:
+        axes = figure.add_subplot()
+        low, high = _limits(findings)
+        for row, method in enumerate(methods):
+            _draw_row(axes, findings, method, -row, (low, high))
+        if findings.reference.score.mean is not None:
+            axes.axvline(findings.reference.score.mean * metric.factor, color=MUTED, lw=0.8, ls=(0, (4, 3)), zorder=0)
+        axes.set(
+            xlim=(low, high), ylim=(-len(methods) + 0.55, 0.75), yticks=[], xlabel=f"{metric.label}, {findings.split}"
+        )
+        axes.spines["left"].set_visible(False)
+        caption = (
+            "Dots are seeds, diamonds means, bars 95% confidence intervals of the mean (an arrow where one leaves the "
+            f"picture). The dashed line is the mean of {findings.reference.name}."
+        )
+        return finish(figure, "scores", "Scores", caption, _scores_text(findings))
+
+
+def _limits(findings: Findings) -> tuple[float, float]:
+    factor = findings.format.factor
+    dots = [
+        factor * score for m in findings.scored for c in m.finished if (score := c.score(findings.split)) is not None
+    ]
+    ends = [factor * end for method in findings.scored for end in method.score.interval or ()]
+    span = max(dots) - min(dots) or max(0.02 * abs(dots[0]), 0.02)
+    low = max(min([*dots, *ends]), min(dots) - _REACH * span)
+    high = min(max([*dots, *ends]), max(dots) + _REACH * span)
+    return low - 0.06 * (high - low) - 0.02 * span, high + 0.06 * (high - low) + 0.02 * span
+
+
+def _draw_row(axes: Axes, findings: Findings, method: MethodFindings, y: int, limits: tuple[float, float]) -> None:
+    metric = findings.format
+    style = look(findings.methods.index(method))
+    mean = (method.score.mean or 0.0) * metric.factor
+    if method.score.interval:
+        ends = [end * metric.factor for end in method.score.interval]
+        shown = [max(ends[0], limits[0]), min(ends[1], limits[1])]
+        axes.plot(shown, [y, y], color=style.colour, lw=2, solid_capstyle="butt", zorder=2)
+        for end, limit, marker in ((ends[0], limits[0], "<"), (ends[1], limits[1], ">")):
+            cut = (end < limit) if marker == "<" else (end > limit)
+            axes.plot(limit if cut else end, y, marker if cut else "|", color=style.colour, ms=7, clip_on=False)
+    dots = [(c.seed, score * metric.factor) for c in method.finished if (score := c.score(findings.split)) is not None]
+    # Seeds sit in a fixed order below the bar, so that equal scores stay apart.
+    heights = [y - 0.13 - 0.16 * place / max(1, len(dots) - 1) for place in range(len(dots))]
+    axes.plot([score for _, score in dots], heights, "o", color=style.colour, ms=4, alpha=0.75, mew=0, zorder=3)
+    axes.plot(mean, y, "D", color=style.colour, mec=PAPER, ms=7, zorder=4)
+    label = formats.shortened(method.name, 32)
+    value = metric.with_spread(method.score.mean, method.score.sd)
+    place = dict(xycoords=axes.get_yaxis_transform(), va="bottom", color=INK)
+    axes.annotate(label, (0, y + 0.16), ha="left", **place)
+    axes.annotate(value, (1, y + 0.16), ha="right", fontweight="bold" if method in findings.best else "normal", **place)
+
+
+def _scores_text(findings: Findings) -> str:
+    metric = findings.format
+    parts = [
+        f"{method.name} {metric.with_spread(method.score.mean, method.score.sd)}"
+        f" ({formats.counted(method.score.n, 'seed')})"
+        for method in findings.scored
+    ]
+    return f"{metric.label} on {findings.split}: {'; '.join(parts)}."
+
+
+def draw_cost(findings: Findings) -> Drawing:
+    """One point a method: training time against score, its size the share of the model that learned."""
+    metric = findings.format
+    with styled(2.9 + 0.19 * len(findings.scored)) as figure:
+        axes = figure.add_subplot()
+        longest = max(m.cost.seconds_per_step for m in findings.scored if m.cost)
+        factor, unit = (1e3, "ms") if longest < 1 else (1, "s")
+        for method in findings.scored:
+            if method.cost is None or method.score.mean is None:
+                continue
+            style = look(findings.methods.index(method))
+            mean = method.score.mean * metric.factor
+            x = method.cost.seconds_per_step * factor
+            spread = (method.score.sd or 0.0) * metric.factor
+            axes.errorbar(x, mean, yerr=spread, color=style.colour, lw=1.2, zorder=2)
+            area = 60 + 200 * method.cost.trainable_share
+            label = f"{formats.shortened(method.name, 34)} ({formats.share(method.cost.trainable_share)})"
+            axes.scatter(x, mean, s=area, c=style.colour, marker=style.marker, edgecolors=PAPER, label=label, zorder=3)
+        axes.margins(0.12)
+        axes.set_xlim(left=0)
+        axes.set(xlabel=f"time per step ({unit})", ylabel=f"{metric.label}, {findings.split}")
+        axes.grid(color=MUTED, alpha=0.2, lw=0.6)
+        legend = legend_below(figure)
+        for handle in legend.legend_handles:
+            handle.set_sizes([40])  # type: ignore[union-attr]
+        caption = (
+            "Marks are means, lines ± one standard deviation over the seeds. The larger the mark, the larger the share "
+            "of parameters that learned (in brackets)."
+        )
+        return finish(figure, "cost", "Score against cost", caption, _cost_text(findings))
+
+
+def _cost_text(findings: Findings) -> str:
+    parts = [
+        f"{method.name} {findings.format.value(method.score.mean)} at {formats.seconds(method.cost.seconds_per_step)} "
+        f"a step with {formats.share(method.cost.trainable_share)} of the parameters learning"
+        for method in findings.scored
+        if method.cost
+    ]
+    return f"{'; '.join(parts)}."

@@ -1,0 +1,159 @@
+"""How figures look and are written: one palette, one size, deterministic and accessible SVG."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
+# As wide as a phone with type of 9 to 10.5 points: readable there as it is, and in one column of print.
+WIDTH = 340 / 72
+# The page replaces these two by its own colours, so that figures follow its light and dark modes.
+INK, MUTED = "#1a1c1e", "#6a7076"
+PAPER = "#ffffff"
+# Okabe and Ito's colours without yellow, which vanishes on white; the reference is drawn in ink.
+COLOURS = (INK, "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+
+ElementTree.register_namespace("", SVG)
+ElementTree.register_namespace("xlink", XLINK)
+
+_SETTINGS = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial", "sans-serif"],
+    "font.size": 10.5,
+    "axes.titlesize": 10.5,
+    "axes.labelsize": 10.5,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "image.composite_image": False,
+    # Names of methods and groups are text, never formulas.
+    "text.parse_math": False,
+    "axes.formatter.use_mathtext": False,
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A finished figure.
+
+    Attributes:
+        name: of its file, without ending.
+        title: a heading.
+        caption: how to read it.
+        text: what it shows, in words and numbers, for those who cannot see it.
+        svg: a file of its own, on white.
+        inline: the same for a page: ids of its own, the page's ink, no background.
+    """
+
+    name: str
+    title: str
+    caption: str
+    text: str
+    svg: str
+    inline: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, marker and line of one method, the same in every figure."""
+
+    colour: str
+    marker: str
+    dash: str | tuple[float, tuple[float, ...]]
+
+
+def look(index: int) -> Look:
+    """Of the method with this place in the study; colour, marker and dash repeat at different lengths."""
+    return Look(
+        COLOURS[index % len(COLOURS)],
+        MARKERS[index % len(MARKERS)],
+        DASHES[index // len(COLOURS) % len(DASHES)],
+    )
+
+
+@contextmanager
+def styled(height: float) -> Iterator[Figure]:
+    """An empty figure of the common width and ``height`` inches; matplotlib's settings are as before afterwards."""
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        yield figure
+
+
+def finish(figure: Figure, name: str, title: str, caption: str, text: str) -> Drawing:
+    """Write a figure as SVG. To be called inside :func:`styled`."""
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with mpl.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    root = ElementTree.fromstring(buffer.getvalue())
+    _describe(root, name, title, text)
+    inline = ElementTree.tostring(_for_page(root), encoding="unicode")
+    root.insert(2, ElementTree.Element(f"{{{SVG}}}rect", width="100%", height="100%", fill=PAPER))
+    return Drawing(name, title, caption, text, ElementTree.tostring(root, encoding="unicode") + "\n", inline)
+
+
+def legend_below(figure: Figure) -> Legend:
+    """A legend under the axes, where it hides nothing."""
+    return figure.legend(loc="outside lower left", fontsize=10, handlelength=2.4, borderaxespad=0.2)
+
+
+def _describe(root: ElementTree.Element, name: str, title: str, text: str) -> None:
+    """Give the drawing a title and a description for those who cannot see it, and ids that no other drawing has."""
+    for defs in root.findall(f"{{{SVG}}}defs"):
+        if defs.find(f"{{{SVG}}}style") is not None:
+            root.remove(defs)  # its rule for "*" would reach the whole page
+    root.set("style", "stroke-linejoin: round; stroke-linecap: butt")
+    for element in root.iter():
+        for key, value in element.items():
+            if key == "id":
+                element.set(key, f"{name}-{value}")
+            elif key in ("href", f"{{{XLINK}}}href") and value.startswith("#"):
+                element.set(key, f"#{name}-{value[1:]}")
+            else:
+                element.set(key, value.replace("url(#", f"url(#{name}-"))
+    root.set("role", "img")
+    root.set("aria-label", f"{title}. {text}")
+    for place, (tag, content) in enumerate((("title", title), ("desc", text))):
+        element = ElementTree.Element(f"{{{SVG}}}{tag}")
+        element.text = content
+        root.insert(place, element)
+
+
+def _for_page(drawing: ElementTree.Element) -> ElementTree.Element:
+    """A copy in plain HTML5 names that takes its ink from the page and its width from the container."""
+    root = deepcopy(drawing)
+    root.attrib = {key: value for key, value in root.items() if key not in ("width", "height", "version")}
+    root.remove(root[0])  # the page has the title as a heading; here it would be a tooltip
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{SVG}}}")
+        element.attrib = {
+            key.removeprefix(f"{{{XLINK}}}"): value.replace(INK, "currentColor")
+            .replace(MUTED, "var(--muted)")
+            .replace(PAPER, "var(--paper)")
+            for key, value in element.items()
+        }
+    return root

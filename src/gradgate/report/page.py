@@ -1,0 +1,117 @@
+"""The page: one HTML file that carries its style, its figures and a few lines of script."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from gradgate.report.figures import Drawing
+from gradgate.report.findings import Findings
+from gradgate.report.formats import count, counted
+from gradgate.report.tables import Table
+from gradgate.report.verdict import cautions, verdict
+from gradgate.study.results import DEV, Cell
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("gradgate.report", "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+
+
+def render_page(findings: Findings, tables: list[Table], drawings: list[Drawing], problems: list[str]) -> str:
+    """The report as HTML. The first table leads; ``problems`` are added to the cautions."""
+    results = findings.results
+    script = _source("sort.js")
+    return _TEMPLATES.get_template("report.html.j2").render(
+        study=results.study,
+        answer=verdict(findings),
+        cautions=[*cautions(findings), *problems],
+        planned=_planned(findings),
+        main=tables[0],
+        others=tables[1:],
+        drawings=[(drawing, Markup(drawing.inline)) for drawing in drawings],
+        failed=[(cell, _place(cell, findings)) for cell in results.cells if cell.status == "failed"],
+        missing=[cell for cell in results.cells if cell.status == "missing"],
+        settings=_readable(results.study.settings),
+        versions=_readable(results.study.versions),
+        method_notes=_how_made(findings),
+        style=Markup(_source("report.css")),
+        script=Markup(script),
+        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _breakable(name: str) -> Markup:
+    """A method's name that may break behind its colons and commas rather than inside a word."""
+    return Markup(re.sub("([:,/])", r"\1<wbr>", str(escape(name))))
+
+
+def _glued(text: str) -> str:
+    """Text whose signs and units stay with their numbers at the end of a line."""
+    return re.sub(r"(?<=[±=<×]) | (?=[±=<×])|(?<=\d) (?=[kMB]\b)", "\u00a0", text)
+
+
+def _source(name: str) -> str:
+    """A file of this package as it stands; never anything that a study holds."""
+    assert _TEMPLATES.loader is not None
+    return _TEMPLATES.loader.get_source(_TEMPLATES, name)[0]
+
+
+def _planned(findings: Findings) -> str:
+    results = findings.results
+    methods, seeds = counted(len(results.study.methods), "method"), counted(len(results.study.seeds), "seed")
+    return f"{methods} × {seeds}: {results.count('finished')} of {counted(len(results.cells), 'run')} finished"
+
+
+def _place(cell: Cell, findings: Findings) -> str:
+    return "" if cell.folder is None else str(cell.folder.relative_to(findings.results.folder))
+
+
+def _readable(values: dict[str, Any]) -> dict[str, str]:
+    shown = {name: "none" if value is None else value for name, value in values.items()}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in shown.items()}
+
+
+def _how_made(findings: Findings) -> list[str]:
+    """How the numbers come about, for a reader who was not there."""
+    metric, first = findings.format.name, findings.reference.name
+    higher = findings.results.study.task.metric_higher_is_better
+    notes = [f"Each run keeps the checkpoint with the {'highest' if higher else 'lowest'} {metric} on dev."]
+    if findings.split == DEV:
+        notes.append("There is no test split; the same dev score also ranks the methods.")
+    else:
+        notes.append("That checkpoint is scored once on each test split; no choice is made on test.")
+    if findings.format.factor == 100:
+        notes.append(
+            "Shares such as accuracy and F1, and correlations, are shown × 100; losses and errors as they are."
+        )
+    notes.append(
+        "± is the sample standard deviation over seeds (n − 1). A seed sets the head's initial weights, the order of "
+        "the data, dropout and masks."
+    )
+    if len(findings.methods) > 1:
+        notes += [
+            f"Differences to {first} are paired by seed, with a 95% t-interval of the mean paired difference and a "
+            "two-sided paired t-test. Intervals are not corrected; p is, by Holm's method over the methods compared. "
+            "The t-test takes paired differences as roughly normal, which few seeds cannot confirm.",
+            "The best of several methods looks better than it is, because it was picked for its score.",
+        ]
+    return [
+        *notes,
+        "Time per step is the median step, the median over seeds; memory is the highest peak; both hold for the "
+        "machine that ran the study.",
+        "Failed and unfinished runs are left out of means, not counted as zero.",
+    ]
+
+
+_TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued)

@@ -1,0 +1,115 @@
+"""The grid of a study: which runs it consists of, where each of them lives, and what all of them share."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import RunError, UsageError
+from gradgate.methods import Method
+from gradgate.methods import method as read_method
+from gradgate.training.config import RunConfig
+from gradgate.training.folder import RunFolder, read_json, write_json
+
+_OF_ONE_RUN = ("method", "seed")
+# What may change between two calls of one study: proofs and extras, not results.
+_FREE = ("audit", "keep_model")
+
+
+@dataclass(frozen=True)
+class GridRun:
+    """One run of a study: its configuration and its folder."""
+
+    config: RunConfig
+    folder: RunFolder
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.config.method} seed {self.config.seed}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Methods times seeds on one task and model; the first method is the one that others are compared to."""
+
+    path: Path
+    base: RunConfig
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+    @classmethod
+    def of(cls, path: Path, base: RunConfig, methods: list[str], seeds: list[int]) -> Grid:
+        """The grid in a folder, with what an earlier call put there first.
+
+        Raises:
+            UsageError: without a method or a seed.
+            RunError: if the folder holds a study with other settings.
+        """
+        names = [text.replace(" ", "") for text in methods]
+        if not names or not seeds:
+            raise UsageError("A comparison needs at least one method (-m) and one seed.")
+        file = path / "study.json"
+        if file.is_file():
+            record = read_json(file)
+            _same_settings(path, record.get("settings", {}), settings_of(base))
+            names = [*record["methods"], *names]
+            seeds = [*record["seeds"], *seeds]
+        elif path.is_dir() and any(path.iterdir()):
+            raise RunError(f"{path} is not empty and holds no study. Give another --out.")
+        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)))
+
+    def runs(self) -> list[GridRun]:
+        """Every run, seed by seed, so that an early stop still leaves methods to compare."""
+        return [self._run(method, seed) for seed in self.seeds for method in self.methods]
+
+    def write(self, task: dict[str, Any], model: dict[str, Any], versions: dict[str, str]) -> None:
+        """Write ``study.json``."""
+        record = {
+            "task": task,
+            "model": model,
+            "methods": list(self.methods),
+            "seeds": list(self.seeds),
+            "settings": settings_of(self.base),
+            "versions": versions,
+        }
+        write_json(self.path / "study.json", record)
+
+    def _run(self, method: str, seed: int) -> GridRun:
+        config = self.base.model_copy(update={"method": method, "seed": seed})
+        return GridRun(config, RunFolder(self.path / "runs" / folder_name(method) / f"seed-{seed}"))
+
+
+def _distinct(methods: list[str]) -> tuple[str, ...]:
+    """Each method once, under the text that came first: ``graddrop`` is ``graddrop:p=0.2``."""
+    texts: dict[Method, str] = {}
+    for text in methods:
+        texts.setdefault(read_method(text), text)
+    return tuple(texts.values())
+
+
+def settings_of(base: RunConfig) -> dict[str, Any]:
+    """What all runs of a study share."""
+    return {name: value for name, value in base.record().items() if name not in _OF_ONE_RUN}
+
+
+def folder_name(method: str) -> str:
+    """A name that every file system takes; unlike for unlike methods."""
+    name = re.sub(r"[:,]", "-", method)
+    if re.fullmatch(r"[\w.=-]{1,60}", name):
+        return name
+    digest = sha256(method.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9_.=-]', '-', name)[:50]}-{digest}"
+
+
+def _same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
+    differing = [name for name in here if name not in _FREE and there.get(name) != here[name]]
+    if differing:
+        listed = ", ".join(f"{name}: {there.get(name)!r} there, {here[name]!r} here" for name in differing)
+        raise RunError(
+            f"{path} already holds a study with other settings ({listed}). Methods and seeds may be added to a "
+            f"study, settings not: give another --out."
+        )

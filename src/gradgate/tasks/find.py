@@ -1,0 +1,122 @@
+"""From what the user typed to a task: a catalogue name, a YAML file, a folder or a data file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import DataError, UsageError, nearest
+from gradgate.tasks.catalog import at_folder, entries
+from gradgate.tasks.folders import Given, recognise_file, recognise_folder
+from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
+
+SAMPLE = "sample"
+_YAML_ENDINGS = (".yaml", ".yml")
+
+
+def task_names() -> tuple[str, ...]:
+    """The embedded sample and the catalogue's tasks."""
+    return (SAMPLE, *entries())
+
+
+def find_task(
+    name: str | Path,
+    *,
+    data: Path | None = None,
+    text: str | None = None,
+    text_pair: str | None = None,
+    label: str | None = None,
+    kind: str | None = None,
+    metric: str | None = None,
+    train_file: str | Path | None = None,
+    dev_file: str | Path | None = None,
+    test_file: str | Path | None = None,
+) -> TaskSpec:
+    """The task that ``name`` means, with what the other arguments change.
+
+    Args:
+        name: in this order: a name of ``task_names()``; a YAML file; a folder with a ``task.yaml``; a folder whose
+            files are those of a catalogue's task, or are named ``train``, ``dev`` and ``test``; a train file.
+            A folder that is named like a task is reached as ``./name``.
+        data: the folder of a catalogue's or YAML file's data files.
+        text, text_pair, label: column names. ``text`` alone makes one text of a pair; ``label`` drops the
+            task's names for labels.
+        kind, metric: in place of the task's; a new kind comes with its own default metric.
+        train_file, dev_file, test_file: in place of the task's; ``test_file`` replaces every test split.
+
+    Raises:
+        UsageError: nothing has that name.
+        DataError: a task file with faults, or a folder or file in which something is ambiguous.
+    """
+    given = Given(
+        text, text_pair, label, kind, metric, _absolute(train_file), _absolute(dev_file), _absolute(test_file)
+    )
+    path = Path(name)
+    if str(name) in entries():
+        spec = entries()[str(name)].spec
+        return _change(at_folder(spec, _existing(data)) if data else spec.model_copy(update={"files": None}), given)
+    if name == SAMPLE:
+        from gradgate.sample import TASK
+
+        path = Path(TASK)
+    yaml = path if path.is_file() and path.suffix in _YAML_ENDINGS else _yaml_in(path)
+    if yaml is not None:
+        return _change(read_spec(yaml, _existing(data) if data else None), given)
+    if not path.exists():
+        raise UsageError(_unknown(str(name)))
+    if data is not None:
+        raise UsageError(f"--data goes with a catalogue's task or a YAML file, and {path} is data itself; drop one")
+    if path.is_dir():
+        return _change(recognise_folder(path.resolve(), given), given)
+    return _change(recognise_file(path.resolve(), given), given)
+
+
+def _change(spec: TaskSpec, given: Given) -> TaskSpec:
+    """The spec with the given parts replaced, checked again."""
+    values: dict[str, Any] = spec.model_dump()
+    if given.text or given.text_pair:
+        first = given.text or spec.text_columns[0]
+        values["text"] = (first, given.text_pair) if given.text_pair else first
+    if given.label:
+        values.update(label=given.label, label_map=None)
+    if spec.hub is not None:
+        text, label = spec.hub.text, spec.hub.label
+        values["hub"].update(text=None if given.text or given.text_pair else text, label=None if given.label else label)
+    if given.kind and given.kind != spec.kind:
+        values.update(kind=given.kind, metric="", label_map=None)
+    if given.metric:
+        values["metric"] = given.metric
+    files = given.files()
+    if files:
+        kept = {
+            split: file
+            for split, file in (spec.files or {}).items()
+            if split in ("train", "dev") or "test" not in files
+        }
+        values["files"] = {**kept, **files}
+        values["formats"] = {split: change for split, change in spec.formats.items() if split not in files}
+        values["folder"] = spec.folder or Path.cwd()
+    return build_spec(values, f"The task {spec.name}")
+
+
+def _yaml_in(folder: Path) -> Path | None:
+    return next((folder / f"task{ending}" for ending in _YAML_ENDINGS if (folder / f"task{ending}").is_file()), None)
+
+
+def _existing(folder: Path) -> Path:
+    if not Path(folder).is_dir():
+        raise DataError(f"--data {folder} is not a folder; give the one that holds the task's files")
+    return Path(folder)
+
+
+def _absolute(file: str | Path | None) -> str | None:
+    return None if file is None else str(Path(file).absolute())
+
+
+def _unknown(name: str) -> str:
+    if "/" in name or "\\" in name or Path(name).suffix:
+        return f"There is no file or folder {name}, nor a task of that name. The tasks are {', '.join(task_names())}"
+    return (
+        f"Unknown task {name!r}.{nearest(name, task_names())} Expected a task's name ({', '.join(task_names())}), "
+        "a YAML file that describes one, a folder with train and dev files, or a train file"
+    )

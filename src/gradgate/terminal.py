@@ -1,0 +1,113 @@
+"""What the commands show on a terminal."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gradgate.methods import MethodInfo
+from gradgate.tasks import TaskData, TaskSpec
+from gradgate.training.config import RunConfig
+
+_OPEN, _PART, _CLOSED = "█", "▒", "·"
+
+
+def methods_list(catalog: list[MethodInfo]) -> Group:
+    """Each method with its options as they are typed, what it does, and its paper."""
+    blocks: list[RenderableType] = []
+    for info in catalog:
+        options = ", ".join(f"{name}={'...' if value is ... else value}" for name, value in info.defaults.items())
+        lines = [info.summary, f"options: {options or 'none'}", f"source: {info.paper}"]
+        lines += [f"departs: {info.departs}"] if info.departs else []
+        blocks += [Text(info.name, style="bold"), *(Padding(Text(line), (0, 0, 0, 4)) for line in lines)]
+    return Group(*blocks)
+
+
+def tasks_table(specs: list[TaskSpec]) -> Table:
+    """One row a named task."""
+    table = Table("task", "kind", "text", "metric", "hub", box=SIMPLE_HEAD)
+    for spec in specs:
+        hub = "built in" if spec.hub is None else spec.hub.path + (f" ({spec.hub.name})" if spec.hub.name else "")
+        row = (spec.name, spec.kind, " + ".join(spec.text_columns), spec.metric, hub)
+        table.add_row(*(Text(word) for word in row))
+    return table
+
+
+def task_table(data: TaskData) -> Table:
+    """One row a split of a task that was read."""
+    title = f"{data.spec.name}: {data.spec.kind}, selected by {data.spec.metric}"
+    labels = "a number" if data.labels is None else ", ".join(data.labels)
+    table = Table("split", "rows", box=SIMPLE_HEAD, title=Text(title), caption=Text(f"labels: {labels}"))
+    for split, rows in data.rows.items():
+        table.add_row(Text(split), f"{rows:,}")
+    return table
+
+
+def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
+    """The scores of one run, one row a split."""
+    names = sorted({name for split in (scores["dev"], *scores["tests"].values()) for name in split} - {"loss"})
+    names.sort(key=lambda name: name != scores["metric"])
+    cost = scores["cost"]
+    caption = (
+        f"best on dev at step {scores['best_step']} of {cost['steps']}; {cost['trainable_share']:.1%} of the weights "
+        f"learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms a step; peak memory "
+        f"{cost['peak_memory_bytes'] / 2**20:.0f} MiB"
+    )
+    title = Text(f"{config.method} on {config.task}, seed {config.seed}")
+    table = Table("split", *names, box=SIMPLE_HEAD, title=title, caption=Text(caption))
+    for split, values in {"dev": scores["dev"], **scores["tests"]}.items():
+        table.add_row(split, *(f"{values[name]:.4f}" if name in values else "" for name in names))
+    return table
+
+
+def draw_timeline(record: dict[str, Any], width: int = 100) -> Text:
+    """What is open when, one line a group from the top down, one column a stretch of steps.
+
+    Args:
+        record: as in ``plan.yaml``.
+        width: of the terminal, in columns.
+    """
+    groups, steps, sizes = record["groups"], record["steps"], record["sizes"]
+    margin = max(map(len, groups)) + 2
+    columns = max(10, min(steps, width - margin - 8))
+    edges = [round(steps * column / columns) for column in range(columns + 1)]
+    shares = {group: _shares(record["phases"], group, steps, edges) for group in groups}
+    total = sum(sizes.values())
+    mean = sum(sizes[group] * sum(shares[group]) / columns for group in groups) / total
+    lines = [f"{record['method']}, {steps} steps: {mean:.1%} of the weights learn, on average"]
+    for group in reversed(groups):
+        marks = (_OPEN if share > 0.99 else _PART if share > 0 else _CLOSED for share in shares[group])
+        lines.append(f"{group:<{margin}}{''.join(marks)} {sum(shares[group]) / columns:>6.1%}")
+    lines.append(f"{'step':<{margin}}{_axis(steps, columns)}")
+    lines.append(f"{_OPEN} open   {_PART} in part   {_CLOSED} closed")
+    return Text("\n".join(lines), no_wrap=True)
+
+
+def _shares(phases: list[dict[str, Any]], group: str, steps: int, edges: list[int]) -> list[float]:
+    """Mean share of the group's elements that learn between each two edges."""
+    learned = [0.0] * steps
+    ends = [*(phase["step"] for phase in phases[1:]), steps]
+    for phase, end in zip(phases, ends, strict=True):
+        gate = phase.get("sparse", {}).get(group)
+        share = 1.0 if group in phase["open"] else gate["hi"] - gate["lo"] if gate else 0.0
+        learned[phase["step"] : end] = [share] * (end - phase["step"])
+    spans = pairwise(edges)
+    return [
+        sum(learned[first:last]) / (last - first) if last > first else learned[min(first, steps - 1)]
+        for first, last in spans
+    ]
+
+
+def _axis(steps: int, columns: int) -> str:
+    """Step numbers under the columns where they begin."""
+    line = ""
+    for quarter in range(4):
+        column = columns * quarter // 4
+        line = f"{line:<{column}}{steps * column // columns}"
+    return f"{line:<{max(0, columns - len(str(steps)))}}{steps}"

@@ -1,0 +1,1 @@
+"""One run: settings, Trainer, callbacks, the run folder and resume."""

@@ -1,0 +1,266 @@
+"""What a task's name means: the catalogue, YAML files, folders, files and flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import DataError, UsageError
+from gradgate.tasks import TaskSpec, find_task, kind_of, load_task, task_names
+
+TSV = "sentence\tlabel\na\t0\nb\t1\n"
+
+
+def put(folder: Path, **files: str) -> Path:
+    for name, content in files.items():
+        path = folder / name.replace("__", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", [name for name in task_names() if name != "sample"])
+def test_every_catalogue_entry_has_hub_files_metric_and_paper(name: str, tmp_path: Path) -> None:
+    spec = find_task(name)
+    assert spec.folder is None
+    assert spec.hub is not None
+    assert spec.hub.splits.keys() >= {"train", "dev"}
+    assert spec.metric in kind_of(spec).metric_names
+    assert spec.paper
+    assert spec.description
+    local = find_task(name, data=tmp_path)
+    assert (local.folder, set(local.files or {})) == (tmp_path.resolve(), {"train", "dev"})
+
+
+def test_metrics_are_those_of_the_papers() -> None:
+    metrics = {"citation_intent": "macro_f1", "chemprot": "micro_f1", "cola": "matthews", "stsb": "pearson"}
+    assert {name: find_task(name).metric for name in metrics} == metrics
+
+
+def test_the_hub_has_its_own_columns() -> None:
+    spec = find_task("mrpc")
+    assert (spec.text_columns, spec.label_column) == (("sentence1", "sentence2"), "label")
+
+
+def test_the_sample_is_found_and_loads() -> None:
+    pytest.importorskip("gradgate.sample", reason="no embedded sample").__dict__.get("TASK") or pytest.skip("no TASK")
+    data = load_task(find_task("sample"))
+    assert data.rows["train"] > data.rows["dev"] > 0
+
+
+def test_a_spec_survives_json(tmp_path: Path) -> None:
+    put(tmp_path, train__tsv=TSV, dev__tsv=TSV)
+    for spec in (find_task("mrpc"), find_task("stsb", data=tmp_path), find_task(str(tmp_path))):
+        assert TaskSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_unknown_names_are_told_what_is_near() -> None:
+    with pytest.raises(UsageError, match=r"Unknown task 'ssst2'\. Did you mean 'sst2'.*a YAML file"):
+        find_task("ssst2")
+    with pytest.raises(UsageError, match=r"There is no file or folder \./no/such"):
+        find_task("./no/such")
+    with pytest.raises(DataError, match=r"--data /no/such is not a folder"):
+        find_task("mrpc", data=Path("/no/such"))
+
+
+def test_the_hub_offline_says_so_and_names_the_way_out() -> None:
+    with pytest.raises(DataError, match=r"nyu-mll/glue mrpc cannot be fetched: HF_HUB_OFFLINE is set.*--data DIR"):
+        load_task(find_task("mrpc"))
+
+
+# Folders and files without a task.yaml
+
+
+@pytest.mark.parametrize("dev", ["dev", "val", "valid", "validation", "dev_matched", "Dev"])
+def test_splits_are_recognised_by_stem(tmp_path: Path, dev: str) -> None:
+    put(tmp_path, train__txt=TSV, **{f"{dev}.tsv": TSV}, README__txt="x", **{"test-mismatched.tsv": TSV})
+    spec = find_task(str(tmp_path))
+    assert (spec.files or {}).keys() == {"train", "dev", "test_mismatched"}
+    assert (spec.text, spec.label, spec.kind) == ("sentence", "label", "classification")
+    assert load_task(spec).rows == {"train": 2, "dev": 2, "test_mismatched": 2}
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        ("premise\thypothesis\tgold_label", ("premise", "hypothesis")),
+        ("question\tsentence\tlabel", ("question", "sentence")),
+        ("Text_A\tText_B\tLabel", ("Text_A", "Text_B")),
+    ],
+)
+def test_pairs_are_recognised_by_column_names(tmp_path: Path, header: str, text: tuple[str, str]) -> None:
+    rows = header + "\na\tb\tyes\nc\td\tno\n"
+    assert find_task(str(put(tmp_path, train__tsv=rows, dev__tsv=rows))).text == text
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [(["1", "0"], "classification"), (["x", "2.5"], "classification"), (["1.0", "2.5"], "regression")],
+)
+def test_the_kind_is_recognised_by_the_labels(tmp_path: Path, labels: list[str], kind: str) -> None:
+    rows = "text,label\n" + "".join(f"a,{label}\n" for label in labels)
+    assert find_task(str(put(tmp_path, train__csv=rows, dev__csv=rows))).kind == kind
+
+
+@pytest.mark.parametrize("labels", [["1.0", "0.0"], ["1", "2.5"], [str(i) for i in range(101)]])
+def test_numbers_that_could_be_classes_or_scores_are_asked_about(tmp_path: Path, labels: list[str]) -> None:
+    rows = "text,label\n" + "".join(f"a,{label}\n" for label in labels)
+    put(tmp_path, train__csv=rows, dev__csv=rows)
+    with pytest.raises(DataError, match=r"could be classes or scores; give --kind classification or --kind regression"):
+        find_task(str(tmp_path))
+    assert find_task(str(tmp_path), kind="regression").metric == "pearson"
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("premise,hypothesis,text,label", r"several could be the text \(premise, hypothesis\).*--text and --text-pair"),
+        ("text,sentence,label,x", r"several could be the text \(text, sentence\)"),
+        ("a,b,label,x", r"columns 'a', 'b', 'label', 'x': none is known to be the text.*--text"),
+        ("text,label,score,x", r"several could be the label \(label, score\)\. Name it with --label"),
+        ("text,b,c,d", r"none is known to be the label"),
+    ],
+)
+def test_ambiguous_columns_are_listed_with_the_flags(tmp_path: Path, header: str, message: str) -> None:
+    put(tmp_path, train__csv=f"{header}\n1,2,3,4\n", dev__csv=f"{header}\n1,2,3,4\n")
+    with pytest.raises(DataError, match=message):
+        find_task(str(tmp_path))
+
+
+def test_folders_that_cannot_be_taken_in_one_way_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"has no train file: it holds nothing"):
+        find_task(str(tmp_path))
+    put(tmp_path, train__tsv=TSV, dev__tsv=TSV, val__csv=TSV)
+    with pytest.raises(DataError, match=r"has 2 files for dev: dev\.tsv, val\.csv"):
+        find_task(str(tmp_path))
+
+
+def test_flags_settle_what_is_ambiguous(tmp_path: Path) -> None:
+    rows = "a,b,gold,score\nx,y,1,2\nz,w,0,3\n"
+    put(tmp_path, train__csv=rows, dev__csv=rows)
+    spec = find_task(str(tmp_path), text="a", text_pair="b", label="gold")
+    assert load_task(spec).train[0] == {"text": "x", "text_pair": "y", "label": 1}
+
+
+def test_a_train_file_takes_its_dev_file_from_a_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, mine__tsv=TSV, other__tsv=TSV)
+    monkeypatch.chdir(tmp_path)
+    spec = find_task("mine.tsv", dev_file="other.tsv")
+    monkeypatch.chdir("/")
+    assert load_task(spec).rows == {"train": 2, "dev": 2}
+    with pytest.raises(DataError, match=r"no dev split"):
+        load_task(find_task(str(tmp_path / "mine.tsv")))
+    with pytest.raises(UsageError, match=r"--data goes with"):
+        find_task(str(tmp_path), data=tmp_path)
+
+
+def test_a_folder_is_a_catalogue_task_only_if_its_rows_agree(tmp_path: Path) -> None:
+    wnli = "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t1\n1\tc\td\t0\n"
+    for name, expected in (("WNLI", "wnli"), ("wnli_", "wnli"), ("RTE", "RTE"), ("mine", "mine")):
+        assert find_task(str(put(tmp_path / name, train__tsv=wnli, dev__tsv=wnli))).name == expected
+    other = "text\tlabel\na\tx\nb\ty\n"
+    spec = find_task(str(put(tmp_path / "MRPC", train__tsv=other, dev__tsv=other)))
+    assert (spec.name, spec.text) == ("MRPC", "text")
+
+
+def test_a_header_that_only_one_task_has_is_enough(tmp_path: Path) -> None:
+    rows = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\ta\tb\n0\t1\t2\tc\td\n"
+    assert find_task(str(put(tmp_path / "x", train__tsv=rows, dev__tsv=rows))).name == "mrpc"
+
+
+# YAML files
+
+YAML = """
+name: mine
+text: [a, b]
+label: y
+metric: macro_f1
+files: {train: data/train.tsv, dev: data/dev.tsv, test_hard: data/hard.csv}
+format: {type: tsv, header: false, columns: [a, b, y]}
+formats:
+  test_hard: {type: csv, header: true, columns: null}
+"""
+
+
+def test_a_yaml_file_describes_everything(tmp_path: Path) -> None:
+    rows = "p\tq\tx\nr\ts\tz\n"
+    put(tmp_path, task__yaml=YAML, **{"data/train.tsv": rows, "data/dev.tsv": rows, "data/hard.csv": "y,b,a\nz,q,p\n"})
+    for name in (tmp_path, tmp_path / "task.yaml"):
+        data = load_task(find_task(str(name)))
+        assert (data.spec.name, data.spec.metric) == ("mine", "macro_f1")
+        assert data.tests["test_hard"][0] == {"text": "p", "text_pair": "q", "label": 1}
+
+
+def test_data_moves_a_yaml_tasks_files(tmp_path: Path) -> None:
+    put(tmp_path / "here", task__yaml="files: {train: t.tsv, dev: t.tsv}\ntext: sentence\n")
+    put(tmp_path / "there", t__tsv=TSV)
+    assert load_task(find_task(str(tmp_path / "here"), data=tmp_path / "there")).rows == {"train": 2, "dev": 2}
+    put(tmp_path / "here", task__yaml="hub: {path: a/b}\n")
+    with pytest.raises(DataError, match=r"names no files to look for"):
+        find_task(str(tmp_path / "here"), data=tmp_path / "there")
+
+
+@pytest.mark.parametrize(
+    ("yaml", "message"),
+    [
+        ("files: {train: ../t.tsv}", r"files\.train: '\.\./t\.tsv' leaves the task's folder.*--train-file"),
+        ("files: {dev: a/../../t.tsv}", r"files\.dev: .* leaves the task's folder"),
+        ("files: {dev: /etc/passwd}", r"files\.dev: '/etc/passwd' leaves"),
+        ("files: {dev: 'C:\\t.tsv'}", r"files\.dev: .* leaves"),
+        ("folder: /etc", r"`folder` is not an entry"),
+        ("txt: a", r"does not describe a task: txt: Extra inputs are not permitted"),
+        ("kind: clasification", r"unknown kind 'clasification'.*Did you mean 'classification'"),
+        ("metric: f2", r"unknown metric 'f2' for classification; expected one of accuracy, .*Did you mean 'f1'"),
+        ("kind: regression\nmetric: accuracy", r"unknown metric 'accuracy' for regression; expected one of pearson"),
+        ("label_map: {no: x, yes: y}", r"label_map: .*YAML reads the unquoted label as False; put it in quotes"),
+        ("format: {header: false}", r"format: .*needs its columns named"),
+        ("format: {columns: [a]}", r"columns are for files without a header"),
+        ("formats: {test: {header: false}}", r"needs its columns named"),
+        ("hub: {path: ../../x}", r"hub\.path: String should match"),
+        ("- a", r"expected `name: value` lines, found list"),
+        ("a: [1\nb: 2", r"task\.yaml:2 is not YAML"),
+        ("a: \x00", r"task\.yaml is not YAML"),
+    ],
+)
+def test_faults_in_a_yaml_file_are_named(tmp_path: Path, yaml: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        find_task(str(put(tmp_path, task__yaml=yaml)))
+
+
+def test_a_task_that_names_no_data_is_told_how(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"names no data; add `files:` or `hub:`"):
+        load_task(find_task(str(put(tmp_path, task__yaml="text: a"))))
+
+
+# Flags
+
+
+@pytest.mark.parametrize(
+    ("flags", "changed"),
+    [
+        ({"text": "a"}, {"text": "a"}),
+        ({"text_pair": "b"}, {"text": ("#1 String", "b")}),
+        ({"label": "gold"}, {"label": "gold", "label_map": None}),
+        ({"kind": "regression"}, {"kind": "regression", "metric": "pearson", "label_map": None}),
+        ({"metric": "accuracy"}, {"metric": "accuracy"}),
+    ],
+)
+def test_flags_change_their_part_and_no_other(tmp_path: Path, flags: dict[str, Any], changed: dict[str, Any]) -> None:
+    before, after = find_task("mrpc", data=tmp_path), find_task("mrpc", data=tmp_path, **flags)
+    expected = {**before.model_dump(), **changed, "hub": after.model_dump()["hub"]}
+    assert after.model_dump() == expected
+
+
+def test_flags_name_the_hubs_columns_too() -> None:
+    spec = find_task("mrpc", text="a", text_pair="b", label="c")
+    assert (spec.text_columns, spec.label_column) == (("a", "b"), "c")
+
+
+def test_a_test_file_replaces_every_test_split(tmp_path: Path) -> None:
+    spec = find_task("stsb", data=tmp_path, test_file=tmp_path / "mine.tsv")
+    assert spec.files == {"train": "train.tsv", "dev": "dev.tsv", "test": str(tmp_path / "mine.tsv")}
+    assert spec.format_of("test").header
+    with pytest.raises(DataError, match=r"unknown metric 'f1' for regression"):
+        find_task("stsb", metric="f1")
