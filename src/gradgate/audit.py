@@ -16,7 +16,7 @@ from gradgate.errors import AuditError
 def fingerprint(tensor: Tensor) -> str:
     """A digest of a tensor's bytes: equal if and only if the values are bit-identical."""
     flat = tensor.detach().to("cpu").contiguous().view(-1).view(torch.uint8)
-    return blake2b(memoryview(flat.numpy()), digest_size=16).hexdigest()
+    return blake2b(flat.numpy().tobytes(), digest_size=16).hexdigest()
 
 
 class Audit:

@@ -78,6 +78,6 @@ def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Ti
     timeline = Timeline()
     memory = Memory(seed=seed)
     for _ in range(clock.known_total):
-        timeline.record(clock.step, method.plan(clock, layers, memory))
+        timeline.record(clock.step, method.checked_plan(clock, layers, memory))
         clock = clock.ticked()
     return timeline

@@ -195,7 +195,8 @@ class Tuner:
         parameter.requires_grad_(True)
         if sparse and name not in self._gated:
             self._gated.add(name)
-            self._hooks.append(parameter.register_hook(lambda gradient: self._gate_gradient(name, gradient)))
+            hook: Any = parameter.register_hook  # untyped in torch
+            self._hooks.append(hook(lambda gradient: self._gate_gradient(name, gradient)))
 
     def _close(self, name: str) -> None:
         parameter = self._parameters[name]
@@ -206,11 +207,13 @@ class Tuner:
         gate = self._plan[self._group_of[name]]
         if not gate.sparse:
             return None
-        window = {"lo": gate.lo, "hi": gate.hi, "scale": gate.scale, "key": self._key(name, gate)}
-        if gradient.requires_grad:
-            return gradient * gates.apply_(torch.ones_like(gradient), **window)
-        own = name in self._own_gradient
-        return gates.apply_(gradient if own else gradient.clone(), **window)
+
+        def gated(tensor: Tensor) -> Tensor:
+            return gates.apply_(tensor, lo=gate.lo, hi=gate.hi, scale=gate.scale, key=self._key(name, gate))
+
+        if gradient.requires_grad:  # a second derivative will be taken
+            return gradient * gated(torch.ones_like(gradient))
+        return gated(gradient if name in self._own_gradient else gradient.clone())
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if kwargs.get("closure") is not None or any(callable(arg) for arg in args):

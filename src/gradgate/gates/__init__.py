@@ -35,8 +35,9 @@ def apply_(tensor: Tensor, *, lo: float, hi: float, key: int, scale: float = 1.0
         return tensor if scale == 1.0 else tensor.mul_(scale)
     if end == first:
         return tensor.zero_()
-    back_end = cpu if cpu.serves(tensor) else reference
-    return back_end.apply_(tensor, first, end, scale, key, offset)
+    if cpu.serves(tensor):
+        return cpu.apply_(tensor, first, end, scale, key, offset)
+    return reference.apply_(tensor, first, end, scale, key, offset)
 
 
 def mask(numel: int, *, lo: float, hi: float, key: int, offset: int = 0) -> Tensor:

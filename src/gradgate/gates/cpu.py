@@ -24,7 +24,8 @@ def _mix(word: np.uint32) -> np.uint32:
     word = np.uint32(word * _M1)
     word = np.uint32(word ^ (word >> _S15))
     word = np.uint32(word * _M2)
-    return np.uint32(word ^ (word >> _S16))
+    word = np.uint32(word ^ (word >> _S16))
+    return word  # noqa: RET504 - numba takes the type from the assignment
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

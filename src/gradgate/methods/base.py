@@ -120,6 +120,22 @@ class Method(ABC):
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         """The gates for the step that comes next. Pure: equal arguments give equal plans."""
 
+    def checked_plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        """:meth:`plan`, or MethodError unless it has one gate for each group and opens only what it reaches."""
+        plan = self.plan(clock, layers, memory)
+        reached = self.reaches(layers)
+        for fault, names in (
+            ("has no gate for", [name for name in layers.names if name not in plan]),
+            ("has a gate for what is no group:", [name for name in plan if name not in layers.names]),
+            ("opens what reaches() leaves out:", [n for n, gate in plan.items() if not gate.closed and n not in reached]),
+        ):
+            if names:
+                raise MethodError(
+                    f"The plan of {self.name!r} for step {clock.step + 1} {fault} {', '.join(names)}. "
+                    f"Expected one gate for each of {', '.join(layers.names)}."
+                )
+        return plan
+
     def check(self, layers: LayerMap) -> None:  # noqa: B027 - a method that fits every model says nothing
         """Raise MethodError if the method cannot work on a model with these layers."""
 

@@ -20,7 +20,7 @@ from gradgate.training.folder import write_text
 __all__ = ["Report", "render_table", "write_report"]
 
 _WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
-_TERMINAL = ("method", "seeds", "score", "difference", "p", "share", "step")
+_TERMINAL = ("method", "score", "difference", "p", "seeds", "step", "share")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def write_report(folder: Path) -> Report:
 def render_table(results: StudyResults, console: Console) -> None:
     """Print the answer, the main table and its cautions: the same numbers as in the report."""
     findings = find(results)
-    console.print(to_terminal(main_table(findings), _TERMINAL))
+    console.print(to_terminal(main_table(findings), _TERMINAL, console))
     console.print(Text(verdict(findings), style="bold"))
     for note in cautions(findings):
         console.print(Text(f"- {note}"))

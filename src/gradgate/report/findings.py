@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
@@ -13,7 +12,7 @@ from gradgate.study.statistics import Comparison, Summary, compare_paired, holm,
 
 @dataclass(frozen=True)
 class CostSummary:
-    """Costs of one method over its finished seeds.
+    """Costs of one method over its finished seeds; all None without one.
 
     Attributes:
         seconds_per_step: median over the seeds.
@@ -23,11 +22,11 @@ class CostSummary:
         peak_memory_bytes: the largest of the seeds; None where it was not measured.
     """
 
-    seconds_per_step: float
-    seconds_total: float
-    trainable_share: float
-    parameters_trained: int
-    peak_memory_bytes: int | None
+    seconds_per_step: float | None = None
+    seconds_total: float | None = None
+    trainable_share: float | None = None
+    parameters_trained: int | None = None
+    peak_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class MethodFindings:
         dev: on dev.
         versus: the difference to the reference on the main split; None for the reference itself.
         p: of that difference, corrected over the methods.
-        cost: None without a finished seed.
+        cost: of its finished seeds.
     """
 
     name: str
@@ -49,7 +48,7 @@ class MethodFindings:
     dev: Summary
     versus: Comparison | None
     p: float | None
-    cost: CostSummary | None
+    cost: CostSummary
 
     @property
     def finished(self) -> tuple[Cell, ...]:
@@ -129,9 +128,9 @@ def _scores(cells: tuple[Cell, ...], split: str) -> dict[int, float]:
     return {seed: score for seed, score in scores.items() if score is not None}
 
 
-def _summarize_cost(costs: list[Cost]) -> CostSummary | None:
+def _summarize_cost(costs: list[Cost]) -> CostSummary:
     if not costs:
-        return None
+        return CostSummary()
     memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
     return CostSummary(
         seconds_per_step=median(cost.seconds_per_step for cost in costs),
@@ -142,8 +141,6 @@ def _summarize_cost(costs: list[Cost]) -> CostSummary | None:
     )
 
 
-def cost_ratio(method: MethodFindings, reference: MethodFindings, cost: Callable[[CostSummary], float]) -> float | None:
-    """A cost of a method over the reference's; None where either is unknown or the reference's is 0."""
-    if method.cost is None or reference.cost is None or cost(reference.cost) == 0:
-        return None
-    return cost(method.cost) / cost(reference.cost)
+def ratio(value: float | None, reference: float | None) -> float | None:
+    """A cost over the reference's; None where either is unknown or the reference's is 0."""
+    return value / reference if value is not None and reference else None

@@ -7,6 +7,7 @@ import io
 import re
 from typing import Literal
 
+from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -30,7 +31,7 @@ _TEX = {
 }
 
 
-# Narrow terminals then break the numbers' headings rather than the names.
+# Longer names break on a narrow terminal.
 _NAME_WIDTH = 20
 
 
@@ -73,18 +74,21 @@ def to_latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_terminal(table: Table, keys: tuple[str, ...]) -> RichTable:
-    """The rounded rows of the named columns, for a rich console."""
+def to_terminal(table: Table, keys: tuple[str, ...], console: Console) -> RichTable:
+    """The rounded rows of the named columns; the last ones are left out where the console is too narrow."""
     shown = RichTable(title=Text(table.title), title_justify="left")
-    kept = [index for index, column in enumerate(table.columns) if column.key in keys]
+    kept = [next(index for index, column in enumerate(table.columns) if column.key == key) for key in keys]
     for index in kept:
         column = table.columns[index]
-        width = 0 if column.numeric else min(_NAME_WIDTH, max(len(row[index].line) for row in table.rows))
+        longest = max(len(row[index].line) for row in table.rows)
+        width = max(len(word) for word in column.title.split())
+        width = max(width, longest if column.numeric else min(longest, _NAME_WIDTH))
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
         shown.add_column(Text(column.title), justify=justify, overflow="fold", min_width=width)
     for number, row in enumerate(table.rows):
         shown.add_row(*(Text(row[index].line) for index in kept), style="bold" if number in table.best else None)
-    return shown
+    needed = console.measure(shown, options=console.options.update(width=10_000)).minimum
+    return to_terminal(table, keys[:-1], console) if needed > console.width and len(keys) > 2 else shown
 
 
 def _markdown(text: str) -> str:

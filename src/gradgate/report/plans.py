@@ -56,8 +56,8 @@ class WrittenPlan:
             for name, window in phase.sparse.items():
                 steps[rows[name], phase.step : end] = max(0.0, window.hi - window.lo)
         edges = np.linspace(0, self.steps, min(bins, self.steps) + 1).astype(int)
-        sums: NDArray[np.float32] = np.add.reduceat(steps, edges[:-1], axis=1) / np.diff(edges)
-        return sums.astype(np.float32)
+        sums = np.add.reduceat(steps, edges[:-1], axis=1)
+        return (sums / np.diff(edges)).astype(np.float32)
 
 
 def read_plan(path: Path) -> WrittenPlan:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from statistics import fmean
 
 from gradgate.report import formats
-from gradgate.report.findings import Findings, MethodFindings, cost_ratio
+from gradgate.report.findings import Findings, MethodFindings, ratio
 from gradgate.report.formats import NONE, ScoreFormat
-from gradgate.study.results import DEV, Cell
-from gradgate.study.statistics import summarize
+from gradgate.study.results import DEV, Cell, Cost
+from gradgate.study.statistics import Comparison, summarize
 
 Raw = str | int | float | None
 
@@ -94,8 +94,7 @@ def main_table(findings: Findings) -> Table:
 
 def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
     metric, versus, cost = findings.format, method.versus, method.cost
-    step_ratio = cost_ratio(method, findings.reference, lambda c: c.seconds_per_step)
-    total_ratio = cost_ratio(method, findings.reference, lambda c: c.seconds_total)
+    first = findings.reference.cost
     difference = Entry("reference" if versus is None else NONE)
     if versus is not None and versus.difference is not None:
         interval = f"[{metric.interval(versus.interval)}]" if versus.interval else ""
@@ -107,11 +106,11 @@ def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
         "difference": difference,
         "p": Entry(formats.p_value(method.p), method.p),
         "dev": Entry(metric.with_spread(method.dev.mean, method.dev.sd), method.dev.mean),
-        "share": Entry(formats.share(cost and cost.trainable_share), cost and cost.trainable_share),
-        "parameters": Entry(formats.count(cost and cost.parameters_trained), cost and cost.parameters_trained),
-        "step": _timed(cost and cost.seconds_per_step, step_ratio),
-        "memory": Entry(formats.size(cost and cost.peak_memory_bytes), cost and cost.peak_memory_bytes),
-        "total": _timed(cost and cost.seconds_total, total_ratio),
+        "share": Entry(formats.share(cost.trainable_share), cost.trainable_share),
+        "parameters": Entry(formats.count(cost.parameters_trained), cost.parameters_trained),
+        "step": _timed(cost.seconds_per_step, first.seconds_per_step),
+        "memory": Entry(formats.size(cost.peak_memory_bytes), cost.peak_memory_bytes),
+        "total": _timed(cost.seconds_total, first.seconds_total),
     }
 
 
@@ -120,12 +119,16 @@ def _seeds(method: MethodFindings) -> Entry:
     return Entry(f"{finished} of {len(method.cells)}", finished, f"({failed} failed)" if failed else "")
 
 
-def _timed(value: float | None, ratio: float | None) -> Entry:
-    return Entry(formats.seconds(value), value, "" if ratio is None else f"({formats.ratio(ratio)})")
+def _timed(value: float | None, reference: float | None) -> Entry:
+    relative = ratio(value, reference)
+    return Entry(formats.seconds(value), value, "" if relative is None else f"({formats.ratio(relative)})")
 
 
 def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
-    score, versus, cost = method.score, method.versus, method.cost
+    score, versus = method.score, method.versus or Comparison(0)
+    cost, first = method.cost, findings.reference.cost
+    low, high = score.interval or (None, None)
+    difference_low, difference_high = versus.interval or (None, None)
     return {
         "method": method.name,
         "planned": len(method.cells),
@@ -135,26 +138,26 @@ def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
         "metric": findings.format.metric,
         "mean": score.mean,
         "sd": score.sd,
-        "ci95_low": score.interval and score.interval[0],
-        "ci95_high": score.interval and score.interval[1],
+        "ci95_low": low,
+        "ci95_high": high,
         "reference": findings.reference.name,
-        "difference": versus and versus.difference,
-        "difference_pairs": versus and versus.n,
-        "difference_sd": versus and versus.sd,
-        "difference_ci95_low": versus and versus.interval and versus.interval[0],
-        "difference_ci95_high": versus and versus.interval and versus.interval[1],
-        "p": versus and versus.p,
+        "difference": versus.difference,
+        "difference_pairs": versus.n or None,
+        "difference_sd": versus.sd,
+        "difference_ci95_low": difference_low,
+        "difference_ci95_high": difference_high,
+        "p": versus.p,
         "p_holm": method.p,
         "dev_mean": method.dev.mean,
         "dev_sd": method.dev.sd,
-        "trainable_share": cost and cost.trainable_share,
-        "parameters_trained": cost and cost.parameters_trained,
-        "seconds_per_step": cost and cost.seconds_per_step,
-        "seconds_per_step_ratio": cost_ratio(method, findings.reference, lambda c: c.seconds_per_step),
-        "peak_memory_bytes": cost and cost.peak_memory_bytes,
-        "seconds_total": cost and cost.seconds_total,
-        "seconds_total_ratio": cost_ratio(method, findings.reference, lambda c: c.seconds_total),
-        "note": "; ".join(dict.fromkeys(filter(None, (score.note, versus and versus.note)))) or None,
+        "trainable_share": cost.trainable_share,
+        "parameters_trained": cost.parameters_trained,
+        "seconds_per_step": cost.seconds_per_step,
+        "seconds_per_step_ratio": ratio(cost.seconds_per_step, first.seconds_per_step),
+        "peak_memory_bytes": cost.peak_memory_bytes,
+        "seconds_total": cost.seconds_total,
+        "seconds_total_ratio": ratio(cost.seconds_total, first.seconds_total),
+        "note": "; ".join(dict.fromkeys(filter(None, (score.note, versus.note)))) or None,
     }
 
 
@@ -183,31 +186,32 @@ def seed_table(findings: Findings) -> Table:
 
 
 def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple[Entry, ...]:
-    scores = cell.scores
-    cost = scores and scores.cost
+    cost = cell.scores.cost if cell.scores else None
+    best_step = cell.scores.best_step if cell.scores else None
+    step, total, memory = (
+        (cost.seconds_per_step, cost.seconds_total, cost.peak_memory_bytes) if cost else (None, None, None)
+    )
     return (
         Entry(cell.method, cell.method),
         Entry(str(cell.seed), cell.seed),
         Entry("not finished" if cell.status == "missing" else cell.status, cell.status),
         *(Entry(metric.value(cell.score(split)), cell.score(split)) for split in splits),
-        Entry(NONE if scores is None else str(scores.best_step), scores and scores.best_step),
-        Entry(formats.seconds(cost and cost.seconds_per_step), cost and cost.seconds_per_step),
-        Entry(formats.seconds(cost and cost.seconds_total), cost and cost.seconds_total),
-        Entry(formats.size(cost and cost.peak_memory_bytes), cost and cost.peak_memory_bytes),
+        Entry(NONE if best_step is None else str(best_step), best_step),
+        Entry(formats.seconds(step), step),
+        Entry(formats.seconds(total), total),
+        Entry(formats.size(memory), memory),
     )
 
 
 def _seed_record(cell: Cell, splits: tuple[str, ...]) -> dict[str, Raw]:
-    scores = cell.scores
-    cost = scores and scores.cost
-    names = ("steps", "seconds_per_step", "seconds_total", "peak_memory_bytes", "trainable_share", "parameters")
+    cost = asdict(cell.scores.cost) if cell.scores else {}
     return {
         "method": cell.method,
         "seed": cell.seed,
         "status": cell.status,
         **{f"{split}_score": cell.score(split) for split in splits},
-        "best_step": scores and scores.best_step,
-        **{name: getattr(cost, name, None) for name in (*names, "parameters_trained", "device")},
+        "best_step": cell.scores.best_step if cell.scores else None,
+        **{field.name: cost.get(field.name) for field in fields(Cost)},
         "error": f"{cell.failure.type}: {cell.failure.message}" if cell.failure else None,
     }
 
@@ -218,8 +222,8 @@ def split_table(findings: Findings) -> Table:
     groups: list[tuple[str, dict[str, list[float]]]] = []
     for method in findings.methods:
         scores = {split: [s for c in method.finished if (s := c.score(split)) is not None] for split in splits}
-        complete = [[cell.score(split) for split in splits] for cell in method.finished]
-        scores["average"] = [fmean(row) for row in complete if None not in row]  # type: ignore[type-var]
+        by_seed = [[s for split in splits if (s := c.score(split)) is not None] for c in method.finished]
+        scores["average"] = [fmean(row) for row in by_seed if len(row) == len(splits)]
         groups.append((method.name, scores))
     columns = [Column("method", "Method", numeric=False), *(Column(split, split) for split in splits)]
     return Table(

@@ -40,7 +40,8 @@ def cautions(findings: Findings) -> list[str]:
     notes += _seed_notes(findings)
     if findings.split == DEV:
         notes.append(
-            "There is no test split: the dev score picked the checkpoint and also ranks the methods, so it is optimistic."
+            "There is no test split: the dev score picked the checkpoint and also ranks the methods, "
+            "so it is optimistic."
         )
     return [*notes, *results.problems]
 
@@ -84,7 +85,8 @@ def _difference(findings: Findings, method: MethodFindings) -> str:
     versus = method.versus
     if versus is None or versus.difference is None:
         return f"not compared to {reference.name}, which shares no finished seed with it"
-    by = f"{findings.format.difference(versus.difference)} {'over' if versus.difference > 0 else 'against'} {reference.name}"
+    over = "over" if versus.difference > 0 else "against"
+    by = f"{findings.format.difference(versus.difference)} {over} {reference.name}"
     if versus.n == 1:
         return f"{by} on the one seed that both finished: one seed cannot tell that from chance"
     if versus.p is None or method.p is None:

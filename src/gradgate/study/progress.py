@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from gradgate.training.progress import RunProgress, Silent
@@ -65,7 +65,7 @@ class StudyBars:
 
 
 class _Steps:
-    def __init__(self, bars: Progress, task: int) -> None:
+    def __init__(self, bars: Progress, task: TaskID) -> None:
         self._bars = bars
         self._task = task
         self._score = ""

@@ -211,10 +211,11 @@ def _main_split(test_splits: tuple[str, ...]) -> str:
 def _find_runs(folder: Path, study: StudyRecord) -> tuple[dict[tuple[str, int], Cell], list[str]]:
     found: dict[tuple[str, int], Cell] = {}
     problems = []
-    for path in sorted(path for path in folder.glob("runs/*/seed-*") if path.is_dir()):
+    for file in sorted(folder.glob("runs/*/seed-*/run.json")):
+        path = file.parent
         place = path.relative_to(folder)
         try:
-            run = _load(RunFolder(path).run_file, _Run)
+            run = _load(file, _Run)
         except RunError as error:
             problems.append(f"{place} is left out: {error}")
             continue

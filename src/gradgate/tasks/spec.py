@@ -71,7 +71,7 @@ class HubSource(BaseModel, extra="forbid", frozen=True):
     label: str | None = None
 
 
-class TaskSpec(BaseModel, extra="forbid", frozen=True):
+class TaskSpec(BaseModel):
     """A task, before any of its data is read.
 
     Args:
@@ -90,7 +90,7 @@ class TaskSpec(BaseModel, extra="forbid", frozen=True):
         description, paper: for people.
     """
 
-    model_config = ConfigDict(validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     name: str = Field(pattern=r"^\w[\w.-]*$")
     kind: str = "classification"

@@ -114,7 +114,8 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
 
 def _steps_per_epoch(args: TrainingArguments, dataloader: Any) -> int | None:
     try:
-        batches = len(dataloader)
+        batches: int = len(dataloader)
     except TypeError:
         return None
-    return max(1, -(-batches // args.gradient_accumulation_steps))
+    accumulated: int = args.gradient_accumulation_steps
+    return max(1, -(-batches // accumulated))

@@ -132,7 +132,8 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     scores = _score(trainer, features, best, metric)
     scores["cost"] = _cost(trainer, gate, cost)
     if config.keep_model:
-        trainer.save_model(str(folder.model))
+        model.save_pretrained(folder.model)
+        tokenizer.save_pretrained(folder.model)
     write_json(folder.scores_file, scores)
     folder.error_file.unlink(missing_ok=True)
     folder.clean()

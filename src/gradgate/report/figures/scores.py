@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 
 from gradgate.report import formats
 from gradgate.report.figures.style import (
-    INK,
     MUTED,
     PAPER,
     Drawing,
@@ -73,9 +72,10 @@ def _draw_row(axes: Axes, findings: Findings, method: MethodFindings, y: int, li
     axes.plot(mean, y, "D", color=style.colour, mec=PAPER, ms=7, zorder=4)
     label = formats.shortened(method.name, 32)
     value = metric.with_spread(method.score.mean, method.score.sd)
-    place = dict(xycoords=axes.get_yaxis_transform(), va="bottom", color=INK)
-    axes.annotate(label, (0, y + 0.16), ha="left", **place)
-    axes.annotate(value, (1, y + 0.16), ha="right", fontweight="bold" if method in findings.best else "normal", **place)
+    across = axes.get_yaxis_transform()
+    weight = "bold" if method in findings.best else "normal"
+    axes.text(0, y + 0.16, label, transform=across, ha="left", va="bottom")
+    axes.text(1, y + 0.16, value, transform=across, ha="right", va="bottom", fontweight=weight)
 
 
 def _scores_text(findings: Findings) -> str:
@@ -93,18 +93,16 @@ def draw_cost(findings: Findings) -> Drawing:
     metric = findings.format
     with styled(2.9 + 0.19 * len(findings.scored)) as figure:
         axes = figure.add_subplot()
-        longest = max(m.cost.seconds_per_step for m in findings.scored if m.cost)
+        longest = max(method.cost.seconds_per_step or 0.0 for method in findings.scored)
         factor, unit = (1e3, "ms") if longest < 1 else (1, "s")
         for method in findings.scored:
-            if method.cost is None or method.score.mean is None:
-                continue
-            style = look(findings.methods.index(method))
-            mean = method.score.mean * metric.factor
-            x = method.cost.seconds_per_step * factor
+            style, share = look(findings.methods.index(method)), method.cost.trainable_share or 0.0
+            mean = (method.score.mean or 0.0) * metric.factor
+            x = (method.cost.seconds_per_step or 0.0) * factor
             spread = (method.score.sd or 0.0) * metric.factor
             axes.errorbar(x, mean, yerr=spread, color=style.colour, lw=1.2, zorder=2)
-            area = 60 + 200 * method.cost.trainable_share
-            label = f"{formats.shortened(method.name, 34)} ({formats.share(method.cost.trainable_share)})"
+            area = 60 + 200 * share
+            label = f"{formats.shortened(method.name, 34)} ({formats.share(share)})"
             axes.scatter(x, mean, s=area, c=style.colour, marker=style.marker, edgecolors=PAPER, label=label, zorder=3)
         axes.margins(0.12)
         axes.set_xlim(left=0)
@@ -125,6 +123,5 @@ def _cost_text(findings: Findings) -> str:
         f"{method.name} {findings.format.value(method.score.mean)} at {formats.seconds(method.cost.seconds_per_step)} "
         f"a step with {formats.share(method.cost.trainable_share)} of the parameters learning"
         for method in findings.scored
-        if method.cost
     ]
     return f"{'; '.join(parts)}."
