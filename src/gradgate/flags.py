@@ -38,9 +38,10 @@ def takes_settings(*leave_out: str) -> Callable[[Callable[..., Any]], Callable[.
             return command(**values, settings=settings)
 
         signature = inspect.Signature([*own, *flags])
-        with_settings.__signature__ = signature  # type: ignore[attr-defined]
-        with_settings.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
-        del with_settings.__wrapped__  # type: ignore[attr-defined]
+        wrapped: Any = with_settings
+        wrapped.__signature__ = signature
+        wrapped.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+        del wrapped.__wrapped__
         return with_settings
 
     return decorate

@@ -77,10 +77,10 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
     clock = _Clock()
     entered: dict[nn.Module, list[int]] = {}
 
-    def enter(module: nn.Module, args: object) -> None:  # noqa: ARG001
+    def enter(module: nn.Module, args: object) -> None:
         entered.setdefault(module, []).append(clock.tick())
 
-    def leave(module: nn.Module, args: object, output: object) -> None:  # noqa: ARG001
+    def leave(module: nn.Module, args: object, output: object) -> None:
         trace.calls.setdefault(module, []).append((entered[module].pop(), clock.tick()))
 
     with _untouched(model), ExitStack() as hooks:

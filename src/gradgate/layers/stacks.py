@@ -66,6 +66,7 @@ class Stack:
             and self.overlaps(other)
             and not self.is_within(other)
             and not other.is_within(self)
+            and not set(self.layers) & set(other.layers)
         )
 
     def overlaps(self, other: Stack) -> bool:
