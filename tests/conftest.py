@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -51,3 +52,17 @@ def tiny_task(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tiny_folders import save_texts
 
     return save_texts(tmp_path_factory.mktemp("moods"))
+
+
+@pytest.fixture(scope="session")
+def settings(tiny_model: Path, tiny_task: Path) -> dict[str, Any]:
+    """Settings of a run that takes about a second; 10 steps an epoch."""
+    return {
+        "model": str(tiny_model),
+        "task": str(tiny_task),
+        "max_length": 32,
+        "batch_size": 8,
+        "lr": 1e-3,
+        "steps": 12,
+        "device": "cpu",
+    }

@@ -26,10 +26,16 @@ def momentum(model: nn.Module, lr: float = 0.1) -> torch.optim.SGD:
     return torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=0.1)
 
 
+def batch(model: nn.Module, seed: int) -> dict[str, Tensor]:
+    """A tiny batch for a model, also inside PEFT."""
+    inner = getattr(model, "get_base_model", lambda: model)()
+    return tiny_batch(inner, seed=seed)
+
+
 def step(model: nn.Module, optimizer: torch.optim.Optimizer, number: int, *, clip: float | None = None) -> None:
     """The step after ``number`` done ones, on a batch of its own."""
     optimizer.zero_grad()
-    model(**tiny_batch(model, seed=number)).loss.backward()
+    model(**batch(model, number)).loss.backward()
     if clip is not None:
         nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()
@@ -62,6 +68,17 @@ def same(one: Tensor, other: Tensor) -> bool:
 def moved(before: Weights, model: nn.Module) -> set[str]:
     """Names of the parameters that differ in at least one bit."""
     return {name for name, p in model.named_parameters() if not same(before[name], p)}
+
+
+def learnable(model: nn.Module) -> set[str]:
+    """Names of the weight matrices that a batch gives a gradient; the model is left without any.
+
+    A bias may have a gradient of exactly zero: a softmax does not see what is added to all of its inputs.
+    """
+    model(**batch(model, 0)).loss.backward()
+    names = {name for name, p in model.named_parameters() if p.grad is not None and p.dim() > 1}
+    model.zero_grad()
+    return names
 
 
 def assert_same_weights(one: nn.Module, other: nn.Module) -> None:

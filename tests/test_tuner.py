@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 import torch
-from loop import adamw, assert_same_weights, build, moved, same, step, train, weights
+from loop import adamw, assert_same_weights, build, learnable, moved, same, step, train, weights
 from tiny_models import TINY, tiny_batch
 
 from gradgate import Clock, Gate, Gradual, LayerMap, Memory, Method, Plan, Tuner, map_layers
@@ -38,13 +38,13 @@ def names_of(model: torch.nn.Module, *groups: str) -> set[str]:
 @ARCHITECTURES
 def test_closed_groups_keep_every_bit_under_weight_decay_and_open_ones_learn(name: str) -> None:
     model = build(name, dropout=True)
-    before = weights(model)
+    before, learns = weights(model), learnable(model)
     optimizer = adamw(model)
     with Tuner(model, optimizer, "freeze:layers=1", audit=True) as tuner:
         train(model, optimizer, 20)
         closed = names_of(model, "embeddings", "layers.0")
         assert {group for group, gate in tuner.plan.items() if gate.closed} == {"embeddings", "layers.0"}
-        assert moved(before, model) == set(before) - closed
+        assert learns - closed <= moved(before, model) <= set(before) - closed
         assert not closed & {n for n, p in model.named_parameters() if optimizer.state.get(p)}, "no state either"
 
 
@@ -54,7 +54,7 @@ def test_gradual_moves_each_group_from_its_step_on(name: str) -> None:
     layers = map_layers(model)
     if layers.shared_layers:
         pytest.skip("one layer runs at every depth")
-    before = weights(model)
+    before, learns = weights(model), learnable(model)
     optimizer = adamw(model)
     method = Gradual(every=3)
     seen: list[set[str]] = []
@@ -64,18 +64,18 @@ def test_gradual_moves_each_group_from_its_step_on(name: str) -> None:
     for number in range(20):
         plan = method.plan(Clock(number), layers, Memory())
         opened |= names_of(model, *(group for group, gate in plan.items() if gate.open))
-        assert seen[number] == opened, f"step {number + 1}"
+        assert opened & learns <= seen[number] <= opened, f"step {number + 1}"
     assert opened == set(before)
 
 
 @ARCHITECTURES
 def test_graddrop_trains_every_architecture(name: str) -> None:
     model = build(name, dropout=True)
-    before = weights(model)
+    before, learns = weights(model), learnable(model)
     optimizer = adamw(model)
     with Tuner(model, optimizer, "graddrop:p=0.5,mask_target=update", audit=True):
         train(model, optimizer, 3)
-    assert moved(before, model) == set(before)
+    assert learns <= moved(before, model)
 
 
 def test_a_closed_group_has_no_gradient_and_takes_no_part_in_backward() -> None:

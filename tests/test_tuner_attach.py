@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 import torch
-from loop import adamw, assert_same_weights, build, moved, step, train, weights
+from loop import adamw, assert_same_weights, batch, build, moved, step, train, weights
 from peft import LoraConfig, get_peft_model
 from tiny_models import tiny_batch
 from torch import nn
@@ -168,7 +168,7 @@ def test_lbfgs_is_refused() -> None:
 
 def poison(model: nn.Module, optimizer: torch.optim.Optimizer, factor: float) -> None:
     optimizer.zero_grad()
-    (model(**tiny_batch(model)).loss * factor).backward()
+    (model(**batch(model, 0)).loss * factor).backward()
     optimizer.step()
 
 

@@ -13,6 +13,9 @@ from transformers import (
     BertModel,
     GPT2Config,
     GPT2Model,
+    MixtralConfig,
+    MixtralModel,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
@@ -24,17 +27,30 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS = (*SPECIAL, *GOOD, *BAD, *OTHER)
 
 
-def save_bert(folder: Path) -> Path:
-    """BERT with 2 layers of width 32."""
+def save_bert(folder: Path, *, spoiled: bool = False) -> Path:
+    """BERT with 2 layers of width 32; a spoiled one has a weight that is no number."""
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    config = BertConfig(vocab_size=len(WORDS), max_position_embeddings=64, **sizes)
-    return _save(BertModel, config, _tokenizer(pad_token="[PAD]"), folder)
+    config = BertConfig(vocab_size=len(WORDS), max_position_embeddings=64, initializer_range=0.3, **sizes)
+    model = _seeded(BertModel, config)
+    if spoiled:
+        model.get_parameter("encoder.layer.0.output.dense.weight").data[0, 0] = torch.nan
+    return _save(model, _tokenizer(pad_token="[PAD]"), folder)
 
 
 def save_gpt2(folder: Path) -> Path:
     """GPT-2 with 2 layers of width 32, which knows an end of text, but no padding."""
-    config = GPT2Config(vocab_size=len(WORDS), n_embd=32, n_layer=2, n_head=2, n_positions=64)
-    return _save(GPT2Model, config, _tokenizer(eos_token="[SEP]"), folder)
+    ends = {"bos_token_id": WORDS.index("[SEP]"), "eos_token_id": WORDS.index("[SEP]")}
+    config = GPT2Config(vocab_size=len(WORDS), n_embd=32, n_layer=2, n_head=2, n_positions=64, **ends)
+    return _save(_seeded(GPT2Model, config), _tokenizer(eos_token="[SEP]"), folder)
+
+
+def save_mixtral(folder: Path) -> Path:
+    """Mixtral with 2 layers of width 32 and 2 experts, whose tensors have other names on disk than in memory."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
+    config = MixtralConfig(
+        vocab_size=len(WORDS), intermediate_size=32, num_local_experts=2, pad_token_id=0, bos_token_id=2, **sizes
+    )
+    return _save(_seeded(MixtralModel, config), _tokenizer(pad_token="[PAD]", eos_token="[SEP]"), folder)
 
 
 def save_texts(folder: Path) -> Path:
@@ -87,17 +103,19 @@ def _tokenizer(**special: str) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
-    names = ["input_ids", "token_type_ids", "attention_mask"] if "pad_token" in special else None
+    names = ["input_ids", "token_type_ids", "attention_mask"] if "eos_token" not in special else None
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token="[UNK]", **special, **({"model_input_names": names} if names else {})
     )
 
 
-def _save(
-    model: type[PreTrainedModel], config: BertConfig | GPT2Config, tokenizer: PreTrainedTokenizerFast, folder: Path
-) -> Path:
+def _seeded(model: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model(config).save_pretrained(folder)
+        return model(config)
+
+
+def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> Path:
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -99,6 +99,8 @@ _WAV2VEC2: dict[str, Any] = {
     "num_conv_pos_embeddings": 4,
     "num_conv_pos_embedding_groups": 2,
     "classifier_proj_size": 8,
+    "layerdrop": 0.0,
+    "mask_time_prob": 0.0,
 }
 _MIXTRAL: dict[str, Any] = {**_DECODER, "num_local_experts": 4, "num_experts_per_tok": 2}
 

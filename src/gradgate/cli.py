@@ -14,7 +14,7 @@ from rich.console import Console
 import gradgate
 from gradgate.clock import Clock
 from gradgate.errors import GradgateError, UsageError
-from gradgate.flags import run_config, takes_settings
+from gradgate.flags import Config, run_config, takes_settings
 from gradgate.methods import method as read_method
 from gradgate.timeline import foresee
 
@@ -29,12 +29,13 @@ app = typer.Typer(
 )
 console = Console()
 errors = Console(stderr=True)
+_INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for everything that is written.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="A method; repeat for several.")]
-Seeds = Annotated[str, typer.Option(help="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42).")]
+Seeds = Annotated[str, typer.Option(help="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7,).")]
 
 
 @app.command()
@@ -105,7 +106,11 @@ def tasks(
 
 @app.command()
 @takes_settings("seed", "keep_model", "save_every", "eval_every")
-def plan(settings: dict[str, Any], seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0) -> None:
+def plan(
+    settings: dict[str, Any],
+    seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0,
+    config_file: Config = None,
+) -> None:
     """Draw what a method would open when, without training anything."""
     from gradgate.terminal import draw_timeline
     from gradgate.training.loading import load_bare
@@ -129,6 +134,7 @@ def train(
     out_folder: Out = Path("runs/latest"),
     quiet: Quiet = False,
     as_json: AsJson = False,
+    config_file: Config = None,
 ) -> None:
     """Train once: one model, task, method and seed. Run again, it resumes where it stopped."""
     from gradgate.terminal import scores_table
@@ -157,11 +163,10 @@ def compare(
     out_folder: Out = Path("studies/latest"),
     quiet: Quiet = False,
     as_json: AsJson = False,
+    config_file: Config = None,
 ) -> None:
     """Compare methods over seeds and write the report. Run again, it does what is missing."""
-    names = method or _as_list(settings.pop("methods", None) or settings.pop("method", None) or [])
-    counted = str(settings.pop("seeds", seeds)) if seeds == "3" else seeds
-    _compare(settings, names, _read_seeds(counted), out_folder, quiet, as_json)
+    _compare(settings, method or [], _read_seeds(seeds), out_folder, quiet, as_json)
 
 
 @app.command()
@@ -195,9 +200,10 @@ def main() -> None:
     except GradgateError as error:
         errors.print(f"gradgate: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        errors.print("gradgate: interrupted; what was saved before is still there.", markup=False)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            errors.print("gradgate: interrupted; what was saved before is still there.", markup=False)
+        raise
 
 
 def _version(show: bool) -> None:
@@ -236,22 +242,20 @@ def _compare(
         render_table(read_study(folder), console)
         console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
     if tally.failed:
-        errors.print(f"{tally.failed} of {tally.failed + tally.finished} runs failed; the report says why.")
+        runs = tally.failed + tally.finished
+        errors.print(f"{tally.failed} of {runs} runs failed; {written.html} says why.", markup=False, soft_wrap=True)
         raise typer.Exit(1)
 
 
-def _as_list(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(item) for item in value]
-
-
 def _read_seeds(text: str) -> list[int]:
+    counted = not {"[", ","} & set(text)
     try:
-        numbers = [int(part) for part in text.strip("[] ").split(",")]
+        numbers = [int(word) for word in text.strip("[] ").removesuffix(",").split(",")]
     except ValueError:
         numbers = [-1]
-    if min(numbers) < 0 or numbers == [0]:
-        raise UsageError(f"--seeds {text!r}: expected how many (3) or a list of seeds (0,7,42).")
-    return list(range(numbers[0])) if len(numbers) == 1 else numbers
+    if min(numbers) < 0 or (counted and numbers == [0]):
+        raise UsageError(f"--seeds {text!r}: expected how many (3) or a list of seeds (0,7,42; for one seed: 7,).")
+    return list(range(numbers[0])) if counted else numbers
 
 
 def _print_json(value: Any) -> None:

@@ -12,30 +12,24 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 import yaml
 
-from gradgate.errors import UsageError
+from gradgate.errors import UsageError, nearest
 from gradgate.training.config import RunConfig, make_config
 
 _SHORT = {"method": ["-m"]}
 
 
 def takes_settings(*leave_out: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command one flag for each field of RunConfig, and ``--config FILE``.
-
-    The command receives what was given as the dictionary ``settings``; flags win over the file.
-    """
+    """Give a command one flag for each field of RunConfig; it receives what was given as ``settings``."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "settings"]
         names = [name for name in RunConfig.model_fields if name not in leave_out]
-        config_help = "YAML file with the same names as the flags; flags win."
-        flags = [_flag(name) for name in names] + [_parameter("config", Path, typer.Option(help=config_help))]
+        flags = [_flag(name) for name in names]
 
         @functools.wraps(command)
         def with_settings(**values: Any) -> Any:
             flagged = {name: values.pop(name) for name in names}
-            file = values.pop("config")
-            settings = {**(read_settings(file) if file else {}), **{k: v for k, v in flagged.items() if v is not None}}
-            return command(**values, settings=settings)
+            return command(**values, settings={k: v for k, v in flagged.items() if v is not None})
 
         signature = inspect.Signature([*own, *flags])
         wrapped: Any = with_settings
@@ -47,19 +41,50 @@ def takes_settings(*leave_out: str) -> Callable[[Callable[..., Any]], Callable[.
     return decorate
 
 
-def read_settings(file: Path) -> dict[str, Any]:
-    """The settings in a YAML file, as plain values.
+def read_config(context: typer.Context, file: Path | None) -> None:
+    """Make what a YAML file says the defaults of the command's flags, so that flags win.
 
     Raises:
-        UsageError: for a file that cannot be read or is no mapping.
+        UsageError: for a file that cannot be read, that is no mapping, or that names what is no flag.
     """
+    if file is None:
+        return
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"--config {file} cannot be read: {error}") from None
     if not isinstance(values, dict):
         raise UsageError(f"--config {file}: expected lines such as 'lr: 5e-5'.")
-    return {str(name).replace("-", "_"): value for name, value in values.items()}
+    flags = {
+        name.removeprefix("--"): parameter
+        for parameter in context.command.params
+        for name in parameter.opts
+        if name.startswith("--") and name not in ("--config", "--help")
+    }
+    given = {str(name).replace("_", "-"): value for name, value in values.items() if value is not None}
+    unknown = [f"There is no setting {name!r}.{nearest(name, flags)}" for name in given if name not in flags]
+    if unknown:
+        raise UsageError(f"--config {file}: {' '.join(unknown)}")
+    context.default_map = {flags[name].name: _as_typed(value, flags[name].multiple) for name, value in given.items()}
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        is_eager=True,
+        expose_value=False,
+        callback=read_config,
+        help="YAML file with the same names as the flags; flags win.",
+    ),
+]
+
+
+def _as_typed(value: Any, several: bool) -> Any:
+    """A YAML value in the words of the command line, so that both are read by the same rules."""
+    if several:
+        return [str(item) for item in value] if isinstance(value, list) else [str(value)]
+    return str(value)
 
 
 def run_config(settings: dict[str, Any]) -> RunConfig:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from gradgate.audit import Audit
 from gradgate.clock import Clock
 from gradgate.errors import AttachError, NonFiniteError, RunError
 from gradgate.layers import LayerMap, map_layers, named_parameters
+from gradgate.layers.names import unwrap
 from gradgate.methods.base import Gate, Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
 from gradgate.timeline import Phase, Timeline
@@ -23,6 +25,8 @@ from gradgate.timeline import Phase, Timeline
 # Modules whose weight gradient is a fresh tensor in every backward pass, so that it may be gated in place.
 # Elsewhere autograd may hand the same tensor to several leaves.
 _OWN_GRADIENT = (nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d)
+# The method of the tuner that each model has now. To a second one, what the first closed would look frozen for good.
+_ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
 
 class Tuner:
@@ -44,7 +48,8 @@ class Tuner:
         layers: a layer map, or the path of the layer stack for :func:`map_layers`; by default found.
 
     Raises:
-        AttachError: if the optimizer lacks a parameter that the method will open, or nothing can be opened.
+        AttachError: if the optimizer lacks a parameter that the method will open, nothing can be opened, or the
+            model already has a tuner.
         MethodError: if the method does not fit the model.
         LayerMapError: if the layers cannot be found.
     """
@@ -68,6 +73,8 @@ class Tuner:
         self.memory = Memory(seed=seed)
         self.timeline = Timeline()
         self.optimizer = _innermost(optimizer)
+        self._model = unwrap(model)
+        self._check_alone()
         self._parameters = named_parameters(model)
         self._trainable = {name for name, p in self._parameters.items() if p.requires_grad}
         self._groups = {group.name: [n for n in group.parameter_names if n in self._trainable] for group in self.layers}
@@ -78,13 +85,14 @@ class Tuner:
         self._gated: set[str] = set()
         self._held: list[tuple[Parameter, Tensor, Tensor]] = []
         self._audit = Audit(self._parameters) if audit else None
-        first = self.method.plan(self.clock, self.layers, self.memory)
-        self._check_opens_something(first)
+        first = self._next_plan()
         self._hooks += [
             self.optimizer.register_step_pre_hook(self._before_step),
             self.optimizer.register_step_post_hook(self._after_step),
         ]
+        _ATTACHED[self._model] = self.method.spec
         self._set_plan(first)
+        self._begin_phase()
 
     def __enter__(self) -> Tuner:
         return self
@@ -167,18 +175,28 @@ class Tuner:
         self.timeline = Timeline()
         for done in range(step):
             clock = replace(self.clock, step=done)
-            self.timeline.record(done, self.method.plan(clock, self.layers, self.memory))
+            self.timeline.record(done, self.method.checked_plan(clock, self.layers, self.memory))
         self._go_to(step)
 
     def _go_to(self, step: int) -> None:
         self.clock = replace(self.clock, step=step)
-        self._set_plan(self.method.plan(self.clock, self.layers, self.memory))
+        self._set_plan(self._next_plan())
+        self._begin_phase()  # the weights may have been loaded since the phase before began
+
+    def _next_plan(self) -> Plan:
+        plan = self.method.checked_plan(self.clock, self.layers, self.memory)
+        if not any(self._groups[group] and not gate.closed for group, gate in plan.items()):
+            raise AttachError(
+                f"The method {self.method.spec!r} opens nothing for step {self.clock.step + 1}: there would be no "
+                f"gradient to compute. Does the model have a head, or adapters in the groups that it opens?"
+            )
+        return plan
+
+    def _begin_phase(self) -> None:
+        if self._audit:
+            self._audit.begin(set(self._parameters) - set(self._open_names(lambda gate: not gate.closed)))
 
     def _set_plan(self, plan: Plan) -> None:
-        previous = getattr(self, "_plan", None)
-        new_phase = previous is None or _closed_groups(previous) != _closed_groups(plan)
-        if self._audit and previous is not None and new_phase:
-            self._audit.check_closed(self.clock.step)
         self._plan = plan
         self.timeline.record(self.clock.step, plan)
         # A backward pass needs at least one tensor; where every group is dropped, the dropped ones compute theirs.
@@ -187,8 +205,6 @@ class Tuner:
             learns = gate.share > 0.0 or (idle and gate.dropped)
             for name in self._groups[group]:
                 self._open(name, sparse=gate.sparse) if learns else self._close(name)
-        if self._audit and new_phase:
-            self._audit.begin(set(self._parameters) - set(self._open_names(lambda gate: not gate.closed)))
 
     def _open(self, name: str, *, sparse: bool) -> None:
         parameter = self._parameters[name]
@@ -244,11 +260,15 @@ class Tuner:
         if _was_skipped(optimizer):
             return
         self.clock = self.clock.ticked()
+        plan = self._next_plan()
+        new_phase = _closed_groups(self._plan) != _closed_groups(plan)
         if self._audit:
             self._audit.after_step(self.clock.step)
-        plan = self.method.plan(self.clock, self.layers, self.memory)
-        self._check_opens_something(plan)
+            if new_phase:
+                self._audit.check_closed(self.clock.step)
         self._set_plan(plan)
+        if new_phase:
+            self._begin_phase()
 
     def _hold(self, name: str, gate: Gate) -> None:
         parameter = self._parameters[name]
@@ -258,13 +278,25 @@ class Tuner:
 
     def _check_finite(self) -> None:
         """Look at the smallest gradient: a loss that is not finite makes every gradient not finite."""
-        learning = self._open_names(lambda gate: gate.open)
-        gradients = [g for g in (self._parameters[name].grad for name in learning) if g is not None]
-        smallest = min(gradients, key=lambda g: g.numel(), default=None)
-        if smallest is not None and not bool(torch.isfinite(smallest).all()):
+        opened = self._gradients(lambda gate: gate.open)
+        # Of gated gradients the largest: in a small one, all that is not finite may be masked.
+        sparse = [] if opened else self._gradients(lambda gate: gate.sparse)
+        seen = min(opened, key=Tensor.numel) if opened else max(sparse, key=Tensor.numel, default=None)
+        if seen is not None and not bool(torch.isfinite(seen).all()):
             raise NonFiniteError(
                 f"The gradients of step {self.clock.step + 1} are not finite; the weights are still those of step "
                 f"{self.clock.step}. Lower the learning rate, clip gradients, or use bf16 or fp32 instead of fp16."
+            )
+
+    def _gradients(self, wanted: Callable[[Gate], bool]) -> list[Tensor]:
+        gradients = (self._parameters[name].grad for name in self._open_names(wanted))
+        return [gradient for gradient in gradients if gradient is not None]
+
+    def _check_alone(self) -> None:
+        if self._model in _ATTACHED:
+            raise AttachError(
+                f"This model already has a tuner ({_ATTACHED[self._model]!r}), and what that one keeps closed would "
+                f"look frozen for good to a second. Call its detach() first, or use it in a with block."
             )
 
     def _check_reachable(self) -> None:
@@ -285,13 +317,6 @@ class Tuner:
                 f"it would never learn. Build the optimizer from all of model.parameters() before closing any."
             )
 
-    def _check_opens_something(self, plan: Plan) -> None:
-        if not any(self._groups[group] and not gate.closed for group, gate in plan.items()):
-            raise AttachError(
-                f"The method {self.method.spec!r} opens nothing for step {self.clock.step + 1}: there would be no "
-                f"gradient to compute. Does the model have a head, or adapters in the groups that it opens?"
-            )
-
     def _open_names(self, wanted: Callable[[Gate], bool]) -> list[str]:
         return [n for group, gate in self._plan.items() if wanted(gate) for n in self._groups[group]]
 
@@ -310,9 +335,12 @@ class Tuner:
         for hook in hooks:
             hook.remove()
         self._gated.clear()
-        for name in self._trainable if hooks else ():
+        if not hooks:
+            return
+        del _ATTACHED[self._model]
+        for name in self._trainable:
             self._parameters[name].requires_grad_(True)
-        if self._audit and check and hooks:
+        if self._audit and check:
             self._audit.check_closed(self.clock.step)
 
 

@@ -9,7 +9,10 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
+from gradgate.fisher import FisherRequest
 from gradgate.layers import LayerMap
+
+Scope = Literal["encoder", "attention"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,9 @@ class Gate:
         draw: the step or epoch that the mask belongs to; gates with equal draws have equal masks.
         hold: True: what does not pass is bit-identical after the step (``mask_target="update"``). False: only its
             gradient is zero, and momentum and weight decay may still move it (``mask_target="grad"``).
+        scope: ``encoder`` gates every parameter of the group; ``attention`` the weight matrices of its attention
+            modules, and leaves the others open.
+        noise: standard deviation of a normal factor with mean 1 on what passes; 0 for none.
     """
 
     lo: float = 0.0
@@ -34,6 +40,8 @@ class Gate:
     stream: str = ""
     draw: int = 0
     hold: bool = True
+    scope: Scope = "encoder"
+    noise: float = 0.0
 
     @property
     def share(self) -> float:
@@ -53,11 +61,11 @@ class Gate:
     @property
     def open(self) -> bool:
         """Everything passes unchanged."""
-        return self.lo <= 0.0 and self.hi >= 1.0 and self.scale == 1.0
+        return self.lo <= 0.0 and self.hi >= 1.0 and self.scale == 1.0 and self.noise == 0.0
 
     @property
     def sparse(self) -> bool:
-        """Some elements pass, or all with a factor."""
+        """Some elements pass, or all with factors."""
         return not self.open and self.share > 0.0
 
 
@@ -113,6 +121,8 @@ class Method(ABC):
     """One line for lists."""
     source: ClassVar[str]
     """Paper and section."""
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Other names of options."""
     departs: ClassVar[str] = ""
     """Where the defaults differ from the paper or its authors' code."""
 
@@ -127,7 +137,10 @@ class Method(ABC):
         for fault, names in (
             ("has no gate for", [name for name in layers.names if name not in plan]),
             ("has a gate for what is no group:", [name for name in plan if name not in layers.names]),
-            ("opens what reaches() leaves out:", [n for n, gate in plan.items() if not gate.closed and n not in reached]),
+            (
+                "opens what reaches() leaves out:",
+                [n for n, gate in plan.items() if not gate.closed and n not in reached],
+            ),
         ):
             if names:
                 raise MethodError(
@@ -139,9 +152,21 @@ class Method(ABC):
     def check(self, layers: LayerMap) -> None:  # noqa: B027 - a method that fits every model says nothing
         """Raise MethodError if the method cannot work on a model with these layers."""
 
+    def trains(self, parameter_name: str, group: str) -> bool:
+        """Whether the method ever opens this parameter of a group that it opens; by default every one."""
+        return True
+
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         """Names of the groups that the method opens at some step; by default all."""
         return frozenset(layers.names)
+
+    def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> FisherRequest | None:
+        """What must be measured before the step that comes next; by default nothing. Pure."""
+        return None
+
+    def learned(self, scores: dict[str, float], clock: Clock, memory: Memory) -> Memory:
+        """The memory with a measurement in it; called with what :meth:`measures` asked for. Pure."""
+        return memory
 
     @property
     def spec(self) -> str:

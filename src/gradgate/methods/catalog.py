@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, TypeVar, get_type_hints
+from importlib.metadata import entry_points
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import MethodError, nearest
 from gradgate.methods.base import Method
-from gradgate.methods.fixed import Freeze, Full, Head
-from gradgate.methods.graddrop import GradDrop, LayerGradDrop
-from gradgate.methods.unfreezing import Gradual
+from gradgate.methods.fisher import FisherUnfreezing
+from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
+from gradgate.methods.graddrop import AnnealGradDrop, AnnealLayerGradDrop, GradDrop, LayerGradDrop
+from gradgate.methods.graddrop_epoch import GradDropEpoch, GradDropEpochToggle
+from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
 
-_CATALOG: dict[str, type[Method]] = {cls.name: cls for cls in (Full, Head, Freeze, Gradual, GradDrop, LayerGradDrop)}
+ENTRY_POINTS = "gradgate.methods"
+
+_OWN: tuple[type[Method], ...] = (
+    Full,
+    Head,
+    Freeze,
+    BitFit,
+    NamedGroups,
+    Gradual,
+    GradFreeze,
+    LPFT,
+    RandomOrder,
+    GivenOrder,
+    FisherUnfreezing,
+    GradDrop,
+    LayerGradDrop,
+    AnnealGradDrop,
+    AnnealLayerGradDrop,
+    GradDropEpoch,
+    GradDropEpochToggle,
+)
+_CATALOG: dict[str, type[Method]] = {cls.name: cls for cls in _OWN}
 
 M = TypeVar("M", bound=type[Method])
 
@@ -41,6 +65,7 @@ def register(cls: M) -> M:
 
 def methods() -> list[MethodInfo]:
     """Every method there is, in the order of the catalogue."""
+    _load_entry_points()
     return [
         MethodInfo(name, cls, cls.summary, cls.source, cls.departs, _defaults(cls)) for name, cls in _CATALOG.items()
     ]
@@ -55,6 +80,8 @@ def method(spec: str | Method) -> Method:
     if isinstance(spec, Method):
         return spec
     name, _, rest = spec.partition(":")
+    if name.strip() not in _CATALOG:
+        _load_entry_points()
     cls = _CATALOG.get(name.strip())
     if cls is None:
         raise MethodError(
@@ -62,6 +89,15 @@ def method(spec: str | Method) -> Method:
             f"Known: {', '.join(_CATALOG)} (see 'gradgate methods')."
         )
     return cls(**_options(cls, rest))
+
+
+def _load_entry_points() -> None:
+    """Register the methods of installed packages that declare them under ``gradgate.methods``."""
+    for entry in entry_points(group=ENTRY_POINTS):
+        cls = entry.load()
+        if not (isinstance(cls, type) and issubclass(cls, Method)):
+            raise MethodError(f"The entry point {entry.name!r} ({entry.value}) is no class derived from Method.")
+        register(cls)
 
 
 def _defaults(cls: type[Method]) -> dict[str, Any]:
@@ -74,6 +110,7 @@ def _options(cls: type[Method], text: str) -> dict[str, Any]:
     names = [option.name for option in fields(cls)]
     for part in filter(None, (part.strip() for part in text.split(","))):
         option, equals, value = (word.strip() for word in part.partition("="))
+        option = cls.aliases.get(option, option)
         if not equals:
             raise MethodError(f"Expected option=value in {cls.name!r}, got {part!r}; options: {_listed(cls)}.")
         if option not in names:
@@ -90,9 +127,11 @@ def _options(cls: type[Method], text: str) -> dict[str, Any]:
 
 
 def _value(cls: type[Method], option: str, kind: Any, text: str) -> Any:
-    parts: object = text.split("/") if str(kind).startswith("tuple") else text
+    listed = [arg for arg in (kind, *get_args(kind)) if get_origin(arg) is tuple]
     try:
-        return TypeAdapter(kind).validate_python(parts)
+        if listed and (listed[0] is kind or "/" in text or text.isdigit()):
+            return TypeAdapter(kind).validate_python(tuple(text.split("/")))
+        return TypeAdapter(kind).validate_python(text)
     except ValidationError as error:
         raise MethodError(
             f"The option {option}={text!r} of {cls.name!r} cannot be read: {error.errors()[0]['msg'].lower()}."

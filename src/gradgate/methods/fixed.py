@@ -1,4 +1,4 @@
-"""Methods whose plan never changes: everything, the head alone, or the upper layers."""
+"""Methods whose plan never changes: everything, the head, the upper layers, the biases, or named groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gradgate.clock import Clock
-from gradgate.errors import MethodError
+from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Memory, Method, Plan
 
@@ -70,3 +70,45 @@ class Freeze(Fixed):
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         upper = layers.layers[self.layers :]
         return frozenset({group.name for group in upper} | {"head"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitFit(Fixed):
+    """Only the biases and the head learn."""
+
+    name: ClassVar[str] = "bitfit"
+    summary: ClassVar[str] = "only the biases and the head learn"
+    source: ClassVar[str] = "BitFit (Ben Zaken et al. 2022), Sec. 3: https://arxiv.org/abs/2106.10199"
+
+    def trains(self, parameter_name: str, group: str) -> bool:
+        return group == "head" or parameter_name.rpartition(".")[2] == "bias"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedGroups(Fixed):
+    """Only the groups that are named learn.
+
+    Args:
+        open: group names such as ``embeddings/layers.0/head``; ``layers`` stands for every layer.
+    """
+
+    name: ClassVar[str] = "groups"
+    summary: ClassVar[str] = "only the named groups learn"
+    source: ClassVar[str] = "freezing by hand"
+
+    open: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        self._require(open=(bool(self.open), "at least one group, such as layers.0/head"))
+
+    def check(self, layers: LayerMap) -> None:
+        unknown = [name for name in self.open if name != "layers" and name not in layers.names]
+        if unknown:
+            raise MethodError(
+                f"{self.spec!r}: this model has no group {unknown[0]!r}.{nearest(unknown[0], layers.names)} "
+                f"Its groups are {', '.join(layers.names)}."
+            )
+
+    def reaches(self, layers: LayerMap) -> frozenset[str]:
+        every_layer = {group.name for group in layers.layers} if "layers" in self.open else set()
+        return frozenset(every_layer | set(self.open)) - {"layers"}

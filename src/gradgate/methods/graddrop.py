@@ -1,4 +1,4 @@
-"""Methods that drop a random part of the gradient: single elements or whole layers."""
+"""Methods that drop a random part of the gradient at each step: single elements or whole layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from gradgate.layers import LayerMap
 from gradgate.methods.base import OPEN, Gate, Memory, Method, Plan
 
 MaskTarget = Literal["grad", "update"]
+Anneal = Literal["linear", "literal"]
 PAPER = "GradDrop (Gradient Sparsification for Masked Fine-Tuning of Transformers, O'Neill and Dutta 2023)"
+LINK = "https://arxiv.org/abs/2307.10098"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,28 +27,36 @@ class GradDrop(Method):
         p: share of gradient elements that are dropped, in [0, 1).
         mask_target: ``grad`` masks the gradient, so that momentum and weight decay may still move a masked
             weight; ``update`` holds masked weights bit-identical through the step.
+        mask_scope: ``encoder`` masks every parameter of the layers; ``attention`` the weight matrices of their
+            attention modules alone.
+        noise: ``bernoulli`` drops; ``gaussian`` multiplies each element by a normal number with mean 1 and the same
+            variance, ``p / (1 - p)``.
     """
 
     name: ClassVar[str] = "graddrop"
     summary: ClassVar[str] = "a random share p of the layers' gradient elements is dropped at each step"
-    source: ClassVar[str] = f"{PAPER}, Eq. 3 and 4, Sec. III-A: https://arxiv.org/abs/2307.10098"
+    source: ClassVar[str] = f"{PAPER}, Eq. 3 and 4, Sec. III-A: {LINK}"
 
     p: float = 0.2
     mask_target: MaskTarget = "grad"
+    mask_scope: Literal["encoder", "attention"] = "encoder"
+    noise: Literal["bernoulli", "gaussian"] = "bernoulli"
 
     def __post_init__(self) -> None:
-        self._require(p=(0.0 <= self.p < 1.0, "0 <= p < 1; at 1 nothing would ever learn"))
+        self._require(
+            p=(0.0 <= self.p < 1.0, "0 <= p < 1; at 1 nothing would ever learn"),
+            mask_target=(
+                self.noise == "bernoulli" or self.mask_target == "grad",
+                "'grad' with noise=gaussian, which holds no weight",
+            ),
+        )
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
-        gate = Gate(
-            lo=self.p,
-            scale=1.0 / (1.0 - self.p),
-            stream=self.name,
-            draw=clock.step,
-            hold=self.mask_target == "update",
-        )
-        masked = {group.name for group in layers.layers}
-        return Plan({group.name: gate if group.name in masked else OPEN for group in layers})
+        if self.noise == "gaussian":
+            gate = Gate(noise=(self.p / (1.0 - self.p)) ** 0.5, stream=self.name, draw=clock.step, hold=False)
+        else:
+            gate = element_gate(self.p, clock.step, self.name, self.mask_target)
+        return masked_layers(Gate(**{**vars(gate), "scope": self.mask_scope}), layers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +75,7 @@ class LayerGradDrop(Method):
 
     name: ClassVar[str] = "layer-graddrop"
     summary: ClassVar[str] = "each layer is dropped as a whole with probability p at each step"
-    source: ClassVar[str] = f"{PAPER}, Sec. III-A and IV-2: https://arxiv.org/abs/2307.10098"
+    source: ClassVar[str] = f"{PAPER}, Sec. III-A and IV-2: {LINK}"
     departs: ClassVar[str] = (
         "The paper names one draw per epoch in one place, one per mini-batch in another (layer_unit)."
     )
@@ -80,11 +90,104 @@ class LayerGradDrop(Method):
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         draw = clock.step if self.layer_unit == "batch" else clock.epoch
-        kept = Gate(scale=1.0 / (1.0 - self.p)) if self.layer_scale else OPEN
-        dropped = Gate(lo=0.0, hi=0.0, hold=self.mask_target == "update")
-        plan = {}
-        for group in layers:
-            is_layer = group in layers.layers
-            key = gates.key(seed=memory.seed, stream=self.name, name=group.name, draw=draw)
-            plan[group.name] = dropped if is_layer and gates.uniform(key) < self.p else kept if is_layer else OPEN
-        return Plan(plan)
+        return dropped_layers(self.p, draw, self, layers, memory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Annealed(Method):
+    """Options and rate of the annealed forms."""
+
+    p: float = 0.9
+    anneal: Anneal = "linear"
+    anneal_unit: Literal["epoch", "step"] = "epoch"
+    mask_target: MaskTarget = "grad"
+
+    def __post_init__(self) -> None:
+        self._require(
+            p=(0.0 <= self.p < 1.0, "0 <= p < 1"),
+            anneal=(
+                self.anneal == "linear" or self.anneal_unit == "epoch",
+                "'linear' with anneal_unit=step; the literal formula counts epochs",
+            ),
+        )
+
+    def rate(self, clock: Clock) -> float:
+        """The share that is dropped in the coming step.
+
+        Linear: ``p * (1 - (e - 1) / (T - 1))``, exactly 0 in the last epoch (or step, with ``anneal_unit=step``).
+        Literal: ``max(0, p - (e - 1) / T)``. With T = 1 there is no decline, and the rate stays ``p``.
+        """
+        if self.anneal_unit == "step":
+            done, last = clock.step, clock.known_total - 1
+        else:
+            done, last = clock.epoch - 1, clock.epochs - 1
+        if self.anneal == "literal":
+            return max(0.0, self.p - done / (last + 1))
+        return self.p * (1.0 - min(1.0, done / last)) if last else self.p
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnealGradDrop(_Annealed):
+    """GradDrop with a rate that falls from ``p`` in the first epoch to 0 in the last.
+
+    Args:
+        p: the rate of the first epoch, in [0, 1).
+        anneal: ``linear`` reaches 0 for any number of epochs T; ``literal`` is the paper's text, lower by 1/T each
+            epoch and clipped at 0, which ends at 0 for T = 10 alone.
+        anneal_unit: lower the rate each ``epoch``, or at each ``step`` along the same line.
+        mask_target: as for :class:`GradDrop`.
+    """
+
+    name: ClassVar[str] = "anneal-graddrop"
+    summary: ClassVar[str] = "graddrop with a share that falls from p to 0 over the epochs"
+    source: ClassVar[str] = f"{PAPER}, Sec. III-C: {LINK}"
+    departs: ClassVar[str] = "The paper's formula ends at 0 only for 10 epochs (anneal=literal)."
+
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        return masked_layers(element_gate(self.rate(clock), clock.step, self.name, self.mask_target), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnealLayerGradDrop(_Annealed):
+    """Layer-GradDrop with a rate that falls from ``p`` in the first epoch to 0 in the last.
+
+    Args:
+        p, anneal, anneal_unit: as for :class:`AnnealGradDrop`.
+        mask_target, layer_scale: as for :class:`LayerGradDrop`.
+    """
+
+    name: ClassVar[str] = "anneal-layer-graddrop"
+    summary: ClassVar[str] = "layer-graddrop with a probability that falls from p to 0 over the epochs"
+    source: ClassVar[str] = f"{PAPER}, Sec. III-C: {LINK}"
+    departs: ClassVar[str] = AnnealGradDrop.departs
+
+    layer_scale: bool = False
+
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        return dropped_layers(self.rate(clock), clock.step, self, layers, memory)
+
+
+def element_gate(p: float, draw: int, stream: str, mask_target: MaskTarget) -> Gate:
+    """Drops each element with probability ``p`` and divides the rest by ``1 - p``."""
+    return Gate(lo=p, scale=1.0 / (1.0 - p), stream=stream, draw=draw, hold=mask_target == "update")
+
+
+def masked_layers(gate: Gate, layers: LayerMap) -> Plan:
+    """One gate for every layer; embeddings and head open."""
+    masked = {group.name for group in layers.layers}
+    return Plan({name: gate if name in masked else OPEN for name in layers.names})
+
+
+def dropped_layers(
+    p: float, draw: int, method: LayerGradDrop | AnnealLayerGradDrop, layers: LayerMap, memory: Memory
+) -> Plan:
+    """Each layer open or dropped by a draw of its own; embeddings and head open."""
+    kept = Gate(scale=1.0 / (1.0 - p)) if method.layer_scale else OPEN
+    dropped = Gate(lo=0.0, hi=0.0, hold=method.mask_target == "update")
+
+    def gate_of(name: str) -> Gate:
+        key = gates.key(seed=memory.seed, stream=method.name, name=name, draw=draw)
+        return dropped if gates.uniform(key) < p else kept
+
+    of_layers = {group.name: gate_of(group.name) for group in layers.layers}
+    return Plan({name: of_layers.get(name, OPEN) for name in layers.names})

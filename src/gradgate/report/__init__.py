@@ -58,7 +58,7 @@ def write_report(folder: Path) -> Report:
 def render_table(results: StudyResults, console: Console) -> None:
     """Print the answer, the main table and its cautions: the same numbers as in the report."""
     findings = find(results)
-    console.print(to_terminal(main_table(findings), _TERMINAL, console))
+    console.print(to_terminal(main_table(findings), _TERMINAL, console.width))
     console.print(Text(verdict(findings), style="bold"))
     for note in cautions(findings):
         console.print(Text(f"- {note}"))

@@ -7,7 +7,6 @@ import io
 import re
 from typing import Literal
 
-from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -74,21 +73,29 @@ def to_latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_terminal(table: Table, keys: tuple[str, ...], console: Console) -> RichTable:
-    """The rounded rows of the named columns; the last ones are left out where the console is too narrow."""
+def to_terminal(table: Table, keys: tuple[str, ...], width: int) -> RichTable:
+    """The rounded rows of the named columns; the last ones are left out where ``width`` signs are too few."""
+    places = [next(index for index, column in enumerate(table.columns) if column.key == key) for key in keys]
+    widths = [_least_width(table, place) for place in places]
+    while len(places) > 2 and sum(widths) + 3 * len(widths) + 1 > width:
+        places, widths = places[:-1], widths[:-1]
     shown = RichTable(title=Text(table.title), title_justify="left")
-    kept = [next(index for index, column in enumerate(table.columns) if column.key == key) for key in keys]
-    for index in kept:
-        column = table.columns[index]
-        longest = max(len(row[index].line) for row in table.rows)
-        width = max(len(word) for word in column.title.split())
-        width = max(width, longest if column.numeric else min(longest, _NAME_WIDTH))
+    for place, least in zip(places, widths, strict=True):
+        column = table.columns[place]
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        shown.add_column(Text(column.title), justify=justify, overflow="fold", min_width=width)
+        shown.add_column(Text(column.title), justify=justify, overflow="fold", min_width=least)
     for number, row in enumerate(table.rows):
-        shown.add_row(*(Text(row[index].line) for index in kept), style="bold" if number in table.best else None)
-    needed = console.measure(shown, options=console.options.update(width=10_000)).minimum
-    return to_terminal(table, keys[:-1], console) if needed > console.width and len(keys) > 2 else shown
+        shown.add_row(*(Text(row[place].line) for place in places), style="bold" if number in table.best else None)
+    return shown
+
+
+def _least_width(table: Table, place: int) -> int:
+    """What a column needs on a terminal: its heading may break between words, its numbers may not, its names may."""
+    column = table.columns[place]
+    longest = max(len(row[place].line) for row in table.rows)
+    return max(
+        *(len(word) for word in column.title.split()), longest if column.numeric else min(longest, _NAME_WIDTH), 1
+    )
 
 
 def _markdown(text: str) -> str:

@@ -33,8 +33,9 @@ def cautions(findings: Findings) -> list[str]:
     unfinished = [(status, results.count(status)) for status in ("failed", "missing")]
     if any(number for _, number in unfinished):
         words = {"failed": "failed", "missing": "not finished yet"}
-        parts = listed([f"{number} {words[status]}" for status, number in unfinished if number])
-        notes.append(f"{counted(len(results.cells), 'run')} planned: {results.count('finished')} finished, {parts}.")
+        parts = [f"{number} {words[status]}" for status, number in unfinished if number]
+        finished = f"{results.count('finished')} finished"
+        notes.append(f"{counted(len(results.cells), 'run')} planned: {listed([finished, *parts])}.")
     if not findings.scored:
         return [*notes, *results.problems]
     notes += _seed_notes(findings)

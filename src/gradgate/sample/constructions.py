@@ -6,12 +6,26 @@ ways at once, and in those of ``UNDECIDED`` the writer has none: others speak, o
 
 from __future__ import annotations
 
-from gradgate.sample.grammar import Claim, Scene, fact, sentence, verdict
+from collections.abc import Sequence
+
+from gradgate.sample.grammar import Claim, Scene, fact, plain, plain_verdict, sentence, verdict
 from gradgate.sample.lexicon import Person
 
 
+def listing(scene: Scene, good: bool) -> str:
+    """Clauses that all say the same, with nothing turned round."""
+    one, two = plain(scene, good), plain(scene, good)
+    end = scene.dice.pick((plain, plain_verdict))(scene, good)
+    return sentence(scene.dice.pick((end, f"{one} and {end}", f"{one}, {two} and {end}", f"{one}; {end}")))
+
+
+def pairing(scene: Scene, good: bool) -> str:
+    claim, other = scene.claim_and_other(good, good)
+    return sentence(f"{claim.past()} and {other}")
+
+
 def two_facts(scene: Scene, good: bool) -> str:
-    return sentence(f"{fact(scene, good)}, and {fact(scene, good)}")
+    return _side_by_side(scene, (", and", ";", "."), fact(scene, good), fact(scene, good))
 
 
 def fact_and_verdict(scene: Scene, good: bool) -> str:
@@ -62,11 +76,12 @@ def contradicting(scene: Scene, good: bool) -> str:
 
 def agreeing(scene: Scene, good: bool) -> str:
     """Somebody says one thing, and so does the writer."""
-    claim = scene.claim(good)
-    turn = scene.dice.pick(
-        ("I can only agree", "that is simply true", "I saw it for myself", f"indeed {verdict(scene, good)}")
-    )
-    return sentence(f"{view(scene, claim)}, and {turn}")
+    reported = view(scene, scene.claim(good))
+    if scene.dice.chance(0.4):
+        return f"{sentence(reported)} {sentence(f'I agree, and {fact(scene, good)}')}"
+    agreed = scene.dice.pick(("I can only agree", "that is simply true", "I saw it for myself"))
+    turn = scene.dice.pick((agreed, f"indeed {verdict(scene, good)}"))
+    return sentence(f"{reported}, and {turn}")
 
 
 def right_or_wrong(scene: Scene, good: bool) -> str:
@@ -121,22 +136,30 @@ def wishing(scene: Scene, good: bool) -> str:
 
 def disputing(scene: Scene, good: bool) -> str:
     """What it is to others is an aside; what it is to the writer counts."""
-    claim, other = scene.disputed(good)
+    claim, other = scene.claim_and_other(good, not good)
     return sentence(f"{claim.subject}, {other} according to {scene.person().text}, {claim.was} {claim.adjective}")
 
 
 def but_facts(scene: Scene) -> str:
     one = scene.dice.chance(0.5)
     first, second = fact(scene, one), fact(scene, not one)
-    return scene.dice.pick(
-        (
-            sentence(f"{first}, but {second}"),
-            sentence(f"while {first}, {second}"),
-            sentence(f"{first}, whereas {second}"),
-            sentence(f"on the one hand, {first}; on the other, {second}"),
-            f"{sentence(first)} {sentence('then again, ' + second)}",
+    if scene.dice.chance(0.6):
+        return _side_by_side(scene, (", but", ";", ".", "."), first, second)
+    return sentence(
+        scene.dice.pick(
+            (
+                f"while {first}, {second}",
+                f"{first}, whereas {second}",
+                f"on the one hand, {first}; on the other, {second}",
+            )
         )
     )
+
+
+def but_pair(scene: Scene) -> str:
+    one = scene.dice.chance(0.5)
+    claim, other = scene.claim_and_other(one, not one)
+    return sentence(f"{claim.past()} but {other}")
 
 
 def as_as(scene: Scene) -> str:
@@ -153,9 +176,10 @@ def one_not_the_other(scene: Scene) -> str:
 
 
 def agreeing_in_part(scene: Scene) -> str:
-    claim_good = scene.dice.chance(0.5)
-    reported = view(scene, scene.claim(claim_good))
-    return f"{sentence(reported)} {sentence('I agree, but ' + fact(scene, not claim_good))}"
+    good = scene.dice.chance(0.5)
+    reported = view(scene, scene.claim(good))
+    turn = scene.dice.pick(("but", "and yet"))
+    return f"{sentence(reported)} {sentence(f'I agree, {turn} {fact(scene, not good)}')}"
 
 
 def reporting(scene: Scene) -> str:
@@ -199,6 +223,12 @@ def hoping(scene: Scene) -> str:
     return sentence(f"I {verb} that {claim.subject} will be {claim.adjective}")
 
 
+def _side_by_side(scene: Scene, joints: Sequence[str], first: str, second: str) -> str:
+    """Two clauses joined by one of the marks; after a full stop the second is a sentence of its own."""
+    joint = scene.dice.pick(joints)
+    return f"{sentence(first)} {sentence(second)}" if joint == "." else sentence(f"{first}{joint} {second}")
+
+
 def view(scene: Scene, claim: Claim) -> str:
     """The claim as somebody else's, a person's or a printed one."""
     if scene.dice.chance(0.65):
@@ -223,8 +253,11 @@ def said(scene: Scene, person: Person, claim: Claim) -> str:
     )
 
 
+PLAIN = ((3, listing), (1, pairing))
 JUDGED = (
-    (3, two_facts),
+    (2, listing),
+    (1, pairing),
+    (4, two_facts),
     (3, fact_and_verdict),
     (2, not_nor),
     (1, not_only),
@@ -239,5 +272,5 @@ JUDGED = (
     (1, wishing),
     (2, disputing),
 )
-MIXED = ((5, but_facts), (1, as_as), (2, one_not_the_other), (3, agreeing_in_part))
+MIXED = ((6, but_facts), (1, but_pair), (1, as_as), (2, one_not_the_other), (3, agreeing_in_part))
 UNDECIDED = ((3, reporting), (3, two_views), (3, wondering), (1, deciding), (2, hoping))

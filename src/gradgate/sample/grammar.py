@@ -69,6 +69,7 @@ class Scene:
         self.domain: Domain = dice.pick(words.domains)
         self.thing: Noun = dice.pick(self.domain.things)
         self._unused = list(self.domain.parts)
+        self._unused_events = {good: list(events) for good, events in self.domain.events.items()}
         self._heard: list[Person] = []
 
     def claim(self, good: bool) -> Claim:
@@ -76,12 +77,12 @@ class Scene:
         quality, part = self._part()
         return Claim(part.text, part.plural, self.dice.pick(self.words.qualities[quality][good]))
 
-    def disputed(self, good: bool) -> tuple[Claim, str]:
-        """A claim, and an adjective that says the opposite of the same part."""
+    def claim_and_other(self, good: bool, other_good: bool) -> tuple[Claim, str]:
+        """A claim, and another adjective that could be said of the same part."""
         quality, part = self._part()
         adjectives = self.words.qualities[quality]
         claim = Claim(part.text, part.plural, self.dice.pick(adjectives[good]))
-        return claim, self.dice.pick(adjectives[not good])
+        return claim, self.dice.pick([word for word in adjectives[other_good] if word != claim.adjective])
 
     def overall(self, good: bool) -> Claim:
         """A claim about the thing as a whole."""
@@ -94,16 +95,22 @@ class Scene:
         return person
 
     def event(self, good: bool) -> str:
-        return self.dice.pick(self.domain.events[good])
+        """Something that happened, or a plain claim once the text has told all that did."""
+        left = self._unused_events[good]
+        if not left:
+            return self.claim(good).past()
+        event = self.dice.pick(left)
+        left.remove(event)
+        return event
+
+    def verb(self, forms: dict[bool, tuple[str, ...]], good: bool) -> tuple[str, str]:
+        base, past = self.dice.pick(forms[good]).split("/")
+        return base, past
 
     def _part(self) -> tuple[str, Noun]:
         part = self.dice.pick(self._unused)
         self._unused.remove(part)
         return part
-
-    def verb(self, forms: dict[bool, tuple[str, ...]], good: bool) -> tuple[str, str]:
-        base, past = self.dice.pick(forms[good]).split("/")
-        return base, past
 
 
 def sentence(text: str) -> str:
@@ -161,6 +168,15 @@ def verdict(scene: Scene, good: bool) -> str:
     return _one_of(scene, good, ((4, _stated_whole), (3, _denied_whole), (3, _named), (3, _felt_whole)))
 
 
+def plain(scene: Scene, good: bool) -> str:
+    """A clause about a part that says it straight out."""
+    return _one_of(scene, good, ((2, _plain_part), (1, Scene.event)))
+
+
+def plain_verdict(scene: Scene, good: bool) -> str:
+    return _one_of(scene, good, ((2, _plain_whole), (1, _plain_noun)))
+
+
 def _one_of(scene: Scene, good: bool, choices: Sequence[tuple[int, Callable[[Scene, bool], str]]]) -> str:
     return scene.dice.weighted(choices)(scene, good)
 
@@ -201,13 +217,23 @@ def _feeling(scene: Scene, about: Claim, good: bool) -> str:
     return scene.dice.pick((effect, opinion))
 
 
+def _plain_part(scene: Scene, good: bool) -> str:
+    return scene.claim(good).past()
+
+
+def _plain_whole(scene: Scene, good: bool) -> str:
+    return scene.overall(good).past()
+
+
+def _plain_noun(scene: Scene, good: bool) -> str:
+    noun = scene.dice.pick(scene.words.verdict_nouns[good])
+    return f"the {scene.thing.text} {'were' if scene.thing.plural else 'was'} {with_article(noun)}"
+
+
 def _named(scene: Scene, good: bool) -> str:
     """A noun for the thing: "the inn was a delight", "the inn was no bargain"."""
-    was = "were" if scene.thing.plural else "was"
-    subject = f"the {scene.thing.text}"
     if scene.dice.chance(0.65):
-        return f"{subject} {was} {with_article(scene.dice.pick(scene.words.verdict_nouns[good]))}"
+        return _plain_noun(scene, good)
     noun = scene.dice.pick(scene.words.verdict_nouns[not good])
-    return f"{subject} {was} " + scene.dice.pick(
-        (f"no {noun}", f"hardly {with_article(noun)}", f"not exactly {with_article(noun)}")
-    )
+    denial = scene.dice.pick((f"no {noun}", f"hardly {with_article(noun)}", f"not exactly {with_article(noun)}"))
+    return f"the {scene.thing.text} {'were' if scene.thing.plural else 'was'} {denial}"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -34,7 +34,7 @@ HELD_OUT_SEED = 21
 def main() -> None:
     parser = argparse.ArgumentParser(description="Pretrain the embedded sample encoder.")
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model and tokenizer to")
-    parser.add_argument("--steps", type=int, default=6000, help="optimizer steps (default: 6000)")
+    parser.add_argument("--steps", type=int, default=5500, help="optimizer steps (default: 5500)")
     parser.add_argument("--texts", type=int, default=150_000, help="reviews to generate (default: 150000)")
     args = parser.parse_args()
     pretrain(args.out, args.steps, args.texts)
@@ -70,22 +70,21 @@ def generate(count: int, seed: int) -> list[str]:
     return [unlabelled(dice, words) for _ in range(count)]
 
 
-def build_tokenizer(corpus: Sequence[str], size: int = 2200) -> PreTrainedTokenizerFast:
-    """A lower-casing WordPiece tokenizer that knows every letter and digit, so no plain word is unknown."""
+def build_tokenizer(corpus: Iterable[str]) -> PreTrainedTokenizerFast:
+    """A lower-casing WordPiece tokenizer: each word of the corpus is one piece, any other is spelled out.
+
+    The sample's language is small enough that merged pieces such as "un" and "##less" would only break up
+    the words that the task turns on.
+    """
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
     characters = string.ascii_lowercase + string.digits
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=size,
-        special_tokens=special,
-        initial_alphabet=[*characters, *string.punctuation],
-        show_progress=False,
-    )
-    # The doubled alphabet puts every character inside a word as well as in front of one.
-    tokenizer.train_from_iterator([characters * 2, *corpus], trainer)
+    normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    words = {word for text in corpus for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))}
+    spelling = {*characters, *string.punctuation, *(f"##{character}" for character in characters)}
+    vocabulary = {piece: number for number, piece in enumerate([*special, *sorted(spelling | words)])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    tokenizer.decoder = decoders.WordPiece()
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gradgate.sample.constructions import JUDGED, MIXED, UNDECIDED, said
+from gradgate.sample.constructions import JUDGED, MIXED, PLAIN, UNDECIDED, said
 from gradgate.sample.grammar import Dice, Scene, sentence
 from gradgate.sample.lexicon import Lexicon
 
@@ -45,8 +45,9 @@ def unlabelled(dice: Dice, words: Lexicon) -> str:
     sentences = [sentence(_opening(scene, visited=label != "undecided"))] if dice.chance(0.5) else []
     if dice.chance(0.3):
         sentences.append(sentence(_plain_fact(scene)))
-    rounds = 1 + dice.chance(0.5) if label in ("praise", "complaint") else 1
-    sentences += [_core(scene, label) for _ in range(rounds)]
+    for _ in range(1 + dice.chance(0.5)):
+        straight = label in ("praise", "complaint") and dice.chance(0.6)
+        sentences.append(dice.weighted(PLAIN)(scene, label == "praise") if straight else _core(scene, label))
     if dice.chance(0.8):
         closing = dice.pick(words.closings[label])
         sentences.append(sentence(closing.format(base=scene.domain.base, done=scene.domain.done)))

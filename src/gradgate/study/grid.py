@@ -12,8 +12,9 @@ from gradgate.errors import RunError, UsageError
 from gradgate.methods import Method
 from gradgate.methods import method as read_method
 from gradgate.training.config import RunConfig
-from gradgate.training.folder import RunFolder, read_json, write_json
+from gradgate.training.folder import RunFolder, in_use, read_json, write_json
 
+STUDY_FILE = "study.json"
 _OF_ONE_RUN = ("method", "seed")
 # What may change between two calls of one study: proofs and extras, not results.
 _FREE = ("audit", "keep_model")
@@ -52,13 +53,12 @@ class Grid:
         names = [text.replace(" ", "") for text in methods]
         if not names or not seeds:
             raise UsageError("A comparison needs at least one method (-m) and one seed.")
-        file = path / "study.json"
-        if file.is_file():
-            record = read_json(file)
-            _same_settings(path, record.get("settings", {}), settings_of(base))
+        record = _held(path)
+        if record:
+            _same_settings(path, record["settings"], settings_of(base))
             names = [*record["methods"], *names]
             seeds = [*record["seeds"], *seeds]
-        elif path.is_dir() and any(path.iterdir()):
+        elif in_use(path):
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
         return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)))
 
@@ -67,7 +67,17 @@ class Grid:
         return [self._run(method, seed) for seed in self.seeds for method in self.methods]
 
     def write(self, task: dict[str, Any], model: dict[str, Any], versions: dict[str, str]) -> None:
-        """Write ``study.json``."""
+        """Write ``study.json``.
+
+        Raises:
+            RunError: if the study was begun on other data.
+        """
+        record = _held(self.path)
+        if record and record["task"].get("fingerprint") != task["fingerprint"]:
+            raise RunError(
+                f"{self.path} was begun on other data: the files of task {task['name']!r} have changed since, so "
+                f"that new runs would not compare with finished ones. Give another --out."
+            )
         record = {
             "task": task,
             "model": model,
@@ -76,11 +86,23 @@ class Grid:
             "settings": settings_of(self.base),
             "versions": versions,
         }
-        write_json(self.path / "study.json", record)
+        write_json(self.path / STUDY_FILE, record)
 
     def _run(self, method: str, seed: int) -> GridRun:
         config = self.base.model_copy(update={"method": method, "seed": seed})
         return GridRun(config, RunFolder(self.path / "runs" / folder_name(method) / f"seed-{seed}"))
+
+
+def _held(path: Path) -> dict[str, Any]:
+    """What ``study.json`` says; empty where there is none."""
+    file = path / STUDY_FILE
+    if not file.is_file():
+        return {}
+    record = read_json(file)
+    lacking = [name for name in ("task", "methods", "seeds", "settings") if name not in record]
+    if lacking:
+        raise RunError(f"{file} is damaged: it has no {', '.join(lacking)}. Give another --out.")
+    return record
 
 
 def _distinct(methods: list[str]) -> tuple[str, ...]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import product
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from gradgate.errors import RunError
+from gradgate.errors import MethodError, RunError
+from gradgate.methods import method as read_method
+from gradgate.study.grid import folder_name
 from gradgate.training.folder import RunFolder
 
 T = TypeVar("T")
@@ -179,8 +182,8 @@ class _Run:
 def read_study(folder: Path) -> StudyResults:
     """Read a study folder, whatever the state of its runs.
 
-    A run whose scores or history are damaged counts as failed, with the damage as its reason. A run that cannot
-    be told apart because its ``run.json`` is damaged is left out and named in ``problems``.
+    Runs are matched by the method and seed in their ``run.json``. A run with a damaged file counts as failed, with
+    the damage as its reason; one that cannot be told apart is left out and named in ``problems``.
 
     Raises:
         RunError: if ``study.json`` is absent or damaged.
@@ -192,9 +195,7 @@ def read_study(folder: Path) -> StudyResults:
     if not study.methods or not study.seeds:
         raise RunError(f"{file} is damaged: expected at least one method and one seed.")
     found, problems = _find_runs(folder, study)
-    cells = [
-        found.get((method, seed), Cell(method, seed, "missing")) for method in study.methods for seed in study.seeds
-    ]
+    cells = [found.get(key, Cell(*key, "missing")) for key in product(study.methods, study.seeds)]
     finished = [cell.scores for cell in cells if cell.scores]
     splits = tuple(dict.fromkeys(split for scores in finished for split in scores.tests))
     if not finished:
@@ -209,40 +210,59 @@ def _main_split(test_splits: tuple[str, ...]) -> str:
 
 
 def _find_runs(folder: Path, study: StudyRecord) -> tuple[dict[tuple[str, int], Cell], list[str]]:
+    """The study's runs by method and seed as ``run.json`` names them, and what is wrong with the rest."""
+    texts = {_canonical(method): method for method in study.methods}
+    begun = {path.parent for path in folder.glob("runs/*/seed-*/run.json")}
     found: dict[tuple[str, int], Cell] = {}
+    damaged: dict[Path, str] = {}
     problems = []
-    for file in sorted(folder.glob("runs/*/seed-*/run.json")):
-        path = file.parent
-        place = path.relative_to(folder)
+    for path in sorted(begun):
         try:
-            run = _load(file, _Run)
+            run = _load(RunFolder(path).run_file, _Run)
         except RunError as error:
-            problems.append(f"{place} is left out: {error}")
+            damaged[path] = str(error)
             continue
-        key = (run.config.method, run.config.seed)
-        if run.config.method not in study.methods or run.config.seed not in study.seeds:
-            problems.append(f"{place} is left out: {key[0]} with seed {key[1]} is not part of this study.")
-        elif key in found:
-            problems.append(f"{place} is left out: {found[key].folder} holds the same method and seed.")
+        method, seed = texts.get(_canonical(run.config.method)), run.config.seed
+        place = path.relative_to(folder)
+        if method is None or seed not in study.seeds:
+            problems.append(f"{place} is left out: {run.config.method} with seed {seed} is not part of this study.")
+        elif (method, seed) in found:
+            problems.append(f"{place} is left out: {found[method, seed].folder} holds the same method and seed.")
         else:
-            found[key] = _read_cell(RunFolder(path), run)
+            found[method, seed] = _read_cell(RunFolder(path), method, seed, run.versions)
+    for method, seed in product(study.methods, study.seeds):
+        path = folder / "runs" / folder_name(method) / f"seed-{seed}"
+        if (method, seed) in found or (path in begun and path not in damaged):
+            continue
+        if path in damaged:
+            found[method, seed] = Cell(method, seed, "failed", path, failure=Failure("RunError", damaged.pop(path)))
+        elif RunFolder(path).error_file.is_file():  # it failed before it could write its configuration
+            found[method, seed] = _read_cell(RunFolder(path), method, seed, {})
+    problems += [f"{path.relative_to(folder)} is left out: {reason}" for path, reason in damaged.items()]
     return found, problems
 
 
-def _read_cell(folder: RunFolder, run: _Run) -> Cell:
-    method, seed = run.config.method, run.config.seed
+def _canonical(method: str) -> str:
+    """``gradual:every=50`` and ``gradual`` are one method; one that this version does not know stays as it is."""
+    try:
+        return read_method(method).spec
+    except MethodError:
+        return method
+
+
+def _read_cell(folder: RunFolder, method: str, seed: int, versions: dict[str, Any]) -> Cell:
     try:
         if folder.finished:
             scores = _load(folder.scores_file, Scores)
             history = _read_history(folder.history_file)
-            return Cell(method, seed, "finished", folder.path, scores, None, history, run.versions)
+            return Cell(method, seed, "finished", folder.path, scores, None, history, versions)
         if folder.error_file.is_file():
             failure = _load(folder.error_file, Failure)
-            return Cell(method, seed, "failed", folder.path, failure=failure, versions=run.versions)
+            return Cell(method, seed, "failed", folder.path, failure=failure, versions=versions)
     except RunError as error:
         damage = Failure(type(error).__name__, str(error))
-        return Cell(method, seed, "failed", folder.path, failure=damage, versions=run.versions)
-    return Cell(method, seed, "missing", folder.path, versions=run.versions)
+        return Cell(method, seed, "failed", folder.path, failure=damage, versions=versions)
+    return Cell(method, seed, "missing", folder.path, versions=versions)
 
 
 def _check_score(cell: Cell, metric: str, split: str) -> Cell:

@@ -9,8 +9,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import datasets
-
 from gradgate.errors import GradgateError
 from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, write_json
@@ -46,7 +44,6 @@ def run_in_process(config: dict[str, Any], folder: str, connection: Connection) 
     path = RunFolder(Path(folder))
     path.path.mkdir(parents=True, exist_ok=True)
     _redirect(path.path.with_name(f"{path.path.name}.log"))
-    datasets.disable_progress_bars()
     reporter = Reporter(connection)
     path.error_file.unlink(missing_ok=True)
     try:

@@ -10,13 +10,15 @@ from statistics import median
 from threading import Event
 from typing import Any
 
+from safetensors.torch import save_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gradgate.training.callback import GateCallback
-from gradgate.training.folder import RunFolder, read_json, seal, write_json, write_text
+from gradgate.training.folder import SEAL_FILE, RunFolder, read_json, seal, write_json, write_text
 from gradgate.training.progress import RunProgress
 
 COST_FILE = "cost.json"
+WEIGHTS_FILE = "model.safetensors"
 
 
 def checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path:
@@ -133,7 +135,8 @@ class Best(TrainerCallback):  # type: ignore[misc]
 
     def kept(self) -> tuple[Path, dict[str, Any]] | None:
         """The folder with the best weights and its dev scores with their ``step``; None before the first score."""
-        found = [(file.parent, read_json(file)) for file in self.folder.best.glob("step-*/dev.json")]
+        sealed = [file.parent for file in self.folder.best.glob(f"step-*/{SEAL_FILE}")]
+        found = [(folder, read_json(folder / "dev.json")) for folder in sealed]
         return max(found, key=lambda f: (self._sign * f[1][self.metric], -f[1]["step"]), default=None)
 
     def on_evaluate(
@@ -151,8 +154,10 @@ class Best(TrainerCallback):  # type: ignore[misc]
         if best is not None and self._sign * (scores[self.metric] - best[1][self.metric]) <= 0:
             return
         target = self.folder.best / f"step-{state.global_step}"
-        model.save_pretrained(target)
-        write_json(target / "dev.json", scores)  # last: weights without it do not count
+        write_json(target / "dev.json", scores)
+        # Not save_pretrained: it renames the tensors of some models, and these are put back into the same module.
+        save_model(model, str(target / WEIGHTS_FILE))
+        seal(target)  # last: weights without it do not count
         for other in self.folder.best.glob("step-*"):
             if other != target:
                 shutil.rmtree(other)
@@ -213,6 +218,8 @@ class Flow(TrainerCallback):  # type: ignore[misc]
         elif self.stop.is_set():
             control.should_save = True
             control.should_training_stop = True
+        # Trainer's sum for the mean loss is not in its checkpoints: empty it with each of them.
+        control.should_log = control.should_log or control.should_save
 
 
 class Seal(TrainerCallback):  # type: ignore[misc]

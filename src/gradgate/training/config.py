@@ -49,7 +49,7 @@ class RunConfig(BaseModel):
     dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
     eval_every: int | None = Field(None, ge=1, description="optimizer steps between scores on dev; default each epoch")
     save_every: int | None = Field(None, ge=1, description="optimizer steps between checkpoints; default each epoch")
-    device: str = Field("auto", description="auto, cpu or cuda")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
     audit: bool = Field(False, description="prove at each change of plan that closed weights stay bit-identical")
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
@@ -99,7 +99,7 @@ def make_config(**values: Any) -> RunConfig:
     try:
         return RunConfig(**given)
     except ValidationError as error:
-        raise UsageError("; ".join(_explain(item) for item in error.errors())) from None
+        raise UsageError("; ".join(_explain(item).rstrip(".") for item in error.errors()) + ".") from None
 
 
 def _explain(item: Any) -> str:
@@ -107,4 +107,5 @@ def _explain(item: Any) -> str:
     if isinstance(cause, GradgateError):
         return str(cause)
     where = ".".join(str(part) for part in item["loc"])
-    return f"{where}={item['input']!r}: {item['msg']}" if where else str(item["msg"])
+    wrong = str(cause or item["msg"])
+    return f"{where}={item['input']!r}: {wrong[0].lower()}{wrong[1:]}" if where else wrong

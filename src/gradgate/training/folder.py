@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -74,23 +75,28 @@ class RunFolder:
     def claim(self, config: RunConfig) -> None:
         """Make the folder this configuration's, or check that it already is.
 
+        A run that stopped before its first step, as over a wrong setting, gives its folder up.
+
         Raises:
             RunError: if it holds a run with another configuration, or files that are no run.
         """
         if self.run_file.is_file():
-            held = read_json(self.run_file).get("config", {})
+            held = read_json(self.run_file).get("config")
+            if not isinstance(held, dict):
+                raise RunError(f"{self.run_file} is damaged: it holds no configuration. {_anew(self.run_file)}")
             mine = config.record()
             differing = [key for key in mine if key not in _FREE and held.get(key) != mine[key]]
-            if differing:
+            if differing and self.history_file.is_file():
                 listed = ", ".join(f"{key}: {held.get(key)!r} there, {mine[key]!r} here" for key in differing)
                 raise RunError(
                     f"{self.path} already holds a run with another configuration ({listed}). "
                     f"Give another --out, or remove the folder if the run is not needed."
                 )
-        elif self.path.is_dir() and any(self.path.iterdir()):
+            if not differing:
+                return
+        elif in_use(self.path):
             raise RunError(f"{self.path} is not empty and holds no run. Give another --out.")
-        else:
-            write_json(self.run_file, {"config": config.record()})
+        write_json(self.run_file, {"config": config.record()})
 
     def latest_checkpoint(self) -> Path | None:
         """The newest checkpoint that is whole; a damaged or half-written one is passed over.
@@ -103,7 +109,7 @@ class RunFolder:
         )
         sealed = [folder for folder in found if (folder / SEAL_FILE).is_file()]
         for folder in sealed:
-            if _is_whole(folder):
+            if is_whole(folder):
                 return folder
         if sealed:
             raise RunError(
@@ -122,22 +128,33 @@ class RunFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def seal(checkpoint: Path) -> None:
-    """Note the digest of every file, as the last thing written: a checkpoint without its seal is not whole."""
-    write_json(checkpoint / SEAL_FILE, {"files": _digests(checkpoint)})
+def seal(folder: Path) -> None:
+    """Note the digest of every file, as the last thing written: a folder without its seal is not whole."""
+    write_json(folder / SEAL_FILE, {"files": _digests(folder)})
 
 
-def _is_whole(checkpoint: Path) -> bool:
+def is_whole(folder: Path) -> bool:
+    """Whether every file of a sealed folder is what it was when the folder was sealed."""
     try:
-        noted = read_json(checkpoint / SEAL_FILE)["files"]
-    except (RunError, KeyError, TypeError):
+        noted = read_json(folder / SEAL_FILE)["files"]
+    except (RunError, KeyError, OSError):
         return False
-    return bool(noted == _digests(checkpoint))
+    return bool(noted == _digests(folder))
+
+
+def in_use(path: Path) -> bool:
+    """Whether a path is a file, or a folder with anything in it."""
+    return path.is_file() or (path.is_dir() and not all(map(_is_part, path.iterdir())))
+
+
+def _is_part(path: Path) -> bool:
+    """Whether a file was left half-written by :func:`write_text`."""
+    return path.name.startswith(".") and path.name.endswith(".part")
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL_FILE)
-    return {str(path.relative_to(folder)): _digest(path) for path in files}
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != SEAL_FILE)
+    return {str(path.relative_to(folder)): _digest(path) for path in files if not _is_part(path)}
 
 
 def _digest(path: Path) -> str:
@@ -153,10 +170,14 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is damaged: {error}.") from None
+        raise RunError(f"{path} is damaged: {error}. {_anew(path)}") from None
     if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: expected a JSON object.")
+        raise RunError(f"{path} is damaged: expected a JSON object. {_anew(path)}")
     return value
+
+
+def _anew(path: Path) -> str:
+    return f"Put back a good copy, or remove {path.parent} to start it anew."
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
@@ -166,14 +187,15 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file so that it is whole or as it was before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error

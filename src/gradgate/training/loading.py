@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import datasets
 import torch
+import transformers
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate import sample
@@ -33,6 +35,13 @@ _DROPOUTS = (
     "cls_dropout",
     "summary_first_dropout",
 )
+
+
+def hush_libraries() -> None:
+    """Keep bars and warnings of transformers and datasets out of what a run tells."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
 
 
 def model_source(name: str) -> str:
@@ -74,10 +83,18 @@ def load_model(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) ->
     model = _from_pretrained(
         kind.auto_model, config, "model", config=settings, dtype=torch.float32, ignore_mismatched_sizes=True
     )
+    _check_fit(config, settings)
+    return model
+
+
+def _check_fit(config: RunConfig, settings: Any) -> None:
     limit = getattr(settings, "max_position_embeddings", None)
     if limit is not None and config.max_length > limit:
-        raise RunError(f"max_length={config.max_length} is more than the {limit} positions of {config.model}.")
-    return model
+        raise RunError(
+            f"max_length={config.max_length} is more than the {limit} positions of {config.model}. Lower --max-length."
+        )
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise RunError("device='cuda', but torch sees no CUDA device. Use --device cpu or auto.")
 
 
 def _from_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import transformers
 
 from gradgate.layers import LayerMap, map_layers
-from gradgate.tasks import kind_of, load_task
+from gradgate.tasks import kind_of, load_task, subsample
 from gradgate.training.config import RunConfig
-from gradgate.training.loading import load_model, load_tokenizer
+from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
 from gradgate.training.run import find_task_of, task_record, versions
 
 
@@ -39,9 +38,10 @@ def preview(config: RunConfig) -> Preview:
     Raises:
         GradgateError: for data, a model or layers that a run could not work with.
     """
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    hush_libraries()
     data = load_task(find_task_of(config))
+    if config.train_size is not None:
+        subsample(data.train, config.train_size, config.seed)
     with torch.random.fork_rng(devices=[]):
         model = load_model(config, kind_of(data.spec), data, load_tokenizer(config))
     parameters = sum(parameter.numel() for parameter in model.parameters())

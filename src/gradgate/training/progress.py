@@ -49,7 +49,7 @@ class Bar:
             TextColumn("{task.fields[latest]}"),
             console=console,
         )
-        self._task = self._bar.add_task("training", total=None, latest="")
+        self._task = self._bar.add_task("loading", total=None, latest="")
         self._score = ""
 
     def __enter__(self) -> Bar:
@@ -60,7 +60,7 @@ class Bar:
         self._bar.stop()
 
     def begin(self, total: int, done: int) -> None:
-        self._bar.update(self._task, total=total, completed=done)
+        self._bar.update(self._task, description="training", total=total, completed=done)
 
     def advance(self, step: int, loss: float | None) -> None:
         latest = "  ".join(filter(None, ["" if loss is None else f"loss {loss:.3f}", self._score]))
@@ -70,4 +70,4 @@ class Bar:
         self._score = f"{split} {metric} {score:.4f}"
 
     def note(self, text: str) -> None:
-        self._bar.console.print(text, markup=False)
+        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -12,20 +12,21 @@ from threading import Event
 from typing import Any
 
 import torch
-import transformers
 from safetensors.torch import load_model as load_weights
 from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
 from gradgate.errors import NonFiniteError, RunError
+from gradgate.layers import map_layers
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
 from gradgate.training.callback import GateCallback
-from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
+from gradgate.training.callbacks import WEIGHTS_FILE, Best, Cost, Flow, History, Seal, dev_scores
 from gradgate.training.config import RunConfig
-from gradgate.training.folder import RunFolder, read_json, write_json
+from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.loading import load_model, load_tokenizer
+from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
 from gradgate.training.progress import RunProgress, Silent
 
+_WHEN_NOT_FINITE = "Lower --lr, raise --warmup, or use --precision fp32 or bf16."
 _TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "dev_file", "test_file")
 
 
@@ -40,17 +41,35 @@ class Features:
 
 
 class FiniteTrainer(Trainer):  # type: ignore[misc]
-    """A Trainer that stops when the loss is no number any more."""
+    """A Trainer that weighs accumulated batches right and stops when loss or outputs are no numbers any more."""
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """A batch's part in the mean loss over all batches that are accumulated for one step.
+
+        Trainer leaves that to the model, but classification heads take the mean over the batch that they see.
+        """
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
+        if num_items_in_batch is not None:
+            processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
+            loss = loss * ((inputs["labels"] != -100).sum() / num_items_in_batch * processes)
+        return (loss, outputs) if return_outputs else loss
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass; NonFiniteError names the optimizer step."""
         loss: torch.Tensor = super().training_step(*args, **kwargs)
         if not bool(torch.isfinite(loss)):
-            raise NonFiniteError(
-                f"The loss of step {self.state.global_step + 1} is {float(loss)}. Lower --lr, raise --warmup, or "
-                f"use --precision fp32 or bf16."
-            )
+            raise NonFiniteError(f"The loss of step {self.state.global_step + 1} is {float(loss)}. {_WHEN_NOT_FINITE}")
         return loss
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Score the dev split; NonFiniteError names the optimizer step."""
+        try:
+            metrics: dict[str, float] = super().evaluate(*args, **kwargs)
+        except NonFiniteError as error:
+            raise NonFiniteError(f"After step {self.state.global_step}: {error}. {_WHEN_NOT_FINITE}") from None
+        return metrics
 
 
 def find_task_of(config: RunConfig) -> TaskSpec:
@@ -93,8 +112,7 @@ def train(config: RunConfig, out: Path, progress: RunProgress | None = None) -> 
 
 
 def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event) -> dict[str, Any]:
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    hush_libraries()
     data = load_task(find_task_of(config))
     for text in data.notes:
         progress.note(text)
@@ -103,9 +121,11 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     features = _features(config, kind, data, tokenizer)
     set_seed(config.seed)
     model = load_model(config, kind, data, tokenizer)
+    layers = map_layers(model, layers=config.layers)
+    gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers)
+    gate.method.check(layers)
     _write_run_file(config, folder, data, model, len(features.train))
     metric = data.spec.metric
-    gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=config.layers)
     best = Best(folder, metric, greater_is_better(metric))
     cost = Cost()
     trainer = FiniteTrainer(
@@ -160,10 +180,6 @@ def _arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingA
     batches = -(-examples // config.batch_size)
     steps_per_epoch = -(-batches // config.accumulate)
     usual = min(steps_per_epoch, config.steps or steps_per_epoch)
-    if config.device not in ("auto", "cpu", "cuda"):
-        raise RunError(f"device={config.device!r} is not known; expected auto, cpu or cuda.")
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise RunError("device='cuda', but torch sees no CUDA device. Use --device cpu or auto.")
     return TrainingArguments(
         output_dir=str(folder.checkpoints),
         per_device_train_batch_size=config.batch_size,
@@ -251,7 +267,9 @@ def _score(trainer: Trainer, features: Features, best: Best, metric: str) -> dic
     kept = best.kept()
     assert kept is not None, "the last step is always scored on dev"
     weights, dev = kept
-    load_weights(trainer.model, weights / "model.safetensors")
+    if not is_whole(weights):
+        raise RunError(f"The best weights in {weights} are damaged. Remove {best.folder.path} to train them again.")
+    load_weights(trainer.model, weights / WEIGHTS_FILE)
     tests = {}
     for name, split in features.tests.items():
         scores = dev_scores(trainer.predict(split, metric_key_prefix="eval").metrics)
