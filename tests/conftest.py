@@ -8,9 +8,12 @@ from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["OMP_NUM_THREADS"] = "1"  # sums differ in their last bits with the number of threads
 
 import pytest
 import torch
+
+torch.set_num_threads(1)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,7 +30,6 @@ def shared() -> Path:
 @pytest.fixture(autouse=True)
 def _fresh_seed() -> None:
     torch.manual_seed(0)
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import pytest
 import torch
+from every_method import EVERY_METHOD, example
 from loop import adamw, build, momentum, step, train
 from tiny_models import tiny_batch
 from torch import nn
 
-from gradgate import MethodInfo, Tuner, methods
+from gradgate import MethodInfo, Tuner, map_layers
 from gradgate.audit import fingerprint
 from gradgate.errors import AuditError
 
@@ -70,12 +70,12 @@ def test_a_layer_closed_behind_the_tuners_back_is_named() -> None:
 def test_a_write_to_a_closed_weight_is_seen_after_the_step(at: int) -> None:
     model = build("bert")
     optimizer = adamw(model)
-    with Tuner(model, optimizer, "freeze:layers=1", audit=True):
-        train(model, optimizer, at)
-        with torch.no_grad():
-            model.get_parameter(CLOSED)[0, 0].add_(1.0)
-        with pytest.raises(AuditError, match=rf"{CLOSED} is closed, but .*seen after step {at + 1}\)"):
-            step(model, optimizer, at)
+    Tuner(model, optimizer, "freeze:layers=1", audit=True)
+    train(model, optimizer, at)
+    with torch.no_grad():
+        model.get_parameter(CLOSED)[0, 0].add_(1.0)
+    with pytest.raises(AuditError, match=rf"{CLOSED} is closed, but .*seen after step {at + 1}\)"):
+        step(model, optimizer, at)
 
 
 @pytest.mark.parametrize("at", [0, 3])
@@ -93,11 +93,11 @@ def test_a_write_past_autograd_is_seen_at_the_end_of_the_phase_at_the_latest(at:
 def test_a_write_past_autograd_is_seen_when_the_plan_changes() -> None:
     model = build("bert")
     optimizer = adamw(model)
-    with Tuner(model, optimizer, "gradual:every=4", audit=True):
-        train(model, optimizer, 2)
-        model.get_parameter(CLOSED).data.neg_()
-        with pytest.raises(AuditError, match=rf"{CLOSED} .*seen after step 3\)"):
-            train(model, optimizer, [2])
+    Tuner(model, optimizer, "gradual:every=4", audit=True)
+    train(model, optimizer, 2)
+    model.get_parameter(CLOSED).data.neg_()
+    with pytest.raises(AuditError, match=rf"{CLOSED} .*seen after step 3\)"):
+        train(model, optimizer, [2])
 
 
 def test_one_bit_of_a_closed_weight_is_enough() -> None:
@@ -162,20 +162,12 @@ def test_a_layer_that_opens_later_is_watched_from_then_on() -> None:
 # No false alarm.
 
 
-def small(entry: MethodInfo) -> Any:
-    needed = {"freeze": {"layers": 1}, "order": {"layers": "0/1/2/3/4/5"}, "groups": {"open": ("layers", "head")}}
-    every = {"every": 2} if "every" in {option.name for option in fields(entry.cls)} else {}
-    return entry.cls(**{**needed.get(entry.name, {}), **every})
-
-
 @pytest.mark.parametrize("optimizer_of", [adamw, momentum])
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
-@pytest.mark.parametrize("entry", methods(), ids=lambda entry: entry.name)
+@EVERY_METHOD
 def test_every_method_trains_under_the_audit(entry: MethodInfo, name: str, optimizer_of: Callable[..., Any]) -> None:
     model = build(name, dropout=True)
-    method = small(entry)
-    if entry.name == "order" and name != "t5":
-        method = entry.cls(layers="0/1/2", every=2)
+    method = example(entry, len(map_layers(model).layers), every=2)
     optimizer = optimizer_of(model)
     with Tuner(model, optimizer, method, total_steps=8, steps_per_epoch=2, audit=True) as tuner:
         train(model, optimizer, 8, clip=1.0)

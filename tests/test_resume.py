@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import fields
 from typing import Any
 
 import pytest
 import torch
+from every_method import EVERY_METHOD, example
 from loop import adamw, assert_same_weights, build, momentum, train
 from torch import nn
 
-from gradgate import Gradual, Method, MethodInfo, Tuner, map_layers, methods
+from gradgate import Gradual, Method, MethodInfo, Tuner, map_layers
 from gradgate.errors import RunError
 
 STEPS, PER_EPOCH = 12, 3
 # Small enough that every transition lies within the training.
 SMALL: dict[str, Any] = {"every": 3, "p": 0.5}
-NEEDED: dict[str, Any] = {"layers": {"freeze": 1, "order": (1, 0)}, "open": {"groups": ("layers.1", "head")}}
-
-
-def small(entry: MethodInfo) -> Method:
-    options = {
-        option.name: NEEDED[option.name][entry.name] if entry.defaults[option.name] is ... else SMALL[option.name]
-        for option in fields(entry.cls)
-        if entry.defaults[option.name] is ... or option.name in SMALL
-    }
-    return entry.cls(**options)
 
 
 def attach(model: nn.Module, optimizer: torch.optim.Optimizer, method: Method | str, seed: int = 3) -> Tuner:
@@ -45,9 +35,9 @@ def transitions(method: Method) -> list[int]:
 
 
 @pytest.mark.parametrize("optimizer_of", [adamw, momentum])
-@pytest.mark.parametrize("entry", methods(), ids=lambda entry: entry.name)
+@EVERY_METHOD
 def test_resuming_at_any_transition_changes_nothing(entry: MethodInfo, optimizer_of: Any) -> None:
-    method = small(entry)
+    method = example(entry, 3, **SMALL)
     unbroken = build("bert")
     optimizer = optimizer_of(unbroken)
     stops = transitions(method)

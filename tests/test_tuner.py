@@ -282,3 +282,34 @@ def test_a_wrapped_model_is_trained_like_the_model_in_it() -> None:
         with Tuner(outer, optimizer, "graddrop:p=0.5", seed=3):
             step(model, optimizer, 0)
     assert_same_weights(plain, wrapped)
+
+
+def test_an_optimizer_that_calls_the_step_of_its_base_steps_once() -> None:
+    class Clamped(torch.optim.AdamW):
+        def step(self, closure: None = None) -> None:  # type: ignore[override]
+            super().step()
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    parameter.data.clamp_(-2.0, 2.0)
+
+    plain, nested = build("bert"), build("bert")
+    optimizers = [adamw(plain), Clamped(nested.parameters(), lr=1e-2, weight_decay=0.1)]
+    for model, optimizer in zip((plain, nested), optimizers, strict=True):
+        with Tuner(model, optimizer, "graddrop:p=0.5,mask_target=update", audit=True) as tuner:
+            train(model, optimizer, 4)
+            assert tuner.clock.step == 4
+    assert_same_weights(plain, nested)
+
+
+def test_a_step_that_fails_is_not_one_and_the_next_one_counts() -> None:
+    model = build("bert")
+    optimizer = adamw(model)
+    with Tuner(model, optimizer, "gradual:every=2", audit=True) as tuner:
+        train(model, optimizer, 1)
+        betas, optimizer.param_groups[0]["betas"] = optimizer.param_groups[0]["betas"], None
+        with pytest.raises(TypeError):
+            step(model, optimizer, 1)
+        assert tuner.clock.step == 1
+        optimizer.param_groups[0]["betas"] = betas
+        train(model, optimizer, [1, 2])
+        assert tuner.clock.step == 3

@@ -59,7 +59,7 @@ class Audit:
             self._must_move = {
                 name: fingerprint(parameter)
                 for name, parameter in open_parameters.items()
-                if id(parameter) in options and _will_move(parameter, options[id(parameter)])
+                if id(parameter) in options and _will_move(parameter, options[id(parameter)], optimizer)
             }
 
     def after_step(self, step: int) -> None:
@@ -100,13 +100,16 @@ def _moved(name: str, step: int) -> str:
     )
 
 
-def _will_move(parameter: Parameter, options: Mapping[str, Any]) -> bool:
+def _will_move(parameter: Parameter, options: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> bool:
     """Whether the update of at least one element must be larger than that element's rounding error."""
     gradient, lr = parameter.grad, options.get("lr")
     if gradient is None or lr is None or gradient.is_sparse or gradient.shape != parameter.shape:
         return False
     size = gradient.detach().abs().to(torch.float32)
-    # Adam divides by the gradient's own size; any other rule is taken to move no more than plain descent.
-    relative = size / (size + float(options.get("eps") or 0.0)) if "betas" in options else size.clamp(max=1.0)
-    resolution = 4.0 * torch.finfo(parameter.dtype).eps * parameter.detach().abs().to(torch.float32)
-    return bool((float(lr) * relative > resolution.clamp(min=1e-30)).any())
+    # Adam's first step divides by the gradient's own size, its later ones by what may be a much larger past;
+    # these and any other rule are taken to move no more than plain descent.
+    first_of_adam = isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW)) and not optimizer.state.get(parameter)
+    relative = size / (size + float(options["eps"])) if first_of_adam else size.clamp(max=1.0)
+    precision = torch.finfo(parameter.dtype)
+    resolution = 4.0 * precision.eps * parameter.detach().abs().to(torch.float32)
+    return bool((float(lr) * relative > resolution.clamp(min=max(precision.tiny, 1e-30))).any())

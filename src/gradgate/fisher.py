@@ -139,7 +139,8 @@ def _labels(logits: Tensor, true: Tensor | None, kind: Labels, generator: torch.
         return true
     shares = logits.float().softmax(dim=-1).cpu()
     drawn = torch.multinomial(shares.reshape(-1, shares.shape[-1]), 1, generator=generator)
-    return drawn.reshape(shares.shape[:-1]).to(logits.device)
+    labels: Tensor = drawn.reshape(shares.shape[:-1]).to(logits.device)
+    return labels
 
 
 def _counted_tokens(batch: Batch, logits: Tensor) -> Tensor:

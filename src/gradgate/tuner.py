@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -84,6 +85,7 @@ class Tuner:
         self._hooks: list[Any] = []
         self._gated: set[str] = set()
         self._held: list[tuple[Parameter, Tensor, Tensor]] = []
+        self._step_call: FrameType | None = None
         self._audit = Audit(self._parameters) if audit else None
         first = self._next_plan()
         self._hooks += [
@@ -100,7 +102,7 @@ class Tuner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._release(check=error is None)
+        self.detach(audit=error is None)
 
     @property
     def plan(self) -> Plan:
@@ -135,9 +137,24 @@ class Tuner:
         opened = {name for phase in self.timeline.phases for name in (*phase.open, *phase.sparse)}
         return sum(self._size(name) for name in opened)
 
-    def detach(self) -> None:
-        """Remove every hook and give each parameter the ``requires_grad`` that it had before."""
-        self._release(check=True)
+    def detach(self, *, audit: bool = True) -> None:
+        """Remove every hook and give each parameter the ``requires_grad`` that it had before.
+
+        Args:
+            audit: let the audit, if there is one, compare what is closed a last time. False where other weights
+                were loaded since the last step.
+        """
+        hooks, self._hooks = self._hooks, []
+        for hook in hooks:
+            hook.remove()
+        self._gated.clear()
+        if not hooks:
+            return
+        del _ATTACHED[self._model]
+        for name in self._trainable:
+            self._parameters[name].requires_grad_(True)
+        if self._audit and audit:
+            self._audit.check_closed(self.clock.step)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed training needs, as JSON values."""
@@ -232,6 +249,10 @@ class Tuner:
         return gated(gradient if name in self._own_gradient else gradient.clone())
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        # A subclass may call the step of its base, which runs the hooks again: only the outermost call counts.
+        if self._step_call is not None and _is_running(self._step_call):
+            return
+        self._held = []
         if kwargs.get("closure") is not None or any(callable(arg) for arg in args):
             raise AttachError(
                 "The optimizer was stepped with a closure, which computes gradients after the tuner has looked at "
@@ -251,8 +272,12 @@ class Tuner:
                     self._hold(name, gate)
         if getattr(optimizer, "found_inf", None) is None:  # else a gradient scaler looks at them itself
             self._check_finite()
+        self._step_call = sys._getframe(1)
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if sys._getframe(1) is not self._step_call:
+            return
+        self._step_call = None
         for parameter, closed, values in self._held:
             with torch.no_grad():
                 parameter.masked_scatter_(closed, values)
@@ -330,19 +355,6 @@ class Tuner:
         names = {id(p): name for name, p in self._parameters.items()}
         return [names.get(id(p), "?") for group in self.optimizer.param_groups for p in group["params"]]
 
-    def _release(self, *, check: bool) -> None:
-        hooks, self._hooks = self._hooks, []
-        for hook in hooks:
-            hook.remove()
-        self._gated.clear()
-        if not hooks:
-            return
-        del _ATTACHED[self._model]
-        for name in self._trainable:
-            self._parameters[name].requires_grad_(True)
-        if self._audit and check:
-            self._audit.check_closed(self.clock.step)
-
 
 def _innermost(optimizer: Any) -> torch.optim.Optimizer:
     """The torch optimizer inside accelerate's wrapper, whose own hooks are never called."""
@@ -352,6 +364,13 @@ def _innermost(optimizer: Any) -> torch.optim.Optimizer:
         raise AttachError("LBFGS computes gradients inside its step, where gates cannot act. Use another optimizer.")
     result: torch.optim.Optimizer = optimizer
     return result
+
+
+def _is_running(call: FrameType) -> bool:
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame is not call:
+        frame = frame.f_back
+    return frame is call
 
 
 def _was_skipped(optimizer: torch.optim.Optimizer) -> bool:

@@ -78,8 +78,14 @@ def _place(cell: Cell, findings: Findings) -> str:
 
 
 def _readable(values: dict[str, Any]) -> dict[str, str]:
-    shown = {name: "none" if value is None else value for name, value in values.items()}
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in shown.items()}
+    """Values as text; what is None is named in one line at the end."""
+    given = {name: value for name, value in values.items() if value is not None}
+    shown = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
+    return (
+        {**shown, "not set": ", ".join(name for name in values if name not in given)}
+        if len(given) < len(values)
+        else shown
+    )
 
 
 def _how_made(findings: Findings) -> list[str]:

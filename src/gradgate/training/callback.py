@@ -58,8 +58,8 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """Attach; where training resumes, go on from the checkpoint's state."""
-        if self.tuner is not None:
-            self.tuner.detach()
+        if self.tuner is not None:  # from a training that broke off; its weights may have been replaced
+            self.tuner.detach(audit=False)
         self.tuner = Tuner(
             model,
             optimizer,
@@ -94,7 +94,8 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Detach."""
         if self.tuner is not None:
-            self.tuner.detach()
+            best_weights_loaded = args.load_best_model_at_end and state.best_model_checkpoint is not None
+            self.tuner.detach(audit=not best_weights_loaded)
 
     def _resume(self, args: TrainingArguments, state: TrainerState) -> None:
         assert self.tuner is not None

@@ -16,9 +16,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from gradgate.training.callback import GateCallback
 from gradgate.training.folder import SEAL_FILE, RunFolder, read_json, seal, write_json, write_text
 from gradgate.training.progress import RunProgress
+from gradgate.training.trainer import WEIGHTS_FILE
 
 COST_FILE = "cost.json"
-WEIGHTS_FILE = "model.safetensors"
 
 
 def checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path:

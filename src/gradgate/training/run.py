@@ -15,18 +15,18 @@ import torch
 from safetensors.torch import load_model as load_weights
 from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
-from gradgate.errors import NonFiniteError, RunError
+from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
 from gradgate.training.callback import GateCallback
-from gradgate.training.callbacks import WEIGHTS_FILE, Best, Cost, Flow, History, Seal, dev_scores
+from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
 from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
 from gradgate.training.progress import RunProgress, Silent
+from gradgate.training.trainer import WEIGHTS_FILE, RunTrainer
 
-_WHEN_NOT_FINITE = "Lower --lr, raise --warmup, or use --precision fp32 or bf16."
 _TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "dev_file", "test_file")
 
 
@@ -38,38 +38,6 @@ class Features:
     dev: Any
     tests: dict[str, Any]
     collator: Any
-
-
-class FiniteTrainer(Trainer):  # type: ignore[misc]
-    """A Trainer that weighs accumulated batches right and stops when loss or outputs are no numbers any more."""
-
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
-        """A batch's part in the mean loss over all batches that are accumulated for one step.
-
-        Trainer leaves that to the model, but classification heads take the mean over the batch that they see.
-        """
-        loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
-        if num_items_in_batch is not None:
-            processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
-            loss = loss * ((inputs["labels"] != -100).sum() / num_items_in_batch * processes)
-        return (loss, outputs) if return_outputs else loss
-
-    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One forward and backward pass; NonFiniteError names the optimizer step."""
-        loss: torch.Tensor = super().training_step(*args, **kwargs)
-        if not bool(torch.isfinite(loss)):
-            raise NonFiniteError(f"The loss of step {self.state.global_step + 1} is {float(loss)}. {_WHEN_NOT_FINITE}")
-        return loss
-
-    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Score the dev split; NonFiniteError names the optimizer step."""
-        try:
-            metrics: dict[str, float] = super().evaluate(*args, **kwargs)
-        except NonFiniteError as error:
-            raise NonFiniteError(f"After step {self.state.global_step}: {error}. {_WHEN_NOT_FINITE}") from None
-        return metrics
 
 
 def find_task_of(config: RunConfig) -> TaskSpec:
@@ -128,7 +96,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     metric = data.spec.metric
     best = Best(folder, metric, greater_is_better(metric))
     cost = Cost()
-    trainer = FiniteTrainer(
+    trainer = RunTrainer(
         model=model,
         args=_arguments(config, folder, len(features.train)),
         train_dataset=features.train,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from math import isfinite
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from gradgate.report.figures.style import MUTED, Drawing, finish, legend_below, look, styled
 from gradgate.report.findings import Findings, MethodFindings
@@ -31,6 +32,7 @@ def draw_curves(findings: Findings) -> Drawing | None:
             axes.plot(steps, means, color=style.colour, ls=style.dash, lw=1.6, marker=mark, ms=3.5, label=label)
             axes.fill_between(steps, means - sds, means + sds, color=style.colour, alpha=0.14, lw=0)
         axes.set(xlabel="optimizer steps", ylabel=f"{metric.label}, dev")
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         legend_below(figure)
         return finish(figure, "curves", "Learning curves on dev", _CAPTION, _text(findings, curves))

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from gradgate.report.figures.style import Drawing, finish, styled
@@ -19,7 +20,7 @@ _SHARES = LinearSegmentedColormap.from_list("share", [to_rgba(_BLUE, 0.10), to_r
 # More columns than a panel has dots on a screen would only make the file larger.
 _COLUMNS = 800
 _ROW_PIXELS = 6
-_LABELLED = 5
+_LABELS_PER_INCH = 5.4
 _CAPTION = (
     "Groups run from the embeddings at the bottom to the head at the top; the darker, the larger the share of a "
     "group's elements that learned. One seed is shown for each method."
@@ -32,19 +33,20 @@ def draw_timeline(plans: list[tuple[str, int, WrittenPlan]]) -> Drawing:
     Args:
         plans: method, seed and plan of one run for each panel; at least one.
     """
-    heights = [min(1.3, max(0.6, 0.07 * len(plan.groups))) for _, _, plan in plans]
+    heights = [min(1.3, max(0.75, 0.07 * len(plan.groups))) for _, _, plan in plans]
     longest = max(plan.steps for _, _, plan in plans)
     with styled(0.85 + sum(heights) + 0.34 * len(plans)) as figure:
         panels = figure.subplots(len(plans), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-        for axes, (method, seed, plan) in zip(panels, plans, strict=True):
-            _draw_panel(axes, plan)
+        for axes, height, (method, seed, plan) in zip(panels, heights, plans, strict=True):
+            _draw_panel(axes, plan, labels=int(height * _LABELS_PER_INCH))
             axes.set_title(f"{shortened(method, 30)} (seed {seed})", loc="left", pad=3)
         panels[-1].set(xlabel="optimizer steps", xlim=(0, longest))
+        panels[-1].xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         _add_legend(figure)
         return finish(figure, "timeline", "What was open when", _CAPTION, _text(plans))
 
 
-def _draw_panel(axes: Axes, plan: WrittenPlan) -> None:
+def _draw_panel(axes: Axes, plan: WrittenPlan, labels: int) -> None:
     groups = len(plan.groups)
     axes.imshow(
         _picture(plan.shares(_COLUMNS)),
@@ -53,8 +55,7 @@ def _draw_panel(axes: Axes, plan: WrittenPlan) -> None:
         aspect="auto",
         interpolation="none",
     )
-    count = min(groups, _LABELLED)
-    shown = sorted({round(place) for place in np.linspace(0, groups - 1, count)})
+    shown = sorted({round(place) for place in np.linspace(0, groups - 1, min(groups, labels))})
     axes.set_yticks([row + 0.5 for row in shown], [shortened(plan.groups[row], 18) for row in shown], fontsize=9)
     axes.tick_params(axis="y", length=0, pad=2)
     axes.spines["left"].set_visible(False)

@@ -1,0 +1,55 @@
+"""The settings of a run: what is refused, in which words, and what makes two runs one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gradgate.errors import UsageError
+from gradgate.training.config import RunConfig, make_config
+
+
+def test_a_run_takes_three_epochs_unless_told() -> None:
+    assert make_config().length == {"num_train_epochs": 3.0}
+    assert make_config(epochs=0.5).length == {"num_train_epochs": 0.5}
+    assert make_config(steps=7).length == {"max_steps": 7}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"methd": "full", "sed": 1},
+            r"no setting 'methd'\. Did you mean 'method'.*; There is no setting 'sed'.*'seed'",
+        ),
+        ({"method": "gradul"}, r"no method 'gradul'\. Did you mean 'gradual'"),
+        ({"method": "graddrop:p=1.0"}, r"'graddrop' cannot have p=1\.0 \(expected 0 <= p < 1"),
+        ({"lr": -1.0, "clip": -2.0}, r"lr=-1\.0: input should be greater than 0; clip=-2\.0: .* or equal to 0\.$"),
+        ({"epochs": 1.0, "steps": 5}, r"^give epochs or steps, not both\.$"),
+        ({"device": "tpu"}, r"device='tpu': input should be 'auto', 'cpu' or 'cuda'"),
+        ({"steps": "many"}, r"steps='many': input should be a valid integer"),
+        ({"train_size": 0}, r"train_size=0: input should be greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_is_right(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        make_config(**given)
+    assert refused.value.exit_code == 2
+
+
+def test_none_is_not_given() -> None:
+    assert make_config(lr=None, steps=None) == RunConfig()
+
+
+def test_what_is_only_proved_or_kept_does_not_make_another_run() -> None:
+    assert make_config(audit=True, keep_model=False).fingerprint() == make_config().fingerprint()
+    assert make_config(seed=1).fingerprint() != make_config().fingerprint()
+
+
+def test_a_method_is_one_text_with_and_without_blanks() -> None:
+    assert make_config(method="gradual: every=5").method == "gradual:every=5"
+
+
+def test_every_setting_is_described() -> None:
+    assert all(field.description for field in RunConfig.model_fields.values())
