@@ -62,7 +62,9 @@ def test_a_layer_closed_behind_the_tuners_back_is_named() -> None:
     with Tuner(model, optimizer, "full", audit=True):
         train(model, optimizer, 2)
         model.get_parameter(OPEN).requires_grad_(False)
-        with pytest.raises(AuditError, match=rf"{OPEN} is open in step 3, but something set its requires_grad to False"):
+        with pytest.raises(
+            AuditError, match=rf"{OPEN} is open in step 3, but something set its requires_grad to False"
+        ):
             step(model, optimizer, 2)
 
 
@@ -226,6 +228,16 @@ def test_any_optimizer_of_torch_passes(method: str, optimizer_of: Callable[..., 
     optimizer = optimizer_of(model.parameters())
     with Tuner(model, optimizer, method, audit=True):
         train(model, optimizer, 6)
+
+
+def test_an_update_that_adam_shrinks_by_its_past_is_no_fault() -> None:
+    model = build("bert")
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-5, betas=(0.5, 0.999))
+    with Tuner(model, optimizer, "gradual:every=31", audit=True):
+        for number in range(32):
+            optimizer.zero_grad()
+            (model(**tiny_batch(model, seed=number)).loss * (1.0 if number < 10 else 1e-5)).backward()
+            optimizer.step()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])

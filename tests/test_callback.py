@@ -77,7 +77,9 @@ class StopAt(TrainerCallback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("text", ["full", "freeze:layers=1", "gradual:every=3", "graddrop:p=0.4", "layer-graddrop:p=0.4"])
+@pytest.mark.parametrize(
+    "text", ["full", "freeze:layers=1", "gradual:every=3", "graddrop:p=0.4", "layer-graddrop:p=0.4"]
+)
 def test_a_trainer_ends_with_the_weights_of_a_bare_loop(text: str, tmp_path: Path) -> None:
     trained, bare = without_dropout(), without_dropout()
     batches: list[dict[str, Tensor]] = []
@@ -196,7 +198,9 @@ def test_a_checkpoint_without_a_state_resumes_by_its_step(tmp_path: Path) -> Non
     trainer_of(unbroken, tmp_path, GateCallback("gradual:every=3"), save_strategy="steps", save_steps=5).train()
     checkpoint = tmp_path / "checkpoint-5"
     (checkpoint / "gradgate.json").unlink()
-    trainer_of(resumed, tmp_path, GateCallback("gradual:every=3", audit=True)).train(resume_from_checkpoint=str(checkpoint))
+    trainer_of(resumed, tmp_path, GateCallback("gradual:every=3", audit=True)).train(
+        resume_from_checkpoint=str(checkpoint)
+    )
     assert_same_weights(unbroken, resumed)
 
 
@@ -231,13 +235,14 @@ def test_the_same_trainer_can_train_again(tmp_path: Path) -> None:
     assert moved(before, model) == set(before)
 
 
-def test_training_again_after_it_broke_off(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [4, 5, 8, 11])
+def test_training_again_after_it_broke_off(step: int, tmp_path: Path) -> None:
     """What the broken training had closed is open again before the next one starts."""
     unbroken, broken = build("bert", dropout=True), build("bert", dropout=True)
     text = "layer-graddrop:p=0.5,mask_target=update"
     trainer_of(unbroken, tmp_path / "a", GateCallback(text, audit=True)).train()
     trainer = trainer_of(
-        broken, tmp_path / "b", GateCallback(text, audit=True), StopAt(8), save_strategy="steps", save_steps=3
+        broken, tmp_path / "b", GateCallback(text, audit=True), StopAt(step), save_strategy="steps", save_steps=3
     )
     with pytest.raises(KeyboardInterrupt):
         trainer.train()

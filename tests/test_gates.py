@@ -102,9 +102,7 @@ def test_the_public_gate_is_the_reference_anywhere(key: int, offset: int, lo: fl
 def test_a_tensor_longer_than_the_scratch_space_is_one_mask() -> None:
     numel = reference.CHUNK + 5
     ones = torch.ones(numel)
-    assert torch.equal(
-        gates.apply_(ones, lo=0.5, hi=1.0, key=KEY).bool(), gates.mask(numel, lo=0.5, hi=1.0, key=KEY)
-    )
+    assert torch.equal(gates.apply_(ones, lo=0.5, hi=1.0, key=KEY).bool(), gates.mask(numel, lo=0.5, hi=1.0, key=KEY))
     tail = gates.mask(10, lo=0.5, hi=1.0, key=KEY, offset=reference.CHUNK - 5)
     assert torch.equal(gates.mask(numel, lo=0.5, hi=1.0, key=KEY)[-10:], tail)
 

@@ -155,7 +155,9 @@ def test_same_sized_layers_in_another_order_are_not_the_same_optimizer() -> None
 
     def swapped(model: nn.Module) -> torch.optim.Optimizer:
         layers = map_layers(model)
-        names = [n for g in ("embeddings", "layers.1", "layers.0", "layers.2", "head") for n in layers[g].parameter_names]
+        names = [
+            n for g in ("embeddings", "layers.1", "layers.0", "layers.2", "head") for n in layers[g].parameter_names
+        ]
         return torch.optim.AdamW([model.get_parameter(name) for name in names])
 
     model = build("bert")

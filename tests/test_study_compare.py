@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -204,8 +205,9 @@ def test_a_comparison_that_is_asked_to_stop_on_the_command_line_goes_on(
 
     process = start(tmp_path / "study")
     history = tmp_path / "study/runs/full/seed-0/history.jsonl"
-    while process.poll() is None and not (history.is_file() and history.read_text().count("\n") > 2):
-        os.sched_yield()
+    while not (history.is_file() and history.read_text().count("\n") > 2):
+        with suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"ended with {process.wait(timeout=0.02)} before it could be interrupted")
     process.send_signal(signal.SIGINT)
     told = process.communicate()[1]
     assert process.returncode == 130

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -211,16 +212,15 @@ def command(config: RunConfig, folder: Path) -> list[str]:
 
 
 def await_step(process: subprocess.Popen[bytes], folder: Path, step: int) -> None:
-    """Look at the history until it has a step, or the process has ended."""
-    while process.poll() is None:
-        if (folder / "history.jsonl").is_file() and any(line["step"] >= step for line in read_whole_lines(folder)):
-            return
-        os.sched_yield()
-    raise AssertionError(f"ended with {process.returncode} before step {step}")
+    """Look at the history until it has a step; fail if the process ends before."""
+    while not any(line["step"] >= step for line in read_whole_lines(folder)):
+        with suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"ended with {process.wait(timeout=0.02)} before step {step}")
 
 
 def read_whole_lines(folder: Path) -> list[dict[str, Any]]:
-    text = (folder / "history.jsonl").read_text()
+    file = folder / "history.jsonl"
+    text = file.read_text() if file.is_file() else ""
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("}\n")]
 
 

@@ -128,6 +128,8 @@ def test_gradients_from_before_the_tuner_do_not_move_what_it_closes() -> None:
     before = weights(model)
     model(**tiny_batch(model)).loss.backward()
     with Tuner(model, optimizer, "head", audit=True):
+        left = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
+        assert left == names_of(model, "head"), "nor do they count in clipping"
         optimizer.step()
     assert moved(before, model) == names_of(model, "head")
 

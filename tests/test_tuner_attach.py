@@ -129,7 +129,9 @@ def test_opening_more_than_was_announced_is_refused() -> None:
 
     model = build("bert")
     optimizer = torch.optim.AdamW([model.get_parameter(n) for n in map_layers(model)["head"].parameter_names])
-    sly = Sly(gates=lambda clock, layers: {name: OPEN if name == "head" or clock.step else CLOSED for name in layers.names})
+    sly = Sly(
+        gates=lambda clock, layers: {name: OPEN if name == "head" or clock.step else CLOSED for name in layers.names}
+    )
     with (
         Tuner(model, optimizer, sly),
         pytest.raises(MethodError, match=r"'odd'.*opens what reaches\(\) leaves out: embeddings"),
@@ -180,7 +182,9 @@ def test_a_loss_that_is_no_number_stops_at_its_step_with_the_weights_before_it(m
     with Tuner(model, optimizer, method) as tuner:
         train(model, optimizer, 2)
         before = weights(model)
-        with pytest.raises(NonFiniteError, match="gradients of step 3 are not finite.*weights are still those of step 2"):
+        with pytest.raises(
+            NonFiniteError, match="gradients of step 3 are not finite.*weights are still those of step 2"
+        ):
             poison(model, optimizer, factor)
         assert tuner.clock.step == 2
     assert not moved(before, model)

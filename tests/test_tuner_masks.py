@@ -128,7 +128,7 @@ def test_one_gradient_handed_to_two_parameters_is_masked_for_each_alone() -> Non
     class Twins(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first, self.second = (nn.Parameter(torch.zeros(64)) for _ in range(2))
+            self.first, self.second = (nn.Parameter(torch.zeros(8, 64)) for _ in range(2))
 
         def forward(self, x: Tensor) -> Tensor:
             return x + self.first + self.second

@@ -27,7 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-console = Console()
+# In a file or a pipe there is no edge to wrap at.
+console = Console(width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True)
 _INTERRUPTED = 130  # what typer makes of Ctrl-C
 

@@ -6,9 +6,9 @@ the training sees the measurement; dropout is off, and the global random state i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -24,6 +24,8 @@ Labels = Literal["sample", "argmax", "true"]
 Gradient = Literal["per_example", "batch"]
 QA = Literal["sum", "stack"]
 Batch = Mapping[str, Any]
+Batches = Callable[[int], Iterable[Batch]]
+"""Training batches for a measurement after so many steps; must draw from a generator of its own."""
 
 IGNORED = -100
 
@@ -147,8 +149,9 @@ def _counted_tokens(batch: Batch, logits: Tensor) -> Tensor:
     """1.0 for tokens that have a label, or are no padding where there are no labels; shape ``(rows, tokens)``."""
     labels, mask = batch.get("labels"), batch.get("attention_mask")
     if labels is not None and labels.shape == logits.shape[:2]:
-        return (labels != IGNORED).to(torch.float32)
-    return torch.ones(logits.shape[:2], device=logits.device) if mask is None else mask.to(torch.float32)
+        return torch.ne(labels, IGNORED).to(torch.float32)
+    counts: Tensor = torch.ones(logits.shape[:2], device=logits.device) if mask is None else mask.to(torch.float32)
+    return counts
 
 
 def _batch_norms(
@@ -233,8 +236,3 @@ def _undisturbed(model: nn.Module, eval_mode: bool) -> Iterator[None]:
     finally:
         for module, training in flags.items():
             module.training = training
-
-
-def with_seed(request: FisherRequest, seed: int) -> FisherRequest:
-    """The same request with another seed of its sampled labels."""
-    return replace(request, seed=seed)

@@ -95,11 +95,8 @@ def run_config(settings: dict[str, Any]) -> RunConfig:
 def _flag(name: str) -> inspect.Parameter:
     field = RunConfig.model_fields[name]
     long = f"--{name.replace('_', '-')}"
-    default = False if field.default is None else str(field.default)
-    if isinstance(field.default, bool):
-        option = typer.Option(f"{long}/--no-{long[2:]}", help=field.description, show_default=default)
-    else:
-        option = typer.Option(long, *_SHORT.get(name, []), help=_help(field), show_default=default)
+    names = [f"{long}/--no-{long[2:]}"] if isinstance(field.default, bool) else [long, *_SHORT.get(name, [])]
+    option = typer.Option(*names, help=_help(field))
     return _parameter(name, _plain(field.annotation), option)
 
 
@@ -110,7 +107,12 @@ def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
 
 def _help(field: Any) -> str:
     choices = [arg for part in (field.annotation, *get_args(field.annotation)) for arg in _choices(part)]
-    return f"{field.description} ({', '.join(choices)})" if choices else str(field.description)
+    text = f"{field.description} ({', '.join(choices)})" if choices else str(field.description)
+    return (
+        text
+        if field.default in (None, False)
+        else f"{text} [default: {'on' if field.default is True else field.default}]"
+    )
 
 
 def _choices(kind: Any) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from gradgate.methods import MethodInfo
@@ -31,7 +31,7 @@ def methods_list(catalog: list[MethodInfo]) -> Group:
 
 def tasks_table(specs: list[TaskSpec]) -> Table:
     """One row a named task."""
-    table = Table("task", "kind", "text", "metric", "hub", box=SIMPLE_HEAD)
+    table = Table(Column("task", no_wrap=True), "kind", "text", "metric", "hub", box=SIMPLE_HEAD)
     for spec in specs:
         hub = "built in" if spec.hub is None else spec.hub.path + (f" ({spec.hub.name})" if spec.hub.name else "")
         row = (spec.name, spec.kind, " + ".join(spec.text_columns), spec.metric, hub)
@@ -39,14 +39,14 @@ def tasks_table(specs: list[TaskSpec]) -> Table:
     return table
 
 
-def task_table(data: TaskData) -> Table:
-    """One row a split of a task that was read."""
+def task_table(data: TaskData) -> Group:
+    """One row a split of a task that was read, and its labels."""
     title = f"{data.spec.name}: {data.spec.kind}, selected by {data.spec.metric}"
     labels = "a number" if data.labels is None else ", ".join(data.labels)
-    table = Table("split", "rows", box=SIMPLE_HEAD, title=Text(title), caption=Text(f"labels: {labels}"))
+    table = Table("split", Column("rows", justify="right"), box=SIMPLE_HEAD)
     for split, rows in data.rows.items():
         table.add_row(Text(split), f"{rows:,}")
-    return table
+    return Group(Text(title), table, Text(f"labels: {labels}"))
 
 
 def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:

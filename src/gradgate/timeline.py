@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradgate.clock import Clock
+from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Memory, Method, Plan
 
@@ -75,6 +76,8 @@ class Timeline:
 def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Timeline:
     """What a method would open when, over ``clock.total_steps`` steps, without training anything."""
     method.check(layers)
+    if type(method).measures is not Method.measures:
+        raise MethodError(f"{method.spec!r} decides by what it measures in training, so its plan is not known before.")
     timeline = Timeline()
     memory = Memory(seed=seed)
     for _ in range(clock.known_total):

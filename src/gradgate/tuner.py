@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Any
@@ -11,21 +11,18 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.nn import Parameter
 
-from gradgate import gates
 from gradgate.audit import Audit
 from gradgate.clock import Clock
 from gradgate.errors import AttachError, NonFiniteError, RunError
-from gradgate.layers import LayerMap, map_layers, named_parameters
+from gradgate.fisher import Batches, trace
+from gradgate.gating import Gating
+from gradgate.layers import LayerMap, map_layers
 from gradgate.layers.names import unwrap
-from gradgate.methods.base import Gate, Memory, Method, Plan
+from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
 from gradgate.timeline import Phase, Timeline
 
-# Modules whose weight gradient is a fresh tensor in every backward pass, so that it may be gated in place.
-# Elsewhere autograd may hand the same tensor to several leaves.
-_OWN_GRADIENT = (nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d)
 # The method of the tuner that each model has now. To a second one, what the first closed would look frozen for good.
 _ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
@@ -47,6 +44,8 @@ class Tuner:
         seed: of every random draw that the method makes.
         audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.audit.Audit`.
         layers: a layer map, or the path of the layer stack for :func:`map_layers`; by default found.
+        fisher_data: called with the number of steps done where a method measures the Fisher information; returns
+            training batches, each the keyword arguments of the model.
 
     Raises:
         AttachError: if the optimizer lacks a parameter that the method will open, nothing can be opened, or the
@@ -66,6 +65,7 @@ class Tuner:
         seed: int = 0,
         audit: bool = False,
         layers: LayerMap | str | None = None,
+        fisher_data: Batches | None = None,
     ) -> None:
         self.method = read_method(method)
         self.layers = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
@@ -76,17 +76,20 @@ class Tuner:
         self.optimizer = _innermost(optimizer)
         self._model = unwrap(model)
         self._check_alone()
-        self._parameters = named_parameters(model)
-        self._trainable = {name for name, p in self._parameters.items() if p.requires_grad}
-        self._groups = {group.name: [n for n in group.parameter_names if n in self._trainable] for group in self.layers}
-        self._group_of = {name: group for group, names in self._groups.items() for name in names}
-        self._own_gradient = _own_gradients(model)
+        self._gating = Gating(self._model, self.layers, self.method, seed)
         self._check_reachable()
         self._hooks: list[Any] = []
-        self._gated: set[str] = set()
-        self._held: list[tuple[Parameter, Tensor, Tensor]] = []
+        self._total = sum(parameter.numel() for parameter in self._gating.parameters.values())
+        self._open_sum = 0.0
         self._step_call: FrameType | None = None
-        self._audit = Audit(self._parameters) if audit else None
+        self._audit = Audit(self._gating.parameters) if audit else None
+        self._fisher_data = fisher_data
+        if fisher_data is None and _measures(self.method):
+            raise AttachError(
+                f"The method {self.method.spec!r} measures the Fisher information of training batches: give "
+                f"Tuner(..., fisher_data=lambda step: batches)."
+            )
+        self._measure()
         first = self._next_plan()
         self._hooks += [
             self.optimizer.register_step_pre_hook(self._before_step),
@@ -107,35 +110,23 @@ class Tuner:
     @property
     def plan(self) -> Plan:
         """The gates for the step that comes next, by group."""
-        return self._plan
+        return self._gating.plan
 
     @property
     def open_fraction(self) -> float:
         """Share of all parameters that the coming step may change; a sparse gate counts with its share."""
-        total = sum(p.numel() for p in self._parameters.values())
-        return sum(self._size(group) * gate.share for group, gate in self._plan.items()) / total
+        return self._gating.open_elements / self._total
 
     @property
     def mean_open_fraction(self) -> float:
         """Mean of :attr:`open_fraction` over the steps done so far; 0.0 before the first."""
-        total = sum(p.numel() for p in self._parameters.values())
-        phases = self.timeline.phases
-        ends = [phase.step for phase in phases[1:]] + [self.clock.step]
-        open_steps = sum(
-            (end - phase.step)
-            * (
-                sum(map(self._size, phase.open))
-                + sum(self._size(n) * (g["hi"] - g["lo"]) for n, g in phase.sparse.items())
-            )
-            for phase, end in zip(phases, ends, strict=True)
-        )
-        return open_steps / total / self.clock.step if self.clock.step else 0.0
+        return self._open_sum / self.clock.step if self.clock.step else 0.0
 
     @property
     def parameters_opened(self) -> int:
         """How many parameters were open in at least one step so far."""
         opened = {name for phase in self.timeline.phases for name in (*phase.open, *phase.sparse)}
-        return sum(self._size(name) for name in opened)
+        return sum(self._gating.size(name) for name in opened)
 
     def detach(self, *, audit: bool = True) -> None:
         """Remove every hook and give each parameter the ``requires_grad`` that it had before.
@@ -147,12 +138,10 @@ class Tuner:
         hooks, self._hooks = self._hooks, []
         for hook in hooks:
             hook.remove()
-        self._gated.clear()
         if not hooks:
             return
         del _ATTACHED[self._model]
-        for name in self._trainable:
-            self._parameters[name].requires_grad_(True)
+        self._gating.release()
         if self._audit and audit:
             self._audit.check_closed(self.clock.step)
 
@@ -164,6 +153,7 @@ class Tuner:
             "seed": self.memory.seed,
             "step": self.clock.step,
             "notes": dict(self.memory.notes),
+            "open_sum": self._open_sum,
             "timeline": [phase.to_dict() for phase in self.timeline.phases],
             "optimizer_parameters": self._optimizer_names(),
         }
@@ -185,14 +175,20 @@ class Tuner:
             )
         self.memory = Memory(seed=self.memory.seed, notes=dict(state["notes"]))
         self.timeline = Timeline([Phase.from_dict(phase) for phase in state["timeline"]])
+        self._open_sum = float(state["open_sum"])
         self._go_to(state["step"])
 
     def resume_at(self, step: int) -> None:
         """Continue after ``step`` optimizer steps where no state was saved: the plan is a function of the step."""
-        self.timeline = Timeline()
+        if _measures(self.method):
+            raise RunError(
+                f"{self.method.spec!r} decides by what it measured, so it cannot resume without its saved state."
+            )
+        self.timeline, self._open_sum = Timeline(), 0.0
         for done in range(step):
-            clock = replace(self.clock, step=done)
-            self.timeline.record(done, self.method.checked_plan(clock, self.layers, self.memory))
+            self.clock = replace(self.clock, step=done)
+            self._set_plan(self._next_plan())
+            self._open_sum += self.open_fraction
         self._go_to(step)
 
     def _go_to(self, step: int) -> None:
@@ -202,74 +198,42 @@ class Tuner:
 
     def _next_plan(self) -> Plan:
         plan = self.method.checked_plan(self.clock, self.layers, self.memory)
-        if not any(self._groups[group] and not gate.closed for group, gate in plan.items()):
+        if not any(self._gating.groups[group] and not gate.closed for group, gate in plan.items()):
             raise AttachError(
                 f"The method {self.method.spec!r} opens nothing for step {self.clock.step + 1}: there would be no "
                 f"gradient to compute. Does the model have a head, or adapters in the groups that it opens?"
             )
         return plan
 
+    def _measure(self) -> None:
+        request = self.method.measures(self.clock, self.layers, self.memory)
+        if request is None or self._fisher_data is None:
+            return
+        groups = {name: self._gating.groups[name] for name in request.groups}
+        scores = trace(self._model, groups, self._fisher_data(self.clock.step), request)
+        self.memory = self.method.learned(scores, self.clock, self.memory)
+
     def _begin_phase(self) -> None:
         if self._audit:
-            self._audit.begin(set(self._parameters) - set(self._open_names(lambda gate: not gate.closed)))
+            self._audit.begin(set(self._gating.parameters) - set(self._gating.names(lambda gate: not gate.closed)))
 
     def _set_plan(self, plan: Plan) -> None:
-        self._plan = plan
         self.timeline.record(self.clock.step, plan)
-        # A backward pass needs at least one tensor; where every group is dropped, the dropped ones compute theirs.
-        idle = not any(gate.share > 0.0 and self._groups[group] for group, gate in plan.items())
-        for group, gate in plan.items():
-            learns = gate.share > 0.0 or (idle and gate.dropped)
-            for name in self._groups[group]:
-                self._open(name, sparse=gate.sparse) if learns else self._close(name)
-
-    def _open(self, name: str, *, sparse: bool) -> None:
-        parameter = self._parameters[name]
-        parameter.requires_grad_(True)
-        if sparse and name not in self._gated:
-            self._gated.add(name)
-            hook: Any = parameter.register_hook  # untyped in torch
-            self._hooks.append(hook(lambda gradient: self._gate_gradient(name, gradient)))
-
-    def _close(self, name: str) -> None:
-        parameter = self._parameters[name]
-        parameter.requires_grad_(False)
-        parameter.grad = None
-
-    def _gate_gradient(self, name: str, gradient: Tensor) -> Tensor | None:
-        gate = self._plan[self._group_of[name]]
-        if not gate.sparse:
-            return None
-
-        def gated(tensor: Tensor) -> Tensor:
-            return gates.apply_(tensor, lo=gate.lo, hi=gate.hi, scale=gate.scale, key=self._key(name, gate))
-
-        if gradient.requires_grad:  # a second derivative will be taken
-            return gradient * gated(torch.ones_like(gradient))
-        return gated(gradient if name in self._own_gradient else gradient.clone())
+        self._gating.enforce(plan)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # A subclass may call the step of its base, which runs the hooks again: only the outermost call counts.
         if self._step_call is not None and _is_running(self._step_call):
             return
-        self._held = []
         if kwargs.get("closure") is not None or any(callable(arg) for arg in args):
             raise AttachError(
                 "The optimizer was stepped with a closure, which computes gradients after the tuner has looked at "
                 "them. Call loss.backward() yourself and step without a closure."
             )
         if self._audit:
-            learning = self._open_names(lambda gate: gate.share > 0.0)
+            learning = self._gating.names(lambda gate: gate.share > 0.0)
             self._audit.before_step(learning, optimizer, self.clock.step)
-        for group, gate in self._plan.items():
-            for name in self._groups[group]:
-                parameter = self._parameters[name]
-                if gate.closed:
-                    parameter.grad = None
-                elif gate.dropped:
-                    parameter.grad = torch.zeros_like(parameter)
-                elif gate.sparse and gate.hold and gate.share < 1.0 and parameter.grad is not None:
-                    self._hold(name, gate)
+        self._gating.before_step()
         if getattr(optimizer, "found_inf", None) is None:  # else a gradient scaler looks at them itself
             self._check_finite()
         self._step_call = sys._getframe(1)
@@ -278,15 +242,14 @@ class Tuner:
         if sys._getframe(1) is not self._step_call:
             return
         self._step_call = None
-        for parameter, closed, values in self._held:
-            with torch.no_grad():
-                parameter.masked_scatter_(closed, values)
-        self._held = []
+        self._gating.after_step()
         if _was_skipped(optimizer):
             return
+        self._open_sum += self.open_fraction
         self.clock = self.clock.ticked()
+        self._measure()
         plan = self._next_plan()
-        new_phase = _closed_groups(self._plan) != _closed_groups(plan)
+        new_phase = _closed_groups(self.plan) != _closed_groups(plan)
         if self._audit:
             self._audit.after_step(self.clock.step)
             if new_phase:
@@ -295,27 +258,17 @@ class Tuner:
         if new_phase:
             self._begin_phase()
 
-    def _hold(self, name: str, gate: Gate) -> None:
-        parameter = self._parameters[name]
-        passes = gates.mask(parameter.numel(), lo=gate.lo, hi=gate.hi, key=self._key(name, gate))
-        closed = passes.logical_not_().view(parameter.shape).to(parameter.device)
-        self._held.append((parameter, closed, parameter.detach()[closed]))
-
     def _check_finite(self) -> None:
         """Look at the smallest gradient: a loss that is not finite makes every gradient not finite."""
-        opened = self._gradients(lambda gate: gate.open)
+        opened = self._gating.gradients(lambda gate: gate.open)
         # Of gated gradients the largest: in a small one, all that is not finite may be masked.
-        sparse = [] if opened else self._gradients(lambda gate: gate.sparse)
+        sparse = [] if opened else self._gating.gradients(lambda gate: gate.sparse)
         seen = min(opened, key=Tensor.numel) if opened else max(sparse, key=Tensor.numel, default=None)
         if seen is not None and not bool(torch.isfinite(seen).all()):
             raise NonFiniteError(
                 f"The gradients of step {self.clock.step + 1} are not finite; the weights are still those of step "
                 f"{self.clock.step}. Lower the learning rate, clip gradients, or use bf16 or fp32 instead of fp16."
             )
-
-    def _gradients(self, wanted: Callable[[Gate], bool]) -> list[Tensor]:
-        gradients = (self._parameters[name].grad for name in self._open_names(wanted))
-        return [gradient for gradient in gradients if gradient is not None]
 
     def _check_alone(self) -> None:
         if self._model in _ATTACHED:
@@ -327,14 +280,14 @@ class Tuner:
     def _check_reachable(self) -> None:
         held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
         reached = self.method.reaches(self.layers)
-        wanted = [name for group in self._groups if group in reached for name in self._groups[group]]
+        wanted = [name for group in self._gating.groups if group in reached for name in self._gating.groups[group]]
         if not wanted:
             raise AttachError(
                 f"The method {self.method.spec!r} would never open anything: its groups "
                 f"({', '.join(sorted(reached)) or 'none'}) have no parameter that requires grad. "
-                f"Groups of this model: {', '.join(self._groups)}."
+                f"Groups of this model: {', '.join(self._gating.groups)}."
             )
-        missing = [name for name in wanted if id(self._parameters[name]) not in held]
+        missing = [name for name in wanted if id(self._gating.parameters[name]) not in held]
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise AttachError(
@@ -342,18 +295,13 @@ class Tuner:
                 f"it would never learn. Build the optimizer from all of model.parameters() before closing any."
             )
 
-    def _open_names(self, wanted: Callable[[Gate], bool]) -> list[str]:
-        return [n for group, gate in self._plan.items() if wanted(gate) for n in self._groups[group]]
-
-    def _key(self, name: str, gate: Gate) -> int:
-        return gates.key(seed=self.memory.seed, stream=gate.stream, name=name, draw=gate.draw)
-
-    def _size(self, group: str) -> int:
-        return sum(self._parameters[name].numel() for name in self._groups[group])
-
     def _optimizer_names(self) -> list[str]:
-        names = {id(p): name for name, p in self._parameters.items()}
+        names = {id(p): name for name, p in self._gating.parameters.items()}
         return [names.get(id(p), "?") for group in self.optimizer.param_groups for p in group["params"]]
+
+
+def _measures(method: Method) -> bool:
+    return type(method).measures is not Method.measures
 
 
 def _innermost(optimizer: Any) -> torch.optim.Optimizer:
@@ -381,8 +329,3 @@ def _was_skipped(optimizer: torch.optim.Optimizer) -> bool:
 
 def _closed_groups(plan: Plan) -> list[bool]:
     return [gate.closed for gate in plan.values()]
-
-
-def _own_gradients(model: nn.Module) -> frozenset[str]:
-    weights = {id(m.weight) for m in model.modules() if type(m) in _OWN_GRADIENT}
-    return frozenset(name for name, p in named_parameters(model).items() if id(p) in weights)

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from gradgate.gates import cpu, reference
 from gradgate.gates.key import key, window
+from gradgate.gates.noise import scatter_
 
-__all__ = ["apply_", "key", "mask", "uniform"]
+__all__ = ["apply_", "key", "mask", "scatter_", "uniform"]
 
 
 def apply_(tensor: Tensor, *, lo: float, hi: float, key: int, scale: float = 1.0, offset: int = 0) -> Tensor:

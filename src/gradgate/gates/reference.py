@@ -63,16 +63,20 @@ def _mix_(words: Tensor) -> Tensor:
     return words
 
 
+def hash_words(low: int, count: int, keys: tuple[int, int], device: torch.device | str) -> Tensor:
+    """The hashes of ``count`` elements of one block from low word ``low`` on, as int64 in [0, 2**32)."""
+    words = torch.arange(low, low + count, dtype=torch.int64, device=device)
+    return _mix_(_mix_(words.bitwise_xor_(keys[0])).bitwise_xor_(keys[1]))
+
+
 def mask(numel: int, first: int, end: int, key: int, offset: int, device: torch.device | str = "cpu") -> Tensor:
     """Which of ``numel`` elements pass. Returns bool, shape ``(numel,)``."""
     passes = torch.empty(numel, dtype=torch.bool, device=device)
     for start, stop, block, low in segments(numel, offset):
-        round_1, round_2 = block_key(key, block)
+        keys = block_key(key, block)
         for at in range(start, stop, CHUNK):
             till = min(stop, at + CHUNK)
-            base = low + at - start
-            words = torch.arange(base, base + till - at, dtype=torch.int64, device=device)
-            words = _mix_(_mix_(words.bitwise_xor_(round_1)).bitwise_xor_(round_2))
+            words = hash_words(low + at - start, till - at, keys, device)
             torch.logical_and(words >= first, words < end, out=passes[at:till])
     return passes
 

@@ -58,7 +58,8 @@ class FisherUnfreezing(Unfreezing):
         opened = self._opened(layers, memory)
         closed = [number for number in range(layers.layer_count) if number not in opened]
         due = (clock.step + 1) % self.every == 0
-        if not due or not closed:
+        known = any(event["step"] == clock.step for event in memory.notes.get(ORDER, []))
+        if not due or known or not closed:
             return None
         request = FisherRequest(
             groups=tuple(f"layers.{number}" for number in closed),

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from gradgate.sample.constructions import JUDGED, MIXED, PLAIN, UNDECIDED, said
 from gradgate.sample.grammar import Dice, Scene, sentence
+from gradgate.sample.hints import remark, signalled
 from gradgate.sample.lexicon import Lexicon
 
 Label = Literal["praise", "complaint", "mixed", "undecided"]
@@ -39,15 +40,16 @@ def labelled(dice: Dice, words: Lexicon, label: Label) -> Review:
 
 
 def unlabelled(dice: Dice, words: Lexicon) -> str:
-    """A longer review for pretraining: an opening, one to three judgements that agree, and a closing line."""
+    """A longer review for pretraining: an opening, a general remark, judgements that agree, a closing line."""
     label = dice.weighted(_PRETRAINING)
     scene = Scene(dice, words)
     sentences = [sentence(_opening(scene, visited=label != "undecided"))] if dice.chance(0.5) else []
     if dice.chance(0.3):
         sentences.append(sentence(_plain_fact(scene)))
+    if dice.chance(0.5):
+        sentences.append(remark(scene))
     for _ in range(1 + dice.chance(0.5)):
-        straight = label in ("praise", "complaint") and dice.chance(0.6)
-        sentences.append(dice.weighted(PLAIN)(scene, label == "praise") if straight else _core(scene, label))
+        sentences.append(_taught(scene, label))
     if dice.chance(0.8):
         closing = dice.pick(words.closings[label])
         sentences.append(sentence(closing.format(base=scene.domain.base, done=scene.domain.done)))
@@ -60,6 +62,15 @@ def _core(scene: Scene, label: Label) -> str:
     if label == "undecided":
         return scene.dice.weighted(UNDECIDED)(scene)
     return scene.dice.weighted(JUDGED)(scene, label == "praise")
+
+
+def _taught(scene: Scene, label: Label) -> str:
+    """A judgement for pretraining: said straight out more often than in the task."""
+    if label not in ("praise", "complaint"):
+        return _core(scene, label)
+    good = label == "praise"
+    way = scene.dice.weighted(((3, signalled), (3, scene.dice.weighted(PLAIN)), (4, scene.dice.weighted(JUDGED))))
+    return way(scene, good)
 
 
 def _plain_fact(scene: Scene) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gradgate.errors import RunError
+from gradgate.fisher import Batch, Batches
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
@@ -69,6 +73,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
             seed=args.seed if self.seed is None else self.seed,
             audit=self.audit,
             layers=self.layers,
+            fisher_data=_batches(train_dataloader, args.seed if self.seed is None else self.seed),
         )
         if state.global_step > 0:
             self._resume(args, state)
@@ -111,6 +116,24 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
             self.tuner.load_state_dict(json.loads(saved.read_text()))
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise RunError(f"{saved} is damaged ({error}). Remove its checkpoint folder to resume before it.") from None
+
+
+def _batches(dataloader: Any, seed: int) -> Batches | None:
+    """Batches of the training data in an order of their own: neither its sampler nor the random state is touched."""
+    if dataloader is None:
+        return None
+
+    def draw(step: int) -> Iterable[Batch]:
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        return DataLoader(
+            dataloader.dataset,
+            batch_size=getattr(dataloader, "total_batch_size", None) or dataloader.batch_size,
+            shuffle=True,
+            generator=generator,
+            collate_fn=dataloader.collate_fn,
+        )
+
+    return draw
 
 
 def _steps_per_epoch(args: TrainingArguments, dataloader: Any) -> int | None:

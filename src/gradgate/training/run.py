@@ -148,6 +148,9 @@ def _arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingA
     batches = -(-examples // config.batch_size)
     steps_per_epoch = -(-batches // config.accumulate)
     usual = min(steps_per_epoch, config.steps or steps_per_epoch)
+    on_cpu = config.device == "cpu" or not torch.accelerator.is_available()
+    if on_cpu and config.precision == "fp16":
+        raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
     return TrainingArguments(
         output_dir=str(folder.checkpoints),
         per_device_train_batch_size=config.batch_size,
@@ -159,7 +162,7 @@ def _arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingA
         weight_decay=config.weight_decay,
         max_grad_norm=config.clip,
         seed=config.seed,
-        use_cpu=config.device == "cpu",
+        use_cpu=on_cpu,
         bf16=config.precision == "bf16",
         fp16=config.precision == "fp16",
         eval_strategy="steps",
@@ -169,7 +172,7 @@ def _arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingA
         save_total_limit=2,
         logging_steps=max(1, usual // 10),
         report_to="none",
-        dataloader_pin_memory=config.device != "cpu" and torch.cuda.is_available(),
+        dataloader_pin_memory=not on_cpu,
         disable_tqdm=True,
         **config.length,
     )

@@ -52,6 +52,8 @@ class RunTrainer(Trainer):  # type: ignore[misc]
         ``save_pretrained`` renames the tensors of some models, and Trainer's resume, which knows only the names in
         memory, would start such a model from its pretrained weights again without a word.
         """
+        if not self.args.should_save:  # another process does
+            return
         folder = Path(output_dir or self.args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         save_model(self.model, str(folder / WEIGHTS_FILE))

@@ -1,0 +1,158 @@
+"""Puts plans into force on a model's parameters: flags, gradient hooks, held values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from gradgate import gates
+from gradgate.layers import LayerMap, named_parameters
+from gradgate.methods.base import OPEN, Gate, Method, Plan
+
+# Modules whose weight gradient is a fresh tensor in every backward pass, so that it may be gated in place.
+# Elsewhere autograd may hand the same tensor to several leaves.
+_OWN_GRADIENT = (nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d)
+_ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE)
+
+
+class Gating:
+    """The parameters of one model with the plan that is in force on them.
+
+    Parameters that do not require a gradient when it is made are never opened, nor those that the method does not
+    train; :meth:`release` gives every flag back.
+
+    Attributes:
+        parameters: canonical name to parameter.
+        groups: group name to the names of the parameters that may open.
+        plan: what is in force.
+    """
+
+    def __init__(self, model: nn.Module, layers: LayerMap, method: Method, seed: int) -> None:
+        self.parameters: Mapping[str, Parameter] = named_parameters(model)
+        self.plan = Plan({})
+        self._seed = seed
+        self._trainable = [name for name, parameter in self.parameters.items() if parameter.requires_grad]
+        may_open = set(self._trainable)
+        self.groups = {
+            group.name: [n for n in group.parameter_names if n in may_open and method.trains(n, group.name)]
+            for group in layers
+        }
+        self._group_of = {name: group for group, names in self.groups.items() for name in names}
+        self._own_gradient = _own_gradients(model)
+        self._hooks: dict[str, Any] = {}
+        self._held: list[tuple[Parameter, Tensor, Tensor]] = []
+
+    def enforce(self, plan: Plan) -> None:
+        """Open and close every parameter for the step that comes next."""
+        self.plan = plan
+        # A backward pass needs at least one tensor; where every group is dropped, the dropped ones compute theirs.
+        idle = not any(gate.share > 0.0 and self.groups[group] for group, gate in plan.items())
+        opened = set()
+        for group, gate in plan.items():
+            if gate.share > 0.0 or (idle and gate.dropped):
+                opened.update(self.groups[group])
+        for name in self._trainable:
+            self._open(name) if name in opened else self._close(name)
+
+    def before_step(self) -> None:
+        """Leave the optimizer only what it may see; note the values that it must not change."""
+        self._held = []
+        for name in self._trainable:
+            parameter, gate = self.parameters[name], self.gate_of(name)
+            if gate is None or gate.closed:
+                parameter.grad = None
+            elif gate.dropped:
+                parameter.grad = torch.zeros_like(parameter)
+            elif gate.sparse and gate.hold and gate.share < 1.0 and parameter.grad is not None:
+                self._hold(name, parameter, gate)
+
+    def after_step(self) -> None:
+        """Put back what was held."""
+        for parameter, closed, values in self._held:
+            with torch.no_grad():
+                parameter.masked_scatter_(closed, values)
+        self._held = []
+
+    def release(self) -> None:
+        """Remove every hook and give each parameter the ``requires_grad`` that it had."""
+        for hook in self._hooks.values():
+            hook.remove()
+        self._hooks = {}
+        for name in self._trainable:
+            self.parameters[name].requires_grad_(True)
+
+    def gate_of(self, name: str) -> Gate | None:
+        """What is in force on one parameter; None for one that never opens."""
+        group = self._group_of.get(name)
+        if group is None:
+            return None
+        gate = self.plan[group]
+        outside = gate.scope == "attention" and not self._in_attention(name)
+        return OPEN if outside and gate.share > 0.0 else gate
+
+    def names(self, wanted: Callable[[Gate], bool]) -> list[str]:
+        """The parameters whose gate is as wanted."""
+        gated = ((name, self.gate_of(name)) for name in self._group_of)
+        return [name for name, gate in gated if gate is not None and wanted(gate)]
+
+    def gradients(self, wanted: Callable[[Gate], bool]) -> list[Tensor]:
+        """The gradients that there are of such parameters."""
+        found = (self.parameters[name].grad for name in self.names(wanted))
+        return [gradient for gradient in found if gradient is not None]
+
+    def size(self, group: str) -> int:
+        """How many elements of the group may open."""
+        return sum(self.parameters[name].numel() for name in self.groups[group])
+
+    @property
+    def open_elements(self) -> float:
+        """Expected number of elements that the coming step may change."""
+        sizes = ((self.parameters[name].numel(), self.gate_of(name)) for name in self._group_of)
+        return sum(size * gate.share for size, gate in sizes if gate is not None)
+
+    def _open(self, name: str) -> None:
+        parameter, gate = self.parameters[name], self.gate_of(name)
+        parameter.requires_grad_(True)
+        if gate is not None and gate.sparse and name not in self._hooks:
+            hook: Any = parameter.register_hook  # untyped in torch
+            self._hooks[name] = hook(lambda gradient: self._gate_gradient(name, gradient))
+
+    def _close(self, name: str) -> None:
+        parameter = self.parameters[name]
+        parameter.requires_grad_(False)
+        parameter.grad = None
+
+    def _gate_gradient(self, name: str, gradient: Tensor) -> Tensor | None:
+        gate = self.gate_of(name)
+        if gate is None or not gate.sparse:
+            return None
+        if gradient.requires_grad:  # a second derivative will be taken
+            return gradient * self._gated(torch.ones_like(gradient), name, gate)
+        return self._gated(gradient if name in self._own_gradient else gradient.clone(), name, gate)
+
+    def _gated(self, tensor: Tensor, name: str, gate: Gate) -> Tensor:
+        key = self._key(name, gate)
+        if gate.noise:
+            gates.scatter_(tensor, std=gate.noise, key=key)
+        return gates.apply_(tensor, lo=gate.lo, hi=gate.hi, scale=gate.scale, key=key)
+
+    def _hold(self, name: str, parameter: Parameter, gate: Gate) -> None:
+        passes = gates.mask(parameter.numel(), lo=gate.lo, hi=gate.hi, key=self._key(name, gate))
+        closed = passes.logical_not_().view(parameter.shape).to(parameter.device)
+        self._held.append((parameter, closed, parameter.detach()[closed]))
+
+    def _key(self, name: str, gate: Gate) -> int:
+        return gates.key(seed=self._seed, stream=gate.stream, name=name, draw=gate.draw)
+
+    def _in_attention(self, name: str) -> bool:
+        return self.parameters[name].dim() >= 2 and _ATTENTION.search(name) is not None
+
+
+def _own_gradients(model: nn.Module) -> frozenset[str]:
+    weights = {id(m.weight) for m in model.modules() if type(m) in _OWN_GRADIENT}
+    return frozenset(name for name, p in named_parameters(model).items() if id(p) in weights)
