@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from tiny_models import TINY, tiny_batch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+
+from tiny_models import TINY, tiny_batch
 
 Weights = dict[str, Tensor]
 
@@ -84,3 +85,8 @@ def learnable(model: nn.Module) -> set[str]:
 def assert_same_weights(one: nn.Module, other: nn.Module) -> None:
     """Both models have the same bits in every parameter."""
     assert not moved(weights(one), other)
+
+
+def fisher_data(model: nn.Module) -> Callable[[int], list[dict[str, Tensor]]]:
+    """Batches for the methods that measure the Fisher information."""
+    return lambda number: [batch(model, seed) for seed in (number, number + 1)]

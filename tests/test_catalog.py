@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, get_type_hints
 
 import pytest
-from every_method import EVERY_METHOD, example
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from every_method import EVERY_METHOD, example
 from gradgate import (
     Clock,
     Freeze,

@@ -310,7 +310,7 @@ def test_a_word_that_is_no_choice_is_refused(cls: type[Method], option: str, exp
 
 
 def test_every_wrong_option_is_named_at_once() -> None:
-    with pytest.raises(MethodError, match="every=0.*order=up"):
+    with pytest.raises(MethodError, match=r"every=0.*order=up"):
         Gradual(every=0, order="up")  # type: ignore[arg-type]
 
 

@@ -8,30 +8,37 @@ from typing import Any
 
 import pytest
 import torch
-from every_method import EVERY_METHOD, example
-from loop import adamw, assert_same_weights, build, momentum, train
 from torch import nn
 
+from every_method import EVERY_METHOD, example
 from gradgate import Gradual, Method, MethodInfo, Tuner, map_layers
 from gradgate.errors import RunError
+from gradgate.timeline import Timeline
+from loop import adamw, assert_same_weights, build, fisher_data, momentum, train
 
 STEPS, PER_EPOCH = 12, 3
 # Small enough that every transition lies within the training.
-SMALL: dict[str, Any] = {"every": 3, "p": 0.5}
+SMALL: dict[str, Any] = {"every": 3, "p": 0.5, "batches": 1}
 
 
 def attach(model: nn.Module, optimizer: torch.optim.Optimizer, method: Method | str, seed: int = 3) -> Tuner:
-    return Tuner(model, optimizer, method, total_steps=STEPS, steps_per_epoch=PER_EPOCH, seed=seed, audit=True)
+    return Tuner(
+        model,
+        optimizer,
+        method,
+        total_steps=STEPS,
+        steps_per_epoch=PER_EPOCH,
+        seed=seed,
+        audit=True,
+        fisher_data=fisher_data(model),
+    )
 
 
-def transitions(method: Method) -> list[int]:
-    """Steps at which the plan changes, and those just before and after; at most nine of them."""
-    model = build("bert")
-    with attach(model, adamw(model), method) as tuner:
-        tuner.resume_at(STEPS)
-        changes = [phase.step for phase in tuner.timeline.phases if 0 < phase.step < STEPS]
-    near = sorted({step for change in changes or [5] for step in (change - 1, change, change + 1)} & set(range(STEPS)))
-    return near[:9]
+def transitions(timeline: Timeline) -> list[int]:
+    """Steps at which the plan changed, and those just before and after; at most eight of them."""
+    changes = [phase.step for phase in timeline.phases if 0 < phase.step < STEPS] or [5]
+    near = sorted({step for change in changes for step in (change - 1, change, change + 1)} & set(range(STEPS)))
+    return near[:8]
 
 
 @pytest.mark.parametrize("optimizer_of", [adamw, momentum])
@@ -40,26 +47,19 @@ def test_resuming_at_any_transition_changes_nothing(entry: MethodInfo, optimizer
     method = example(entry, 3, **SMALL)
     unbroken = build("bert")
     optimizer = optimizer_of(unbroken)
-    stops = transitions(method)
-    saved: dict[int, tuple[Any, Any, str]] = {}
+    saved: list[Any] = []
 
     with attach(unbroken, optimizer, method) as tuner:
 
         def save() -> None:
-            if tuner.clock.step in stops:
-                state = json.dumps(tuner.state_dict())
-                saved[tuner.clock.step] = (
-                    copy.deepcopy(unbroken.state_dict()),
-                    copy.deepcopy(optimizer.state_dict()),
-                    state,
-                )
+            torch_states = copy.deepcopy((unbroken.state_dict(), optimizer.state_dict()))
+            saved.append((*torch_states, json.dumps(tuner.state_dict())))
 
         save()
         train(unbroken, optimizer, STEPS, after=lambda _: save())
-        timeline = tuner.timeline.phases
-        mean_open = tuner.mean_open_fraction
+        timeline, mean_open = tuner.timeline, tuner.mean_open_fraction
 
-    for step in stops:
+    for step in transitions(timeline):
         resumed = build("bert")
         optimizer = optimizer_of(resumed)
         weights, moments, state = saved[step]
@@ -69,7 +69,7 @@ def test_resuming_at_any_transition_changes_nothing(entry: MethodInfo, optimizer
             tuner.load_state_dict(json.loads(state))
             assert tuner.clock.step == step
             train(resumed, optimizer, range(step, STEPS))
-            assert tuner.timeline.phases == timeline
+            assert tuner.timeline.phases == timeline.phases
             assert tuner.mean_open_fraction == mean_open
         assert_same_weights(unbroken, resumed)
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import pytest
 import torch
-from loop import adamw, assert_same_weights, build, learnable, moved, same, step, train, weights
-from tiny_models import TINY, tiny_batch
 
 from gradgate import Clock, Gate, Gradual, LayerMap, Memory, Method, Plan, Tuner, map_layers
 from gradgate.methods import CLOSED, OPEN
+from loop import adamw, assert_same_weights, build, learnable, moved, same, step, train, weights
+from tiny_models import TINY, tiny_batch
 
 ARCHITECTURES = pytest.mark.parametrize("name", list(TINY))
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pytest
 import torch
-from loop import Weights, adamw, assert_same_weights, build, momentum, moved, same, train, weights
-from tiny_models import tiny_batch
 from torch import Tensor, nn
 
 from gradgate import Clock, Gate, LayerGradDrop, LayerMap, Memory, Method, Plan, Tuner, gates, map_layers
+from loop import Weights, adamw, assert_same_weights, build, momentum, moved, same, train, weights
+from tiny_models import tiny_batch
 
 OPTIMIZERS = pytest.mark.parametrize("optimizer_of", [adamw, momentum])
 SEED = 5

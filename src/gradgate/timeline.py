@@ -1,53 +1,22 @@
-"""What was open when: the plans of a training, run-length encoded, as text that people can read."""
+"""What was open when: the plans of a training, run-length encoded, and the file that they are written to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Memory, Method, Plan
+from gradgate.methods.phase import Phase
+from gradgate.methods.written import Written
 
-
-@dataclass(frozen=True)
-class Phase:
-    """Steps in a row with the same groups open.
-
-    Attributes:
-        step: optimizer steps done when the phase begins.
-        open: names of the groups that learn as a whole, from the bottom up.
-        sparse: group name to the window and factor of a gate that lets a part pass.
-    """
-
-    step: int
-    open: tuple[str, ...]
-    sparse: Mapping[str, Mapping[str, float]]
-
-    @classmethod
-    def of(cls, step: int, plan: Plan) -> Phase:
-        """The phase that begins with this plan."""
-        return cls(
-            step,
-            tuple(name for name, gate in plan.items() if gate.open),
-            {name: {"lo": gate.lo, "hi": gate.hi, "scale": gate.scale} for name, gate in plan.items() if gate.sparse},
-        )
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Phase:
-        """The inverse of :meth:`to_dict`."""
-        return cls(record["step"], tuple(record["open"]), dict(record.get("sparse", {})))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for YAML and JSON; groups that are not named are closed."""
-        record: dict[str, Any] = {"step": self.step, "open": list(self.open)}
-        return {**record, "sparse": dict(self.sparse)} if self.sparse else record
-
-    def same_groups(self, other: Phase) -> bool:
-        """Whether two phases differ in their first step alone."""
-        return (self.open, self.sparse) == (other.open, other.sparse)
+# Long plans take the pure Python loader many seconds.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class Timeline:
@@ -59,7 +28,7 @@ class Timeline:
     def record(self, step: int, plan: Plan) -> None:
         """Note the plan for the step after ``step`` done ones."""
         phase = Phase.of(step, plan)
-        if not self.phases or not self.phases[-1].same_groups(phase):
+        if not self.phases or not self.phases[-1].same_gates(phase):
             self.phases.append(phase)
 
     def to_dict(self, method: Method, layers: LayerMap, steps: int) -> dict[str, Any]:
@@ -74,7 +43,11 @@ class Timeline:
 
 
 def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Timeline:
-    """What a method would open when, over ``clock.total_steps`` steps, without training anything."""
+    """What a method would open when, over ``clock.total_steps`` steps, without training anything.
+
+    Raises:
+        MethodError: if the method does not fit the model, or decides by what it measures in training.
+    """
     method.check(layers)
     if type(method).measures is not Method.measures:
         raise MethodError(f"{method.spec!r} decides by what it measures in training, so its plan is not known before.")
@@ -84,3 +57,29 @@ def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Ti
         timeline.record(clock.step, method.checked_plan(clock, layers, memory))
         clock = clock.ticked()
     return timeline
+
+
+def to_yaml(record: dict[str, Any]) -> str:
+    """A timeline's record as the text of a plan file."""
+    text: str = yaml.dump(record, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=120)
+    return text
+
+
+def read_plan(file: str) -> Written:
+    """The method that follows a plan file.
+
+    Raises:
+        MethodError: if the file cannot be read or does not hold phases.
+    """
+    try:
+        record = yaml.load(Path(file).read_text(encoding="utf-8"), Loader=_LOADER)  # a safe loader, see _LOADER
+        phases = tuple(Phase.from_dict(phase) for phase in record["phases"])
+    except OSError as error:
+        raise MethodError(f"The plan {file} cannot be read: {error.strerror}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = " ".join(str(error).split())
+        raise MethodError(
+            f"{file} is no plan: {reason}. Expected 'phases:' with entries such as {{step: 0, open: [head]}}; "
+            f"'gradgate plan --write FILE' writes one."
+        ) from None
+    return Written(file=file, phases=phases)

@@ -21,7 +21,8 @@ from gradgate.layers import LayerMap, map_layers
 from gradgate.layers.names import unwrap
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
-from gradgate.timeline import Phase, Timeline
+from gradgate.methods.phase import Phase
+from gradgate.timeline import Timeline
 
 # The method of the tuner that each model has now. To a second one, what the first closed would look frozen for good.
 _ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()

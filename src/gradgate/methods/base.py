@@ -27,6 +27,7 @@ class Gate:
         scale: factor on what passes.
         stream: what the mask is for; masks of two streams are independent.
         draw: the step or epoch that the mask belongs to; gates with equal draws have equal masks.
+        each_step: whether ``draw`` is the number of steps done, a new one for each.
         hold: True: what does not pass is bit-identical after the step (``mask_target="update"``). False: only its
             gradient is zero, and momentum and weight decay may still move it (``mask_target="grad"``).
         scope: ``encoder`` gates every parameter of the group; ``attention`` the weight matrices of its attention
@@ -39,6 +40,7 @@ class Gate:
     scale: float = 1.0
     stream: str = ""
     draw: int = 0
+    each_step: bool = False
     hold: bool = True
     scope: Scope = "encoder"
     noise: float = 0.0

@@ -15,6 +15,7 @@ from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
 from gradgate.methods.graddrop import AnnealGradDrop, AnnealLayerGradDrop, GradDrop, LayerGradDrop
 from gradgate.methods.graddrop_epoch import GradDropEpoch, GradDropEpochToggle
 from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
+from gradgate.methods.written import Written
 
 ENTRY_POINTS = "gradgate.methods"
 
@@ -80,6 +81,10 @@ def method(spec: str | Method) -> Method:
     if isinstance(spec, Method):
         return spec
     name, _, rest = spec.partition(":")
+    if name.strip() == Written.name:
+        from gradgate.timeline import read_plan  # it reads a file, which nothing in this package does
+
+        return read_plan(rest.strip())
     if name.strip() not in _CATALOG:
         _load_entry_points()
     cls = _CATALOG.get(name.strip())

@@ -53,7 +53,8 @@ class GradDrop(Method):
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         if self.noise == "gaussian":
-            gate = Gate(noise=(self.p / (1.0 - self.p)) ** 0.5, stream=self.name, draw=clock.step, hold=False)
+            std = (self.p / (1.0 - self.p)) ** 0.5
+            gate = Gate(noise=std, stream=self.name, draw=clock.step, each_step=True, hold=False)
         else:
             gate = element_gate(self.p, clock.step, self.name, self.mask_target)
         return masked_layers(Gate(**{**vars(gate), "scope": self.mask_scope}), layers)
@@ -169,7 +170,8 @@ class AnnealLayerGradDrop(_Annealed):
 
 def element_gate(p: float, draw: int, stream: str, mask_target: MaskTarget) -> Gate:
     """Drops each element with probability ``p`` and divides the rest by ``1 - p``."""
-    return Gate(lo=p, scale=1.0 / (1.0 - p), stream=stream, draw=draw, hold=mask_target == "update")
+    hold = mask_target == "update"
+    return Gate(lo=p, scale=1.0 / (1.0 - p), stream=stream, draw=draw, each_step=True, hold=hold)
 
 
 def masked_layers(gate: Gate, layers: LayerMap) -> Plan:

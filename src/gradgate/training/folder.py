@@ -11,9 +11,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gradgate.errors import RunError
+from gradgate.timeline import to_yaml
 from gradgate.training.config import RunConfig
 
 SEAL_FILE = "seal.json"
@@ -120,7 +119,7 @@ class RunFolder:
 
     def write_plan(self, record: dict[str, Any]) -> None:
         """Write what was open when."""
-        write_text(self.plan_file, yaml.safe_dump(record, sort_keys=False, default_flow_style=None, width=120))
+        write_text(self.plan_file, to_yaml(record))
 
     def clean(self) -> None:
         """Remove what only an unfinished run needs."""
