@@ -16,7 +16,7 @@ from gradgate.clock import Clock
 from gradgate.errors import GradgateError, UsageError
 from gradgate.flags import Config, run_config, takes_settings
 from gradgate.methods import method as read_method
-from gradgate.timeline import foresee
+from gradgate.timeline import foresee, to_yaml
 
 app = typer.Typer(
     name="gradgate",
@@ -110,22 +110,27 @@ def tasks(
 def plan(
     settings: dict[str, Any],
     seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0,
+    write: Annotated[Path | None, typer.Option(help="Write the plan to this YAML file, to edit and follow.")] = None,
     config_file: Config = None,
 ) -> None:
     """Draw what a method would open when, without training anything."""
     from gradgate.terminal import draw_timeline
+    from gradgate.training.folder import write_text
     from gradgate.training.loading import load_bare
 
     epochs = settings.pop("epochs", None)
     steps = settings.pop("steps", None)
     config = run_config(settings)
     if steps is None:
-        raise UsageError("A plan needs --steps, the length of the training; with --epochs too, epochs are marked.")
+        raise UsageError("A plan needs --steps, the length of the training, and --epochs for methods that count them.")
     method = read_method(config.method)
     layer_map = gradgate.map_layers(load_bare(config.model, config.trust_remote_code), layers=config.layers)
     clock = Clock(0, max(1, round(steps / (epochs or 1))), steps)
-    timeline = foresee(method, layer_map, clock, seed)
-    console.print(draw_timeline(timeline.to_dict(method, layer_map, steps), width=console.width))
+    record = foresee(method, layer_map, clock, seed).to_dict(method, layer_map, steps)
+    console.print(draw_timeline(record, width=console.width))
+    if write is not None:
+        write_text(write, to_yaml(record))
+        console.print(f"Written to {write}; edit it and train with --method plan:{write}", markup=False, soft_wrap=True)
 
 
 @app.command()
