@@ -45,6 +45,7 @@ def layers(
     stack: Annotated[str | None, typer.Option("--layers", help="Path of the layer stack, as 'encoder.block'.")] = None,
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
     as_json: AsJson = False,
+    config_file: Config = None,
 ) -> None:
     """Print a model's groups in depth order, with their parameters."""
     from gradgate.training.loading import load_bare
@@ -59,7 +60,7 @@ def layers(
 
 
 @app.command()
-def methods(as_json: AsJson = False) -> None:
+def methods(as_json: AsJson = False, config_file: Config = None) -> None:
     """List the methods with their options, defaults and papers."""
     from gradgate.terminal import methods_list
 
@@ -86,6 +87,7 @@ def tasks(
     task: Annotated[str | None, typer.Argument(help="One task: its splits, rows and labels.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
     as_json: AsJson = False,
+    config_file: Config = None,
 ) -> None:
     """List the named tasks, or show one task's splits, rows and labels."""
     from gradgate.tasks import find_task, load_task, task_names
@@ -179,6 +181,7 @@ def compare(
 def report(
     study: Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")],
     quiet: Quiet = False,
+    config_file: Config = None,
 ) -> None:
     """Write report.html, tables and figures of a study again."""
     from gradgate.report import write_report
@@ -192,6 +195,7 @@ def report(
 def quickstart(
     out_folder: Out = Path("studies/quickstart"),
     quiet: Quiet = False,
+    config_file: Config = None,
 ) -> None:
     """Compare four methods on the embedded model and task, offline, in minutes."""
     from gradgate.sample import QUICKSTART_METHODS, QUICKSTART_SETTINGS
