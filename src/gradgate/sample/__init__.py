@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 MODEL: Path = Path(__file__).parent / "model"
 """The encoder's folder, as ``AutoModel`` and ``AutoTokenizer`` load it."""
@@ -10,4 +11,10 @@ MODEL: Path = Path(__file__).parent / "model"
 TASK: Path = Path(__file__).parent / "data"
 """The folder that holds ``task.yaml`` and the three splits."""
 
-__all__ = ["MODEL", "TASK"]
+QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every=30", "graddrop:p=0.2")
+"""What ``gradgate quickstart`` compares."""
+
+QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 5.0, "lr": 5e-4, "batch_size": 32, "max_length": 64}
+"""Settings of its runs; the learning rate suits a model of this size."""
+
+__all__ = ["MODEL", "QUICKSTART_METHODS", "QUICKSTART_SETTINGS", "TASK"]
