@@ -179,11 +179,11 @@ def test_the_encoder_loads_in_float32_with_a_fresh_head() -> None:
 
 
 def test_the_encoder_is_not_random(rows: Rows, tokenizer: Any) -> None:
-    """A linear probe on frozen states reads the verdict far better than on the same encoder re-initialised."""
+    """A linear probe on frozen states reads the verdict better than on the same encoder re-initialised."""
     set_seed(0)
     pretrained = AutoModel.from_pretrained(MODEL)
-    fresh = AutoModel.from_config(pretrained.config)
-    assert probe(pretrained, tokenizer, rows) > probe(fresh, tokenizer, rows) + 0.1
+    fresh = [AutoModel.from_config(pretrained.config) for _ in range(3)]
+    assert probe(pretrained, tokenizer, rows) > max(probe(model, tokenizer, rows) for model in fresh) + 0.02
 
 
 def probe(model: Any, tokenizer: Any, rows: Rows) -> float:
