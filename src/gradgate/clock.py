@@ -50,6 +50,11 @@ class Clock:
         """``total_steps``, or an error where the training's length is not known."""
         return self._known("total_steps")
 
+    @property
+    def known_epoch_length(self) -> int:
+        """``steps_per_epoch``, or an error where it is not known."""
+        return self._known("steps_per_epoch")
+
     def ticked(self) -> Clock:
         """The clock after one more step."""
         return replace(self, step=self.step + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -93,7 +94,7 @@ class Gating:
             return None
         gate = self.plan[group]
         outside = gate.scope == "attention" and not self._in_attention(name)
-        return OPEN if outside and gate.share > 0.0 else gate
+        return replace(OPEN, lr=gate.lr) if outside and gate.share > 0.0 else gate
 
     def names(self, wanted: Callable[[Gate], bool]) -> list[str]:
         """The parameters whose gate is as wanted."""
@@ -108,6 +109,11 @@ class Gating:
     def size(self, group: str) -> int:
         """How many elements of the group may open."""
         return sum(self.parameters[name].numel() for name in self.groups[group])
+
+    def lr_factors(self) -> dict[Tensor, float]:
+        """The factor on the learning rate of each parameter that has one."""
+        factors = {group: gate.lr for group, gate in self.plan.items() if gate.lr != 1.0 and not gate.closed}
+        return {self.parameters[name]: factor for group, factor in factors.items() for name in self.groups[group]}
 
     @property
     def open_elements(self) -> float:

@@ -49,7 +49,7 @@ def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Ti
         MethodError: if the method does not fit the model, or decides by what it measures in training.
     """
     method.check(layers)
-    if type(method).measures is not Method.measures:
+    if method.decides_by_measuring:
         raise MethodError(f"{method.spec!r} decides by what it measures in training, so its plan is not known before.")
     timeline = Timeline()
     memory = Memory(seed=seed)

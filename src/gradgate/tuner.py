@@ -19,9 +19,11 @@ from gradgate.fisher import Batches, trace
 from gradgate.gating import Gating
 from gradgate.layers import LayerMap, map_layers
 from gradgate.layers.names import unwrap
+from gradgate.learning_rates import LearningRates
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
 from gradgate.methods.phase import Phase
+from gradgate.optimizer_state import check_state_policy, forget
 from gradgate.timeline import Timeline
 
 # The method of the tuner that each model has now. To a second one, what the first closed would look frozen for good.
@@ -75,17 +77,19 @@ class Tuner:
         self.memory = Memory(seed=seed)
         self.timeline = Timeline()
         self.optimizer = _innermost(optimizer)
+        check_state_policy(self.optimizer, self.method.state_of_closed)
         self._model = unwrap(model)
         self._check_alone()
         self._gating = Gating(self._model, self.layers, self.method, seed)
         self._check_reachable()
+        self._rates = LearningRates(self.optimizer)
         self._hooks: list[Any] = []
         self._total = sum(parameter.numel() for parameter in self._gating.parameters.values())
         self._open_sum = 0.0
         self._step_call: FrameType | None = None
         self._audit = Audit(self._gating.parameters) if audit else None
         self._fisher_data = fisher_data
-        if fisher_data is None and _measures(self.method):
+        if fisher_data is None and self.method.decides_by_measuring:
             raise AttachError(
                 f"The method {self.method.spec!r} measures the Fisher information of training batches: give "
                 f"Tuner(..., fisher_data=lambda step: batches)."
@@ -95,6 +99,9 @@ class Tuner:
         self._hooks += [
             self.optimizer.register_step_pre_hook(self._before_step),
             self.optimizer.register_step_post_hook(self._after_step),
+            # What is saved or loaded after a step that raised has the optimizer's own groups, too.
+            self.optimizer.register_state_dict_pre_hook(lambda *_: self._rates.restore()),
+            self.optimizer.register_load_state_dict_pre_hook(lambda *_: self._rates.restore()),
         ]
         _ATTACHED[self._model] = self.method.spec
         self._set_plan(first)
@@ -142,6 +149,7 @@ class Tuner:
         if not hooks:
             return
         del _ATTACHED[self._model]
+        self._rates.restore()
         self._gating.release()
         if self._audit and audit:
             self._audit.check_closed(self.clock.step)
@@ -181,7 +189,7 @@ class Tuner:
 
     def resume_at(self, step: int) -> None:
         """Continue after ``step`` optimizer steps where no state was saved: the plan is a function of the step."""
-        if _measures(self.method):
+        if self.method.decides_by_measuring:
             raise RunError(
                 f"{self.method.spec!r} decides by what it measured, so it cannot resume without its saved state."
             )
@@ -231,18 +239,20 @@ class Tuner:
                 "The optimizer was stepped with a closure, which computes gradients after the tuner has looked at "
                 "them. Call loss.backward() yourself and step without a closure."
             )
-        if self._audit:
-            learning = self._gating.names(lambda gate: gate.share > 0.0)
-            self._audit.before_step(learning, optimizer, self.clock.step)
         self._gating.before_step()
         if getattr(optimizer, "found_inf", None) is None:  # else a gradient scaler looks at them itself
             self._check_finite()
+        self._rates.scale(self._gating.lr_factors())
+        if self._audit:  # which expects what a parameter's own learning rate lets move
+            learning = self._gating.names(lambda gate: gate.share > 0.0)
+            self._audit.before_step(learning, optimizer, self.clock.step)
         self._step_call = sys._getframe(1)
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if sys._getframe(1) is not self._step_call:
             return
         self._step_call = None
+        self._rates.restore()
         self._gating.after_step()
         if _was_skipped(optimizer):
             return
@@ -255,9 +265,15 @@ class Tuner:
             self._audit.after_step(self.clock.step)
             if new_phase:
                 self._audit.check_closed(self.clock.step)
+        forget(self.optimizer, self._closing(plan), self.method.state_of_closed)
         self._set_plan(plan)
         if new_phase:
             self._begin_phase()
+
+    def _closing(self, plan: Plan) -> list[Tensor]:
+        """The parameters that this plan closes and the one in force does not."""
+        closing = [group for group, gate in plan.items() if gate.closed and not self.plan[group].closed]
+        return [self._gating.parameters[name] for group in closing for name in self._gating.groups[group]]
 
     def _check_finite(self) -> None:
         """Look at the smallest gradient: a loss that is not finite makes every gradient not finite."""
@@ -297,12 +313,9 @@ class Tuner:
             )
 
     def _optimizer_names(self) -> list[str]:
+        self._rates.restore()  # a step that raised has left the groups split
         names = {id(p): name for name, p in self._gating.parameters.items()}
         return [names.get(id(p), "?") for group in self.optimizer.param_groups for p in group["params"]]
-
-
-def _measures(method: Method) -> bool:
-    return type(method).measures is not Method.measures
 
 
 def _innermost(optimizer: Any) -> torch.optim.Optimizer:

@@ -1,11 +1,13 @@
 """What learns when: one file a family of methods, and the catalogue of all of them."""
 
-from gradgate.methods.base import CLOSED, OPEN, Gate, Memory, Method, Plan
+from gradgate.methods.base import CLOSED, OPEN, Closing, Gate, Memory, Method, Plan
 from gradgate.methods.catalog import MethodInfo, method, methods, register
 from gradgate.methods.fisher import FisherUnfreezing
 from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
 from gradgate.methods.graddrop import AnnealGradDrop, AnnealLayerGradDrop, GradDrop, LayerGradDrop
 from gradgate.methods.graddrop_epoch import GradDropEpoch, GradDropEpochToggle
+from gradgate.methods.rates import Combined, LayerwiseRates, RateMethod
+from gradgate.methods.sampled import Lisa
 from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
 
 __all__ = [
@@ -15,6 +17,8 @@ __all__ = [
     "AnnealGradDrop",
     "AnnealLayerGradDrop",
     "BitFit",
+    "Closing",
+    "Combined",
     "FisherUnfreezing",
     "Freeze",
     "Full",
@@ -27,12 +31,15 @@ __all__ = [
     "Gradual",
     "Head",
     "LayerGradDrop",
+    "LayerwiseRates",
+    "Lisa",
     "Memory",
     "Method",
     "MethodInfo",
     "NamedGroups",
     "Plan",
     "RandomOrder",
+    "RateMethod",
     "method",
     "methods",
     "register",

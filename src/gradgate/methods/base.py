@@ -13,6 +13,7 @@ from gradgate.fisher import FisherRequest
 from gradgate.layers import LayerMap
 
 Scope = Literal["encoder", "attention"]
+State = Literal["keep", "reset", "drop"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Gate:
         scope: ``encoder`` gates every parameter of the group; ``attention`` the weight matrices of its attention
             modules, and leaves the others open.
         noise: standard deviation of a normal factor with mean 1 on what passes; 0 for none.
+        lr: factor on the learning rate, above 0. Unlike ``scale`` it is felt in full by optimizers that divide the
+            gradient by its size, and by decoupled weight decay.
     """
 
     lo: float = 0.0
@@ -44,6 +47,7 @@ class Gate:
     hold: bool = True
     scope: Scope = "encoder"
     noise: float = 0.0
+    lr: float = 1.0
 
     @property
     def share(self) -> float:
@@ -62,7 +66,7 @@ class Gate:
 
     @property
     def open(self) -> bool:
-        """Everything passes unchanged."""
+        """Everything passes unchanged, at whatever learning rate."""
         return self.lo <= 0.0 and self.hi >= 1.0 and self.scale == 1.0 and self.noise == 0.0
 
     @property
@@ -91,7 +95,7 @@ class Plan(Mapping[str, Gate]):
         return len(self._gates)
 
     def __repr__(self) -> str:
-        words = {name: "open" if g.open else "closed" if g.closed else repr(g) for name, g in self._gates.items()}
+        words = {name: "open" if g == OPEN else "closed" if g.closed else repr(g) for name, g in self._gates.items()}
         return f"Plan({', '.join(f'{name}: {word}' for name, word in words.items())})"
 
     @classmethod
@@ -171,6 +175,16 @@ class Method(ABC):
         return memory
 
     @property
+    def decides_by_measuring(self) -> bool:
+        """Whether the plan depends on what :meth:`measures` asks for, and so is not known beforehand."""
+        return type(self).measures is not Method.measures
+
+    @property
+    def state_of_closed(self) -> State:
+        """What becomes of the optimizer's state of a group that closes; see :class:`Closing`."""
+        return "keep"
+
+    @property
     def spec(self) -> str:
         """The text that the command line takes for this method: options that differ from their default."""
         given = [
@@ -200,6 +214,24 @@ class Method(ABC):
         ]
         if wrong:
             raise MethodError(f"The method {self.name!r} cannot have {'; '.join(wrong)}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closing(Method):
+    """A method that closes what was open before. Derive from it to give a method of your own the same option.
+
+    Args:
+        state: what becomes of the optimizer's state (momentum, moments, their count of steps) of a group when it
+            closes. ``keep`` leaves it for when the group opens again, with the past as it was; ``reset`` sets it to
+            zero in place, so that the group starts anew and the memory stays allocated; ``drop`` deletes it, which
+            frees the memory and starts anew as well.
+    """
+
+    state: State = "keep"
+
+    @property
+    def state_of_closed(self) -> State:
+        return self.state
 
 
 def _as_text(value: object) -> str:

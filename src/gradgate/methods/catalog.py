@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, dataclass, fields
 from importlib.metadata import entry_points
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -14,6 +15,8 @@ from gradgate.methods.fisher import FisherUnfreezing
 from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
 from gradgate.methods.graddrop import AnnealGradDrop, AnnealLayerGradDrop, GradDrop, LayerGradDrop
 from gradgate.methods.graddrop_epoch import GradDropEpoch, GradDropEpochToggle
+from gradgate.methods.rates import Combined, LayerwiseRates
+from gradgate.methods.sampled import Lisa
 from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
 from gradgate.methods.written import Written
 
@@ -37,8 +40,13 @@ _OWN: tuple[type[Method], ...] = (
     AnnealLayerGradDrop,
     GradDropEpoch,
     GradDropEpochToggle,
+    Lisa,
+    LayerwiseRates,
 )
 _CATALOG: dict[str, type[Method]] = {cls.name: cls for cls in _OWN}
+
+# A '+' before a method's name; in a number or the path of a plan something else comes after it.
+_JOIN = re.compile(r"\+(?=\s*[a-z][\w-]*\s*([:+]|$))")
 
 M = TypeVar("M", bound=type[Method])
 
@@ -75,11 +83,15 @@ def methods() -> list[MethodInfo]:
 def method(spec: str | Method) -> Method:
     """The method that a text such as ``"gradual:every=50,order=bottom-up"`` names.
 
+    Methods are joined by ``+``, as in ``"gradual:every=50+layerwise-lr:decay=0.9"``: see :class:`Combined`.
+
     Raises:
         MethodError: for an unknown name or option, or a value that is out of range.
     """
     if isinstance(spec, Method):
         return spec
+    if _JOIN.search(spec):
+        return Combined(methods=tuple(method(part) for part in _JOIN.sub("\n", spec).split("\n")))
     name, _, rest = spec.partition(":")
     if name.strip() == Written.name:
         from gradgate.timeline import read_plan  # it reads a file, which nothing in this package does

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import OPEN, Gate, Memory, Method, Plan
+from gradgate.methods.base import OPEN, Closing, Gate, Memory, Method, Plan
 
 MaskTarget = Literal["grad", "update"]
 Anneal = Literal["linear", "literal"]
@@ -61,7 +61,7 @@ class GradDrop(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerGradDrop(Method):
+class LayerGradDrop(Closing):
     """Each layer's whole gradient is dropped with probability ``p``, drawn anew for each step or epoch.
 
     The embeddings and the head always learn. A dropped layer computes no gradient at all.
@@ -149,7 +149,7 @@ class AnnealGradDrop(_Annealed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnealLayerGradDrop(_Annealed):
+class AnnealLayerGradDrop(_Annealed, Closing):
     """Layer-GradDrop with a rate that falls from ``p`` in the first epoch to 0 in the last.
 
     Args:

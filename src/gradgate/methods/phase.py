@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from gradgate.methods.base import CLOSED, OPEN, Gate, Plan
@@ -20,12 +21,14 @@ class Phase:
         open: names of the groups that learn as a whole, from the bottom up.
         sparse: group name to the window, factor and draw of a gate that lets a part pass.
         dropped: names of the groups whose gradient is zero while the optimizer still acts on them.
+        lr: group name to the factor on its learning rate, where that is not 1.
     """
 
     step: int
     open: tuple[str, ...]
     sparse: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
+    lr: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, step: int, plan: Plan) -> Phase:
@@ -35,6 +38,7 @@ class Phase:
             tuple(name for name, gate in plan.items() if gate.open),
             {name: _record(gate) for name, gate in plan.items() if gate.sparse},
             tuple(name for name, gate in plan.items() if gate.dropped),
+            {name: gate.lr for name, gate in plan.items() if gate.lr != 1.0 and not gate.closed},
         )
 
     @classmethod
@@ -44,7 +48,7 @@ class Phase:
         Raises:
             KeyError, TypeError, ValueError: if the record is no phase.
         """
-        unknown = set(record) - {"step", "open", "sparse", "dropped"}
+        unknown = set(record) - {"step", "open", "sparse", "dropped", "lr"}
         if unknown:
             raise ValueError(f"unknown entry {sorted(unknown)[0]!r}")
         phase = cls(
@@ -52,7 +56,13 @@ class Phase:
             tuple(record["open"]),
             dict(record.get("sparse", {})),
             tuple(record.get("dropped", ())),
+            {name: float(factor) for name, factor in record.get("lr", {}).items()},
         )
+        for name, factor in phase.lr.items():
+            if not 0.0 < factor < inf:
+                raise ValueError(f"lr of {name} is {factor}: expected a factor above 0; leave a group out to close it")
+            if name not in phase.groups():
+                raise ValueError(f"lr names {name!r}, which is closed in the phase of step {phase.step}")
         for gate in phase.sparse.values():
             _gate(gate, 0)
         return phase
@@ -64,11 +74,13 @@ class Phase:
             record["sparse"] = {name: dict(gate) for name, gate in self.sparse.items()}
         if self.dropped:
             record["dropped"] = list(self.dropped)
+        if self.lr:
+            record["lr"] = dict(self.lr)
         return record
 
     def same_gates(self, other: Phase) -> bool:
         """Whether two phases differ in their first step alone."""
-        return (self.open, self.sparse, self.dropped) == (other.open, other.sparse, other.dropped)
+        return replace(self, step=other.step) == other
 
     def groups(self) -> set[str]:
         """Every group that it names."""
@@ -81,7 +93,8 @@ class Phase:
             **dict.fromkeys(self.dropped, Gate(lo=0.0, hi=0.0, hold=False)),
             **{name: _gate(record, step) for name, record in self.sparse.items()},
         }
-        return Plan({name: named.get(name, CLOSED) for name in groups})
+        rates = {name: replace(named[name], lr=factor) for name, factor in self.lr.items()}
+        return Plan({name: (named | rates).get(name, CLOSED) for name in groups})
 
 
 def _record(gate: Gate) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -9,7 +11,7 @@ from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
-from gradgate.methods.base import Memory, Method, Plan
+from gradgate.methods.base import CLOSED, OPEN, Closing, Gate, Memory, Method, Plan
 
 Timing = Literal["text", "code_gu", "algorithm"]
 FreezeEmbeddings = Literal["with_bottom", "never", "always"]
@@ -37,21 +39,34 @@ PRESETS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unfreezing(Method):
-    """What all schedules share: the interval, the rule for the embeddings, and that layers stay open.
+class LateOpening(Method):
+    """A schedule by which layers open at known steps; the head always learns. Subclasses declare the options.
 
     Args:
-        every: optimizer steps between two openings (the papers' k), 1 or more.
         freeze_embeddings: ``with_bottom`` opens them with the lowest layer; ``never`` has them open from the
             start; ``always`` keeps them closed.
+        warm_open: steps over which the learning rate of what opens after the start rises: the n-th step after the
+            opening has n / warm_open of it. 0 for none.
     """
 
-    every: int = 50
-    freeze_embeddings: FreezeEmbeddings = "with_bottom"
+    freeze_embeddings: FreezeEmbeddings
+    warm_open: int
 
-    def __post_init__(self) -> None:
-        self._require(every=(self.every >= 1, "1 or more optimizer steps"))
+    @abstractmethod
+    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+        """The steps done when each layer opens, by its number from the bottom; 0 if it is open from the start.
+
+        A layer that is not named is closed in the step that comes next.
+        """
+
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        opened = {f"layers.{number}": step for number, step in self.openings(clock, layers, memory).items()}
+        opened["head"] = 0
+        if self.freeze_embeddings == "never":
+            opened["embeddings"] = 0
+        elif self.freeze_embeddings == "with_bottom" and "layers.0" in opened:
+            opened["embeddings"] = opened["layers.0"]
+        return Plan({name: self._gate(opened.get(name), clock) for name in layers.names})
 
     def check(self, layers: LayerMap) -> None:
         refuse_shared_layers(self, layers)
@@ -59,6 +74,31 @@ class Unfreezing(Method):
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         out = {"embeddings"} if self.freeze_embeddings == "always" else set()
         return frozenset(set(layers.names) - out)
+
+    def _require(self, **checks: tuple[bool, str]) -> None:
+        super()._require(warm_open=(self.warm_open >= 0, "0 or more optimizer steps"), **checks)
+
+    def _gate(self, opens: int | None, clock: Clock) -> Gate:
+        if opens is None or clock.step < opens:
+            return CLOSED
+        nth = clock.step - opens + 1
+        return Gate(lr=nth / self.warm_open) if opens > 0 and nth < self.warm_open else OPEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfreezing(LateOpening):
+    """What the schedules by steps share: the interval, and that layers stay open.
+
+    Args:
+        every: optimizer steps between two openings (the papers' k), 1 or more.
+    """
+
+    every: int = 50
+    freeze_embeddings: FreezeEmbeddings = "with_bottom"
+    warm_open: int = 0
+
+    def __post_init__(self) -> None:
+        self._require(every=(self.every >= 1, "1 or more optimizer steps"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +130,8 @@ class Gradual(Unfreezing):
     timing: Timing = "text"
     rev_start: Literal["top", "none"] = "top"
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
-        order = self._order(layers.layer_count)
-        opened = order[: open_count(clock.step, self.every, layers.layer_count, self.timing)]
-        return open_layers(opened, layers, self.freeze_embeddings)
+    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+        return one_by_one(self._order(layers.layer_count), self.every, self.timing)
 
     def _order(self, count: int) -> list[int]:
         if self.order == "top-down":
@@ -120,10 +158,9 @@ class LPFT(Unfreezing):
     def check(self, layers: LayerMap) -> None:
         """Fits every model: all layers open at once."""
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
         # "Nothing for the first k steps": steps 1 to k train the head alone.
-        opened = list(range(layers.layer_count)) if clock.step >= self.every else []
-        return open_layers(opened, layers, self.freeze_embeddings)
+        return dict.fromkeys(range(layers.layer_count), self.every)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +172,10 @@ class RandomOrder(Unfreezing):
     source: ClassVar[str] = f"{FUN}, Algorithm 1, Sec. 5.2 (Rand): {LINK}"
     departs: ClassVar[str] = EMBEDDINGS_DEPART
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
-        count = layers.layer_count
-        order = [count - 1, *sorted(range(count - 1), key=lambda number: self._draw(number, memory))]
-        opened = order[: open_count(clock.step, self.every, count, "text")]
-        return open_layers(opened, layers, self.freeze_embeddings)
+    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+        top = layers.layer_count - 1
+        order = [top, *sorted(range(top), key=lambda number: self._draw(number, memory))]
+        return one_by_one(order, self.every, "text")
 
     def _draw(self, number: int, memory: Memory) -> float:
         return gates.uniform(gates.key(seed=memory.seed, stream=self.name, name=f"layers.{number}", draw=0))
@@ -180,9 +216,8 @@ class GivenOrder(Unfreezing):
                 f"({layers.layer_count - 1}) may be left out and is then on from the start."
             )
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
-        opened = self._order(layers.layer_count)[: open_count(clock.step, self.every, layers.layer_count, "text")]
-        return open_layers(opened, layers, self.freeze_embeddings)
+    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+        return one_by_one(self._order(layers.layer_count), self.every, "text")
 
     def _order(self, count: int) -> list[int]:
         named = PRESETS[self.layers] if isinstance(self.layers, str) else self.layers
@@ -190,7 +225,7 @@ class GivenOrder(Unfreezing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradFreeze(Method):
+class GradFreeze(LateOpening, Closing):
     """Whole layers open once per epoch, from the top or from the bottom; the head always learns.
 
     Args:
@@ -198,7 +233,6 @@ class GradFreeze(Method):
         layers_per_epoch: how many open in each epoch; 0 (auto) takes ``ceil(L / T)``, so that all are open in the
             last of T epochs.
         cumulative: keep open what was open; False trains only the newest layers in each epoch.
-        freeze_embeddings: as for the other schedules; ``with_bottom`` opens them with the lowest layer.
     """
 
     name: ClassVar[str] = "gradfreeze"
@@ -215,38 +249,27 @@ class GradFreeze(Method):
     layers_per_epoch: int | Literal["auto"] = "auto"
     cumulative: bool = True
     freeze_embeddings: FreezeEmbeddings = "with_bottom"
+    warm_open: int = 0
 
     def __post_init__(self) -> None:
         right = self.layers_per_epoch == "auto" or self.layers_per_epoch >= 1
         self._require(layers_per_epoch=(right, "1 or more, or auto"))
 
-    def check(self, layers: LayerMap) -> None:
-        refuse_shared_layers(self, layers)
-
-    def reaches(self, layers: LayerMap) -> frozenset[str]:
-        out = {"embeddings"} if self.freeze_embeddings == "always" else set()
-        return frozenset(set(layers.names) - out)
-
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
         count, epoch = layers.layer_count, clock.epoch
         each = -(-count // clock.epochs) if self.layers_per_epoch == "auto" else self.layers_per_epoch
         order = list(range(count)) if self.order == "bottom-up" else list(range(count - 1, -1, -1))
         first = 0 if self.cumulative else min((epoch - 1) * each, count - 1)
-        return open_layers(order[first : epoch * each], layers, self.freeze_embeddings)
+        return {order[i]: i // each * clock.known_epoch_length for i in range(first, min(epoch * each, count))}
 
 
-def open_count(step: int, every: int, layer_count: int, timing: Timing) -> int:
-    """How many layers are on for the step that comes after ``step`` done ones."""
-    events = (step + 1) // every
-    on = {"text": 1 + events, "code_gu": max(1, events), "algorithm": events}[timing]
-    return min(on, layer_count)
-
-
-def open_layers(opened: list[int], layers: LayerMap, freeze_embeddings: FreezeEmbeddings) -> Plan:
-    """The head and the layers with these numbers open; the embeddings by their rule."""
-    groups = {"head": True, **{f"layers.{number}": True for number in opened}}
-    groups["embeddings"] = {"with_bottom": 0 in opened, "never": True, "always": False}[freeze_embeddings]
-    return Plan.opening(layers, groups)
+def one_by_one(order: Sequence[int], every: int, timing: Timing) -> dict[int, int]:
+    """The steps done when each layer opens, in this order; the papers' step is one more."""
+    # An event every ``every`` steps opens the next layer; by ``code_gu`` and ``algorithm`` the first event opens the
+    # first layer, which ``code_gu`` has on from the start anyway.
+    events = 0 if timing == "text" else 1
+    opens = {number: (place + events) * every - 1 for place, number in enumerate(order)}
+    return opens if timing == "algorithm" else opens | {order[0]: 0}
 
 
 def refuse_shared_layers(method: Method, layers: LayerMap) -> None:

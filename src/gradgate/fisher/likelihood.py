@@ -1,0 +1,153 @@
+"""log p(y|x) of a batch, for every kind of output that the models have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from gradgate.errors import AttachError, NonFiniteError
+from gradgate.fisher.request import Batch, FisherRequest, Labels
+
+IGNORED = -100
+
+
+def log_likelihoods(
+    output: Any,
+    batch: Batch,
+    request: FisherRequest,
+    generator: torch.Generator,
+    *,
+    problem: str | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """log p(y|x) of each row with labels as the request says. Padding and ignored tokens do not count.
+
+    Args:
+        output: with ``logits`` of shape ``(rows, classes)``, ``(rows, choices)`` or ``(rows, tokens, classes)``, or
+            with ``start_logits`` and ``end_logits`` of shape ``(rows, tokens)``.
+        batch: what the model was called with.
+        request: which labels, and how spans count.
+        generator: of the sampled labels, on the CPU; a label takes one draw, whatever the padding.
+        problem: the model's ``config.problem_type``. ``regression``, also taken for a single output, is a normal
+            distribution of variance 1 around the prediction; ``multi_label_classification`` a coin for each class.
+        causal: the logits of a token are of the next one.
+
+    Returns:
+        Shape ``(rows,)``; ``(2, rows)``, starts and ends, for stacked span extraction.
+
+    Raises:
+        AttachError: if the output or the batch do not allow it.
+        NonFiniteError: if the logits are not numbers.
+    """
+    if getattr(output, "start_logits", None) is not None:
+        return _spans(output, batch, request, generator)
+    if getattr(output, "logits", None) is None:
+        raise AttachError(
+            f"The Fisher trace needs a model whose output has logits, or start_logits and end_logits; this one "
+            f"returned {type(output).__name__}. Give the model a head, and leave return_dict on."
+        )
+    logits = _wide(output.logits)
+    if problem == "regression" or (logits.dim() == 2 and logits.shape[-1] == 1):
+        return _normal(logits, batch, request, generator)
+    if problem == "multi_label_classification":
+        return _coins(logits, batch, request, generator)
+    if logits.dim() == 2:
+        return _classes(logits, _true(batch, "labels", request.labels), request.labels, generator)
+    return _tokens(logits, batch, request, generator, causal)
+
+
+def _spans(output: Any, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
+    parts = []
+    for side in ("start", "end"):
+        logits = _wide(getattr(output, f"{side}_logits"))
+        mask = batch.get("attention_mask")
+        if mask is not None:
+            logits = logits.masked_fill(mask == 0, -torch.inf)
+        labels = _true(batch, f"{side}_positions", request.labels)
+        if labels is not None:  # a position outside of the text is how a question without an answer may be written
+            inside = (labels >= 0) & (labels < logits.shape[-1])
+            labels = labels.masked_fill(~inside, IGNORED)
+        parts.append(_classes(logits, labels, request.labels, generator))
+    return torch.stack(parts) if request.qa == "stack" else parts[0] + parts[1]
+
+
+def _tokens(logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator, causal: bool) -> Tensor:
+    labels, mask = batch.get("labels"), batch.get("attention_mask")
+    counted = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
+    for tensor, nothing in ((labels, IGNORED), (mask, 0)):
+        if tensor is not None and tensor.shape == counted.shape:  # an encoder's mask is not of the decoder's tokens
+            counted &= tensor != nothing
+    true = _true(batch, "labels", request.labels)
+    if causal:
+        logits, counted, true = logits[:, :-1], counted[:, 1:], None if true is None else true[:, 1:]
+    scores = torch.zeros(counted.shape, dtype=logits.dtype, device=logits.device)
+    chosen = _classes(logits[counted], None if true is None else true[counted], request.labels, generator)
+    return scores.masked_scatter(counted, chosen).sum(dim=-1)
+
+
+def _classes(logits: Tensor, true: Tensor | None, kind: Labels, generator: torch.Generator) -> Tensor:
+    """log p of one class of each row of ``(rows, classes)``; 0 for an ignored label."""
+    labels = true if true is not None else _own_labels(logits.detach(), kind, generator)
+    scores = functional.log_softmax(logits, dim=-1)
+    picked = scores.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    return torch.where(labels == IGNORED, torch.zeros_like(picked), picked)
+
+
+def _own_labels(logits: Tensor, kind: Labels, generator: torch.Generator) -> Tensor:
+    if kind == "argmax":
+        return logits.argmax(dim=-1)
+    shares = logits.cpu().double().softmax(dim=-1)
+    if not bool(torch.isfinite(shares).all()):
+        raise NonFiniteError(
+            "The model's logits are not finite, so no labels can be drawn from them for the Fisher trace. Lower the "
+            "learning rate, clip gradients, or use bf16 or fp32 instead of fp16."
+        )
+    # By the inverse of the distribution function: one draw a row, so that padding does not shift the others' draws.
+    cumulated = shares.cumsum(dim=-1)
+    drawn = torch.rand((len(shares), 1), generator=generator, dtype=cumulated.dtype) * cumulated[:, -1:]
+    return torch.searchsorted(cumulated, drawn, right=True).squeeze(-1).to(logits.device)
+
+
+def _normal(logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
+    """Up to its constant."""
+    means = logits.reshape(logits.shape[0], -1)
+    if request.labels == "argmax":
+        raise AttachError(
+            "Labels by argmax, which mode=code takes, make the Fisher trace of a regression zero: its mode is the "
+            "prediction. Use fisher_labels=sample."
+        )
+    true = _true(batch, "labels", request.labels)
+    if true is not None:
+        target = true.to(means.dtype).reshape(means.shape)
+    else:
+        noise = torch.randn(means.shape, generator=generator, dtype=means.dtype)
+        target = means.detach() + noise.to(means.device)
+    squares: Tensor = (target - means).pow(2).sum(dim=-1)
+    return -0.5 * squares
+
+
+def _coins(logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
+    labels = _true(batch, "labels", request.labels)
+    if labels is None:
+        shares = logits.detach().sigmoid()
+        heads = 0.5 if request.labels == "argmax" else torch.rand(shares.shape, generator=generator).to(shares.device)
+        labels = shares > heads
+    losses = functional.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
+    return -losses.sum(dim=-1)
+
+
+def _true(batch: Batch, name: str, kind: Labels) -> Tensor | None:
+    """The batch's labels where they are wanted."""
+    if kind != "true":
+        return None
+    labels: Tensor | None = batch.get(name)
+    if labels is None:
+        raise AttachError(f"fisher_labels=true needs batches with {name}; these have {', '.join(batch) or 'nothing'}.")
+    return labels
+
+
+def _wide(logits: Tensor) -> Tensor:
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
