@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -11,6 +12,11 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from gradgate.errors import AuditError
+
+
+def audited(wish: bool | None) -> bool:
+    """Whether to audit where the caller has said so, or left it to the environment (None)."""
+    return os.environ.get("GRADGATE_AUDIT") == "1" if wish is None else wish
 
 
 def fingerprint(tensor: Tensor) -> str:

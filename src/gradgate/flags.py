@@ -95,7 +95,8 @@ def run_config(settings: dict[str, Any]) -> RunConfig:
 def _flag(name: str) -> inspect.Parameter:
     field = RunConfig.model_fields[name]
     long = f"--{name.replace('_', '-')}"
-    names = [f"{long}/--no-{long[2:]}"] if isinstance(field.default, bool) else [long, *_SHORT.get(name, [])]
+    is_switch = _plain(field.annotation) is bool
+    names = [f"{long}/--no-{long[2:]}"] if is_switch else [long, *_SHORT.get(name, [])]
     option = typer.Option(*names, help=_help(field))
     return _parameter(name, _plain(field.annotation), option)
 

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from gradgate.audit import Audit
+from gradgate.audit import Audit, audited
 from gradgate.clock import Clock
 from gradgate.errors import AttachError, NonFiniteError, RunError
 from gradgate.fisher import Batches, trace
@@ -45,7 +45,8 @@ class Tuner:
         total_steps: optimizer steps of the whole training; needed by methods that count epochs.
         steps_per_epoch: optimizer steps in one pass over the data; needed by methods that count epochs.
         seed: of every random draw that the method makes.
-        audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.audit.Audit`.
+        audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.audit.Audit`. None is False
+            unless the environment variable ``GRADGATE_AUDIT`` is 1.
         layers: a layer map, or the path of the layer stack for :func:`map_layers`; by default found.
         fisher_data: called with the number of steps done where a method measures the Fisher information; returns
             training batches, each the keyword arguments of the model.
@@ -66,7 +67,7 @@ class Tuner:
         total_steps: int | None = None,
         steps_per_epoch: int | None = None,
         seed: int = 0,
-        audit: bool = False,
+        audit: bool | None = None,
         layers: LayerMap | str | None = None,
         fisher_data: Batches | None = None,
     ) -> None:
@@ -87,7 +88,7 @@ class Tuner:
         self._total = sum(parameter.numel() for parameter in self._gating.parameters.values())
         self._open_sum = 0.0
         self._step_call: FrameType | None = None
-        self._audit = Audit(self._gating.parameters) if audit else None
+        self._audit = Audit(self._gating.parameters) if audited(audit) else None
         self._fisher_data = fisher_data
         if fisher_data is None and self.method.decides_by_measuring:
             raise AttachError(
@@ -215,6 +216,8 @@ class Tuner:
         return plan
 
     def _measure(self) -> None:
+        if self.clock.step == self.clock.total_steps:
+            return  # no step comes that could need it
         request = self.method.measures(self.clock, self.layers, self.memory)
         if request is None or self._fisher_data is None:
             return

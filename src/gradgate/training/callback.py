@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gradgate.errors import RunError
@@ -42,7 +42,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         method: Method | str,
         *,
         seed: int | None = None,
-        audit: bool = False,
+        audit: bool | None = None,
         layers: LayerMap | str | None = None,
     ) -> None:
         self.method = read_method(method)
@@ -119,8 +119,11 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
 
 
 def _batches(dataloader: Any, seed: int) -> Batches | None:
-    """Batches of the training data in an order of their own: neither its sampler nor the random state is touched."""
-    if dataloader is None:
+    """Batches of the training data in an order of their own: neither its sampler nor the random state is touched.
+
+    None for a stream, of which no other order can be taken.
+    """
+    if dataloader is None or isinstance(dataloader.dataset, IterableDataset):
         return None
 
     def draw(step: int) -> Iterable[Batch]:

@@ -51,7 +51,7 @@ class RunConfig(BaseModel):
     save_every: int | None = Field(None, ge=1, description="optimizer steps between checkpoints; default each epoch")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
-    audit: bool = Field(False, description="prove at each change of plan that closed weights stay bit-identical")
+    audit: bool | None = Field(None, description="prove at each change of plan that closed weights are bit-identical")
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
     keep_model: bool = Field(True, description="write the best model into the run folder")
 
