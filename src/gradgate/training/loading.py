@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import datasets
 import torch
 import transformers
+from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate import sample
@@ -15,6 +18,7 @@ from gradgate.errors import RunError
 from gradgate.tasks import Kind, TaskData
 from gradgate.training.config import RunConfig
 
+_TIMEOUT_SECONDS = 10
 _DROPOUTS = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -99,6 +103,8 @@ def _check_fit(config: RunConfig, settings: Any) -> None:
 
 def _from_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
     source = model_source(run.model)
+    if not Path(source).is_dir() and not _hub_answers(source):
+        options["local_files_only"] = True  # what is in the cache is used, without a minute of attempts
     try:
         return factory.from_pretrained(source, trust_remote_code=run.trust_remote_code, **options)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
@@ -112,6 +118,20 @@ def _from_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any)
             )
         )
         raise RunError(f"Cannot load the {what} of {run.model!r}: {reason}{where}") from error
+
+
+@functools.cache
+def _hub_answers(name: str) -> bool:
+    """Whether the hub can be asked; it can, even if it does not know the model."""
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        HfApi().model_info(name, timeout=_TIMEOUT_SECONDS)
+    except (HfHubHTTPError, HFValidationError):
+        return True
+    except Exception:  # the hub's client lets its HTTP library's errors through, and changes libraries
+        return False
+    return True
 
 
 def load_bare(name: str, trust_remote_code: bool = False) -> Any:
