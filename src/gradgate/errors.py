@@ -46,10 +46,6 @@ class RunError(GradgateError, RuntimeError):
     """A run folder, checkpoint or model that cannot be used."""
 
 
-class GradgateWarning(UserWarning):
-    """Something that works, but probably not as intended."""
-
-
 def nearest(word: str, choices: Iterable[str]) -> str:
     """``" Did you mean 'x'?"``, or an empty string where nothing is near."""
     near = get_close_matches(word, list(choices), n=3, cutoff=0.5)
