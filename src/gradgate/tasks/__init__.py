@@ -1,6 +1,6 @@
 """Tasks: data in, features, model head, metric out."""
 
-from gradgate.tasks.data import TaskData, kind_of, load_task, subsample
+from gradgate.tasks.data import TaskData, count_rows, kind_of, label_names, load_task, subsample
 from gradgate.tasks.find import find_task, task_names
 from gradgate.tasks.kinds import Kind
 from gradgate.tasks.metrics import greater_is_better
@@ -10,9 +10,11 @@ __all__ = [
     "Kind",
     "TaskData",
     "TaskSpec",
+    "count_rows",
     "find_task",
     "greater_is_better",
     "kind_of",
+    "label_names",
     "load_task",
     "subsample",
     "task_names",

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from datasets import Dataset
 
-from gradgate.errors import UsageError
+from gradgate.errors import DataError, UsageError
 from gradgate.tasks.kinds import KINDS, Kind
+from gradgate.tasks.source import check_place, read_one
 from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.splits import TRAIN_AND_DEV, absent_languages, base_of, places
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,46 @@ def load_task(spec: TaskSpec) -> TaskData:
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows={split: len(rows) for split, rows in examples.splits.items()},
-        notes=examples.notes,
+        notes=(*_absent(spec), *examples.notes),
     )
+
+
+def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:
+    """Split -> language -> rows, of every split that is there: unlabelled ones too, and dev in languages it does not
+    select in.
+
+    Raises:
+        DataError: nothing is there, or something that cannot be read.
+    """
+    check_place(spec)
+    counts: dict[str, dict[str, int]] = {}
+    for split, place in places(spec).items():
+        if split in TRAIN_AND_DEV and spec.folder is not None and not (spec.folder / place).is_file():
+            continue
+        counts.setdefault(base_of(split), {})[spec.language_of(split)] = len(read_one(spec, split))
+    if not counts:
+        raise DataError(f"{spec.folder} holds no file of the task {spec.name}; its files are {_listed(spec)}")
+    return counts
+
+
+def label_names(spec: TaskSpec) -> tuple[str, ...]:
+    """The labels in the order of the model's outputs; none where they are numbers or spans, or train is not there."""
+    if spec.label_map is not None:
+        return tuple(dict.fromkeys(spec.label_map.values()))
+    if not all(split in places(spec) for split in TRAIN_AND_DEV):
+        return ()
+    if spec.folder is not None and not all((spec.folder / places(spec)[split]).is_file() for split in TRAIN_AND_DEV):
+        return ()
+    return load_task(spec).labels or ()
+
+
+def _listed(spec: TaskSpec) -> str:
+    return ", ".join((spec.files or {}).values()) or "given with --train-file, --dev-file and --test-file"
+
+
+def _absent(spec: TaskSpec) -> list[str]:
+    absent = absent_languages(spec)
+    return [f"not scored in {', '.join(absent)}: {spec.folder} has no files for it"] if absent else []
 
 
 def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.files import missing, read_table
-from gradgate.tasks.hub import read_hub
+from gradgate.tasks.hub import check_reachable, read_split
+from gradgate.tasks.splits import TRAIN_AND_DEV, places, scored
 from gradgate.tasks.table import Table
 
 if TYPE_CHECKING:
@@ -19,23 +20,35 @@ _WHY_DEV = (
 
 
 def read_tables(spec: TaskSpec) -> dict[str, Table]:
-    """Split -> table, ``train`` and ``dev`` first: from files where the task has a folder, else from the hub.
+    """Split -> table of every split that a run reads, ``train`` and ``dev`` first.
+
+    Files are read where the task has a folder, else the hub.
 
     Raises:
         DataError: no place to read from, no train or dev split, or anything that cannot be read.
     """
+    check_place(spec)
+    splits = places(spec)
+    _require_train_and_dev(spec, tuple(splits))
+    return {split: read_one(spec, split) for split in scored(splits)}
+
+
+def check_place(spec: TaskSpec) -> None:
+    """Refuse a task without data, or with a hub that does not answer."""
+    if spec.folder is None and spec.hub is None:
+        raise DataError(f"The task {spec.name} names no data; add `files:` or `hub:` to its description")
+    if spec.folder is None and spec.hub is not None:
+        check_reachable(spec.hub)
+
+
+def read_one(spec: TaskSpec, split: str) -> Table:
+    """The table of one split, its columns under the names that the task knows them by."""
     if spec.folder is not None:
-        files = spec.files or {}
-        _require_train_and_dev(spec, tuple(files))
-        train, dev = (spec.folder / files[split] for split in ("train", "dev"))
-        if train.is_file() and not dev.is_file():
-            raise DataError(f"{missing(dev)}. {_WHY_DEV}")
-        order = ("train", "dev", *(split for split in files if split not in ("train", "dev")))
-        return {split: read_table(spec.folder / files[split], spec.format_of(split)) for split in order}
-    if spec.hub is not None:
-        _require_train_and_dev(spec, tuple(spec.hub.splits))
-        return read_hub(spec.hub)
-    raise DataError(f"The task {spec.name} names no data; add `files:` or `hub:` to its description")
+        path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
+        return _combined(_renamed(read_table(path, fmt), fmt.rename), spec.combine)
+    assert spec.hub is not None
+    table = read_split(spec.hub, split, spec.language_of(split))
+    return _combined(_renamed(table, spec.hub.rename), spec.combine)
 
 
 def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
@@ -46,3 +59,29 @@ def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
         )
     if "dev" not in splits:
         raise DataError(f"The task {spec.name} has no dev split ({there}). {_WHY_DEV}")
+    if spec.folder is None:
+        return
+    for split in TRAIN_AND_DEV:
+        path = spec.folder / (spec.files or {})[split]
+        if not path.is_file():
+            raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with --train-file'}")
+
+
+def _renamed(table: Table, names: dict[str, str]) -> Table:
+    columns = {names.get(name, name): cells for name, cells in table.columns.items()}
+    return Table(table.source, columns, table.lines) if names else table
+
+
+def _combined(table: Table, parts: dict[str, tuple[str, ...]]) -> Table:
+    """The table with new columns of others' texts; a cell that is no text is left for the kind to complain about."""
+    made = {
+        name: [_joined(cells) for cells in zip(*(table.columns[part] for part in columns), strict=True)]
+        for name, columns in parts.items()
+        if set(columns) <= set(table.columns)
+    }
+    return Table(table.source, {**table.columns, **made}, table.lines) if made else table
+
+
+def _joined(cells: tuple[Any, ...]) -> Any:
+    wrong = [cell for cell in cells if not isinstance(cell, str)]
+    return wrong[0] if wrong else " ".join(cell for cell in cells if cell)

@@ -45,7 +45,8 @@ class Features:
 def find_task_of(config: RunConfig) -> TaskSpec:
     """The task that the configuration names, with its flags applied."""
     flags = {name: getattr(config, name) for name in _TASK_FLAGS}
-    return find_task(config.task, data=config.data, **flags)
+    languages = None if config.languages is None else config.languages.split(",")
+    return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
 
 
 def train(
