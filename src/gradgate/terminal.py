@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gradgate.methods import MethodInfo
 from gradgate.tasks import TaskSpec
+from gradgate.tasks.averages import average_label
 from gradgate.training.config import RunConfig
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
@@ -61,7 +62,9 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
     )
     title = Text(f"{config.method} on {config.task}, seed {config.seed}")
     table = Table("split", *names, box=SIMPLE_HEAD, title=title, caption=Text(caption))
-    for split, values in {"dev": scores["dev"], **scores["tests"]}.items():
+    averages = scores.get("averages", {})
+    rows = {"dev": scores["dev"], **scores["tests"], **{average_label(name): row for name, row in averages.items()}}
+    for split, values in rows.items():
         table.add_row(split, *(f"{values[name]:.4f}" if name in values else "" for name in names))
     return table
 

@@ -39,6 +39,11 @@ class TaskData:
     rows: dict[str, int]
     notes: tuple[str, ...] = ()
 
+    @property
+    def languages(self) -> dict[str, str]:
+        """Split -> language, for a task in several languages; else empty."""
+        return {split: self.spec.language_of(split) for split in self.rows} if self.spec.languages else {}
+
 
 def kind_of(spec: TaskSpec) -> Kind:
     """The kind of the task."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError
@@ -69,7 +70,7 @@ def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
 
 def _renamed(table: Table, names: dict[str, str]) -> Table:
     columns = {names.get(name, name): cells for name, cells in table.columns.items()}
-    return Table(table.source, columns, table.lines) if names else table
+    return replace(table, columns=columns) if names else table
 
 
 def _combined(table: Table, parts: dict[str, tuple[str, ...]]) -> Table:
@@ -79,7 +80,7 @@ def _combined(table: Table, parts: dict[str, tuple[str, ...]]) -> Table:
         for name, columns in parts.items()
         if set(columns) <= set(table.columns)
     }
-    return Table(table.source, {**table.columns, **made}, table.lines) if made else table
+    return replace(table, columns={**table.columns, **made}) if made else table
 
 
 def _joined(cells: tuple[Any, ...]) -> Any:

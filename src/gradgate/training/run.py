@@ -18,6 +18,7 @@ from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.prefix import PrefixCache
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
+from gradgate.tasks.averages import average
 from gradgate.training import launched
 from gradgate.training.callback import GateCallback
 from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
@@ -139,6 +140,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             f"{folder.path}. Run the same command again to go on from there."
         )
     scores = _score(trainer, features, best, metric)
+    scores["averages"] = average({"dev": scores["dev"], **scores["tests"]}, data.languages, data.spec.source)
     scores["cost"] = _cost(trainer, gate, cost)
 
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
@@ -279,6 +281,8 @@ def task_record(data: TaskData) -> dict[str, Any]:
         "labels": list(data.labels) if data.labels is not None else None,
         "fingerprint": data.fingerprint,
         "rows": data.rows,
+        "languages": data.languages,
+        "source": data.spec.source,
     }
 
 

@@ -35,7 +35,7 @@ def plain(name: str) -> str:
 
 
 def at_folder(spec: TaskSpec, folder: Path) -> TaskSpec:
-    """The task with its files in ``folder``; files of other splits than train and dev that are not there are left out."""
+    """The task with its files in ``folder``; those of test splits that are not there are left out."""
     here = expand(spec.model_copy(update={"folder": folder.resolve()}))
     files = {
         split: file for split, file in (here.files or {}).items() if split in TRAIN_AND_DEV or (folder / file).is_file()
