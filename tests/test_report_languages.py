@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from study_folder import METRIC, write_study
 
 from gradgate.report import write_report
 from gradgate.report.findings import find
@@ -17,6 +16,7 @@ from gradgate.report.verdict import verdict
 from gradgate.study.export import records
 from gradgate.study.results import read_study
 from gradgate.tasks.averages import average
+from study_folder import METRIC, write_study
 
 TESTS = ("test.en", "test.de", "test.sw")  # each 0.1 below the one before
 LANGUAGES = {"train": "en", "dev": "en", "test.en": "en", "test.de": "de", "test.sw": "sw"}

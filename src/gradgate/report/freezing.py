@@ -131,8 +131,8 @@ def _why_undefined(curve: FreezeCurve) -> str:
     mean = curve.full.score.mean
     if mean is not None and mean <= 0:
         return (
-            f"{curve.full.name} scored {curve.findings.format.value(mean)} on {curve.findings.split_label}, and a share "
-            f"of a score has a meaning only above 0"
+            f"{curve.full.name} scored {curve.findings.format.value(mean)} on {curve.findings.split_label}, and a "
+            f"share of a score has a meaning only above 0"
         )
     return f"no point has finished a seed that {curve.full.name} has finished too, with scores above 0"
 

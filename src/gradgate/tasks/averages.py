@@ -69,13 +69,14 @@ def average(
         definition, task: as of :func:`distant_languages`.
 
     Returns:
-        ``all``, ``zero-shot`` (without the source) and ``distant`` (without it too) -> metric -> mean, for metrics
-        that every language has; an average without a language is left out, and all are where no other language than
-        the source was scored.
+        ``all`` (with the source; where it was scored), ``zero-shot`` (without it) and ``distant`` (without it) ->
+        metric -> mean, for metrics that every language has. Empty where no language but the source was scored; an
+        average of no language is left out.
     """
     by_language = _one_kind(scores, languages, source)
     targets = [language for language in by_language if language != source]
-    members = {ALL: list(by_language), ZERO_SHOT: targets, DISTANT: distant_languages(targets, definition, task)}
+    everyone = list(by_language) if source in by_language else []
+    members = {ALL: everyone, ZERO_SHOT: targets, DISTANT: distant_languages(targets, definition, task)}
     if not targets:
         return {}
     return {name: _means([by_language[code] for code in codes]) for name, codes in members.items() if codes}
