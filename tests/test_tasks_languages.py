@@ -117,13 +117,13 @@ def test_a_fault_in_one_language_is_named_with_its_file_and_line(tmp_path: Path)
         load_task(find_task(tmp_path))
 
 
-def test_columns_are_renamed_and_combined(tmp_path: Path) -> None:
-    (tmp_path / "t.tsv").write_text("q\ttitle\tbody\tlabel\na\tb\tc\tx\na\t\tc\ty\n")
-    yaml = "files: {train: t.tsv, dev: t.tsv}\ntext: [query, page]\ncombine: {page: [title, body]}\n"
+def test_columns_are_renamed(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("q\tpage\tlabel\na\tb\tx\na\tc\ty\n")
+    yaml = "files: {train: t.tsv, dev: t.tsv}\ntext: [query, page]\n"
     (tmp_path / "task.yaml").write_text(f"{yaml}format: {{rename: {{q: query}}}}\n")
     rows = load_task(find_task(tmp_path)).train
     assert rows["text"][:] == ["a", "a"]
-    assert rows["text_pair"][:] == ["b c", "c"]
+    assert rows["text_pair"][:] == ["b", "c"]
 
 
 @pytest.fixture

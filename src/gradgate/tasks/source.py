@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gradgate.errors import DataError
 from gradgate.tasks.files import missing, read_table
@@ -46,10 +46,10 @@ def read_one(spec: TaskSpec, split: str) -> Table:
     """The table of one split, its columns under the names that the task knows them by."""
     if spec.folder is not None:
         path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
-        return _combined(_renamed(read_table(path, fmt), fmt.rename), spec.combine)
+        return _renamed(read_table(path, fmt), fmt.rename)
     assert spec.hub is not None
     table = read_split(spec.hub, split, spec.language_of(split))
-    return _combined(_renamed(table, spec.hub.rename), spec.combine)
+    return _renamed(table, spec.hub.rename)
 
 
 def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
@@ -71,18 +71,3 @@ def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
 def _renamed(table: Table, names: dict[str, str]) -> Table:
     columns = {names.get(name, name): cells for name, cells in table.columns.items()}
     return replace(table, columns=columns) if names else table
-
-
-def _combined(table: Table, parts: dict[str, tuple[str, ...]]) -> Table:
-    """The table with new columns of others' texts; a cell that is no text is left for the kind to complain about."""
-    made = {
-        name: [_joined(cells) for cells in zip(*(table.columns[part] for part in columns), strict=True)]
-        for name, columns in parts.items()
-        if set(columns) <= set(table.columns)
-    }
-    return replace(table, columns={**table.columns, **made}) if made else table
-
-
-def _joined(cells: tuple[Any, ...]) -> Any:
-    wrong = [cell for cell in cells if not isinstance(cell, str)]
-    return wrong[0] if wrong else " ".join(cell for cell in cells if cell)
