@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from datasets import Dataset
 
 from gradgate.errors import DataError, UsageError
+from gradgate.tasks import articles
 from gradgate.tasks.kinds import KINDS, Kind
-from gradgate.tasks.source import check_place, read_one
+from gradgate.tasks.source import check_place, read_one, read_tables, read_tests
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.splits import TRAIN_AND_DEV, absent_languages, base_of, places
 
@@ -56,13 +58,44 @@ def load_task(spec: TaskSpec) -> TaskData:
     Raises:
         DataError: a fault in the data, with its file and line (or its row where the source has no lines).
     """
-    examples = kind_of(spec).read(spec)
-    tests = {split: rows for split, rows in examples.splits.items() if split not in ("train", "dev")}
+    examples = kind_of(spec).read(spec, read_tables(spec))
+    tests = {split: rows for split, rows in examples.splits.items() if split not in TRAIN_AND_DEV}
     return TaskData(
         spec=spec,
         train=examples.splits["train"],
         dev=examples.splits["dev"],
         tests=tests,
+        labels=examples.labels,
+        fingerprint=_fingerprint(examples.splits, examples.labels),
+        rows={split: len(rows) for split, rows in examples.splits.items()},
+        notes=(*_absent(spec), *([articles.note(spec)] if articles.is_cut(spec) else []), *examples.notes),
+    )
+
+
+def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
+    """Read what a model that is already trained is scored on; ``train`` and ``dev`` are empty.
+
+    Args:
+        labels: the names of the model's outputs, in their order; None where they are no classes.
+
+    Raises:
+        DataError: as ``load_task``, or a label that the model does not have.
+    """
+    if labels is not None:
+        raw = {cell: name for cell, name in (spec.label_map or {}).items() if name in labels}
+        spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
+    tables = read_tests(spec)
+    if articles.is_cut(spec):
+        tables = {split: table for split, table in read_tables(spec).items() if split not in TRAIN_AND_DEV}
+    examples = kind_of(spec).read(spec, tables)
+    if not examples.splits:
+        raise DataError(f"The task {spec.name} has nothing to score: {'; '.join(examples.notes)}. Give --test-file")
+    nothing = Dataset.from_dict({})
+    return TaskData(
+        spec=spec,
+        train=nothing,
+        dev=nothing,
+        tests=examples.splits,
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows={split: len(rows) for split, rows in examples.splits.items()},

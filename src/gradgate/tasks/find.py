@@ -106,6 +106,7 @@ def _change(spec: TaskSpec, given: Given) -> TaskSpec:
             split: file for split, file in (spec.files or {}).items() if split in TRAIN_AND_DEV or "test" not in files
         }
         values["files"] = {**kept, **files}
+        values["question_from"] = {split: file for split, file in spec.question_from.items() if split not in files}
         values["formats"] = {split: change for split, change in spec.formats.items() if split not in files}
         values["folder"] = spec.folder or Path.cwd()
     return build_spec(values, f"The task {spec.name}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradgate.errors import DataError
+from gradgate.tasks.articles import cut_by_article, is_cut
 from gradgate.tasks.files import missing, read_table
 from gradgate.tasks.hub import check_reachable, read_split
-from gradgate.tasks.splits import TRAIN_AND_DEV, places, scored
-from gradgate.tasks.table import Table
+from gradgate.tasks.splits import DEV, TRAIN_AND_DEV, base_of, places, scored
+from gradgate.tasks.table import Table, renamed
 
 if TYPE_CHECKING:
     from gradgate.tasks.spec import TaskSpec
@@ -29,9 +29,26 @@ def read_tables(spec: TaskSpec) -> dict[str, Table]:
         DataError: no place to read from, no train or dev split, or anything that cannot be read.
     """
     check_place(spec)
+    if is_cut(spec):
+        return cut_by_article(spec, read_tests(spec))
     splits = places(spec)
     _require_train_and_dev(spec, tuple(splits))
     return {split: read_one(spec, split) for split in scored(splits)}
+
+
+def read_tests(spec: TaskSpec) -> dict[str, Table]:
+    """Split -> table of what a model that is already trained is scored on: test splits, or dev where there are none.
+
+    Raises:
+        DataError: nothing to score, or anything that cannot be read.
+    """
+    check_place(spec)
+    splits = [split for split in scored(places(spec)) if split not in TRAIN_AND_DEV]
+    if all(base_of(split) == DEV for split in splits) and DEV in places(spec):
+        splits = [DEV, *splits]
+    if not splits:
+        raise DataError(f"The task {spec.name} has nothing to score: no test split and no dev split. Give --test-file")
+    return {split: read_one(spec, split) for split in splits}
 
 
 def check_place(spec: TaskSpec) -> None:
@@ -46,10 +63,10 @@ def read_one(spec: TaskSpec, split: str) -> Table:
     """The table of one split, its columns under the names that the task knows them by."""
     if spec.folder is not None:
         path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
-        return _renamed(read_table(path, fmt), fmt.rename)
+        return renamed(read_table(path, fmt), fmt.rename)
     assert spec.hub is not None
     table = read_split(spec.hub, split, spec.language_of(split))
-    return _renamed(table, spec.hub.rename)
+    return renamed(table, spec.hub.rename)
 
 
 def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
@@ -66,8 +83,3 @@ def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
         path = spec.folder / (spec.files or {})[split]
         if not path.is_file():
             raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with --train-file'}")
-
-
-def _renamed(table: Table, names: dict[str, str]) -> Table:
-    columns = {names.get(name, name): cells for name, cells in table.columns.items()}
-    return replace(table, columns=columns) if names else table

@@ -123,6 +123,8 @@ class TaskSpec(BaseModel):
         folder: where the task was read from; None reads from the hub.
         hub: the same data on the hub; used where ``folder`` is None.
         format: how the files are written; ``formats`` changes it for single splits.
+        articles: of question answering, how many of the first articles of the source language's test are train and how
+            many of the next ones are dev, where there is no train file; the rest are tested on in every language.
         label_map: label in the data -> its name, in the order of the model's outputs. Names themselves are also
             accepted in the data. None sorts the labels of train.
         description, paper: for people.
@@ -148,6 +150,7 @@ class TaskSpec(BaseModel):
     hub: HubSource | None = None
     format: FileFormat = FileFormat()
     formats: dict[str, dict[str, Any]] = {}
+    articles: dict[Literal["train", "dev"], Annotated[int, Field(ge=1)]] | None = None
     label_map: Annotated[dict[str, str] | None, BeforeValidator(_label_names)] = None
     description: str | None = None
     paper: str | None = None

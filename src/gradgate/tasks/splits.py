@@ -17,7 +17,8 @@ from gradgate.errors import UsageError
 if TYPE_CHECKING:
     from gradgate.tasks.spec import TaskSpec
 
-TRAIN_AND_DEV = ("train", "dev")
+DEV = "dev"
+TRAIN_AND_DEV = ("train", DEV)
 LANGUAGE = "{language}"
 """What stands for a language's code in the path of a file or in a name on the hub."""
 
