@@ -12,14 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from gradgate import compiled, gates
+from gradgate import gates
 from gradgate.errors import RunError
 from gradgate.fisher import unpack
-from gradgate.holding import Held
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.methods.base import OPEN, Gate, Method, Plan
 from gradgate.processes import local
 from gradgate.processes.shards import is_sharded
+from gradgate.tuner import compiled
+from gradgate.tuner.holding import Held
 
 _ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE)
 

@@ -12,30 +12,30 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from gradgate.audit import Audit, audited
-from gradgate.checkpointing import Checkpointing
 from gradgate.clock import Clock
-from gradgate.compiled import GraphLimits
 from gradgate.errors import AttachError, RunError
-from gradgate.finite import check_finite
 from gradgate.fisher import Batches
-from gradgate.gating import Gating
-from gradgate.holding import Holding
 from gradgate.layers import LayerMap, map_layers
 from gradgate.layers.names import unwrap
-from gradgate.learning_rates import LearningRates
-from gradgate.measuring import Measuring
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
 from gradgate.methods.phase import Phase
-from gradgate.mixing import Mixing
-from gradgate.optimizer_state import check_state_policy, forget
-from gradgate.optimizer_step import innermost, is_running, was_skipped, with_closure_run
 from gradgate.prefix import ClosedPrefix, Horizon, PrefixCache, Tally
 from gradgate.processes import Replicas
-from gradgate.reach import check_reachable, reached_names
-from gradgate.saved_state import check_state, load_tensors, tensors_of
 from gradgate.timeline import Timeline
+from gradgate.tuner.audit import Audit, audited
+from gradgate.tuner.checkpointing import Checkpointing
+from gradgate.tuner.compiled import GraphLimits
+from gradgate.tuner.finite import check_finite
+from gradgate.tuner.gating import Gating
+from gradgate.tuner.holding import Holding
+from gradgate.tuner.learning_rates import LearningRates
+from gradgate.tuner.measuring import Measuring
+from gradgate.tuner.mixing import Mixing
+from gradgate.tuner.optimizer_state import check_state_policy, forget
+from gradgate.tuner.optimizer_step import innermost, is_running, was_skipped, with_closure_run
+from gradgate.tuner.reach import check_reachable, reached_names
+from gradgate.tuner.saved_state import check_state, load_tensors, tensors_of
 
 # The method of the tuner that each model has now. To a second one, what the first closed would look frozen for good.
 _ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
@@ -56,8 +56,8 @@ class Tuner:
         total_steps: optimizer steps of the whole training; needed by methods that count epochs.
         steps_per_epoch: optimizer steps in one pass over the data; needed by methods that count epochs.
         seed: of every random draw that the method makes.
-        audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.audit.Audit`. None is False
-            unless the environment variable ``GRADGATE_AUDIT`` is 1.
+        audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.tuner.audit.Audit`. None is
+            False unless the environment variable ``GRADGATE_AUDIT`` is 1.
         layers: a layer map, or the path of the layer stack for :func:`map_layers`; by default found.
         fisher_data: called with the number of steps done where a method measures the Fisher information; returns
             training batches, each the keyword arguments of the model.
