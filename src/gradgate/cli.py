@@ -175,6 +175,38 @@ def train(
 
 
 @app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    task: Annotated[str | None, typer.Option(help="A task of the same kind; by default the run's own.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
+    languages: Annotated[str | None, typer.Option(help="Score in these languages only, as 'de,fr'.")] = None,
+    test_file: Annotated[Path | None, typer.Option(help="Test file, instead of the task's own.")] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for scores and predictions [default: in the run's].")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Score a finished run's model on test splits and languages."""
+    from gradgate.terminal import evaluation_table
+    from gradgate.training.evaluation import evaluate as evaluate_run
+    from gradgate.training.progress import Bar
+
+    asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}
+    asked["languages"] = None if languages is None else [code.strip() for code in languages.split(",")]
+    if quiet or as_json:
+        record = evaluate_run(run, **asked)
+    else:
+        with Bar(errors, "scoring", "splits") as bar:
+            record = evaluate_run(run, **asked, progress=bar)
+    if as_json:
+        _print_json(record)
+    elif not quiet:
+        console.print(evaluation_table(record))
+
+
+@app.command()
 @takes_settings("method", "seed", "fsdp")
 def compare(
     settings: dict[str, Any],

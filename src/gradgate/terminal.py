@@ -52,8 +52,6 @@ def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[st
 
 def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
     """The scores of one run, one row a split."""
-    names = sorted({name for split in (scores["dev"], *scores["tests"].values()) for name in split} - {"loss"})
-    names.sort(key=lambda name: name != scores["metric"])
     cost = scores["cost"]
     caption = (
         f"best on dev at step {scores['best_step']} of {cost['steps']}; {cost['trainable_share']:.1%} of the weights "
@@ -61,12 +59,31 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
         f"{cost['peak_memory_bytes'] / 2**20:.0f} MiB"
     )
     title = Text(f"{config.title} on {config.task}, seed {config.seed}")
-    table = Table("split", *names, box=SIMPLE_HEAD, title=title, caption=Text(caption))
-    averages = scores.get("averages", {})
-    rows = {"dev": scores["dev"], **scores["tests"], **{average_label(name): row for name, row in averages.items()}}
+    rows = {"dev": scores["dev"], **_split_rows(scores)}
+    return _scores_by_split(rows, scores["metric"], title, Text(caption))
+
+
+def _split_rows(scores: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Test splits, then averages under their names for people."""
+    averages = {average_label(name): values for name, values in scores.get("averages", {}).items()}
+    return {**scores["tests"], **averages}
+
+
+def _scores_by_split(rows: dict[str, dict[str, float]], metric: str, title: Text, caption: Text | None = None) -> Table:
+    names = sorted({name for values in rows.values() for name in values} - {"loss"})
+    names.sort(key=lambda name: name != metric)
+    table = Table("split", *names, box=SIMPLE_HEAD, title=title, caption=caption)
     for split, values in rows.items():
-        table.add_row(split, *(f"{values[name]:.4f}" if name in values else "" for name in names))
+        table.add_row(Text(split), *(f"{values[name]:.4f}" if name in values else "" for name in names))
     return table
+
+
+def evaluation_table(record: dict[str, Any]) -> Table:
+    """The scores of a finished run on a task, one row a split and average."""
+    rows = _split_rows(record)
+    run = record["run"]
+    title = Text(f"{run['method']} on {run['task']}, seed {run['seed']}; scored on {record['task']['name']}")
+    return _scores_by_split(rows, record["metric"], title)
 
 
 def draw_timeline(record: dict[str, Any], width: int = 100) -> Text:

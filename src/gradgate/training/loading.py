@@ -69,7 +69,7 @@ def model_source(name: str) -> str:
 
 def load_tokenizer(config: RunConfig) -> Any:
     """The tokenizer; one without a padding token pads with its end-of-text token."""
-    tokenizer = _from_pretrained(AutoTokenizer, config, "tokenizer")
+    tokenizer = load_pretrained(AutoTokenizer, config, "tokenizer")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -82,14 +82,14 @@ def load_model(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) ->
 
 def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> tuple[Any, frozenset[str]]:
     """As :func:`load_model`, and the names of the parameters that were not in the pretrained weights."""
-    settings = _from_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
+    settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = tokenizer.pad_token_id
     if config.dropout is not None:
         for name in _DROPOUTS:
             if isinstance(getattr(settings, name, None), float | int):
                 setattr(settings, name, config.dropout)
-    model, report = _from_pretrained(
+    model, report = load_pretrained(
         kind.auto_model,
         config,
         "model",
@@ -113,7 +113,8 @@ def _check_fit(config: RunConfig, settings: Any) -> None:
         raise RunError("device='cuda', but torch sees no CUDA device. Use --device cpu or auto.")
 
 
-def _from_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
+def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
+    """What an ``Auto...`` class of transformers makes of the run's model; RunError names ``what`` cannot be loaded."""
     source = model_source(run.model)
     if not Path(source).is_dir() and not _hub_answers(source):
         options["local_files_only"] = True  # what is in the cache is used, without a minute of attempts
@@ -153,7 +154,7 @@ def load_bare(name: str, trust_remote_code: bool = False) -> Any:
         RunError: if there is no such model, or it is of no known kind.
     """
     config = RunConfig(model=name, trust_remote_code=trust_remote_code)
-    settings = _from_pretrained(AutoConfig, config, "configuration")
+    settings = load_pretrained(AutoConfig, config, "configuration")
     # A classification head cannot be built for decoders without a padding token, though its shape needs none.
     if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = 0
