@@ -92,7 +92,15 @@ def encode(tokens: list[str], tokenizer: PreTrainedTokenizerFast, max_length: in
 
 def test_the_first_sub_word_has_the_label(bert: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     _, features = encode(["good-day", "bad", "a"], bert, 16, tmp_path)
-    assert bert.convert_ids_to_tokens(features[0]["input_ids"]) == ["[CLS]", "good", "[UNK]", "day", "bad", "a", "[SEP]"]
+    assert bert.convert_ids_to_tokens(features[0]["input_ids"]) == [
+        "[CLS]",
+        "good",
+        "[UNK]",
+        "day",
+        "bad",
+        "a",
+        "[SEP]",
+    ]
     assert features["labels"][:] == [[-100, 1, -100, -100, 0, 1, -100]]
 
 
