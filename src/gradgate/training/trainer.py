@@ -13,6 +13,7 @@ from transformers import Trainer
 
 from gradgate.errors import NonFiniteError
 from gradgate.training import launched, sharded
+from gradgate.training.span_loss import span_loss
 
 WEIGHTS_FILE = "model.safetensors"
 IGNORED = -100
@@ -38,9 +39,12 @@ class RunTrainer(Trainer):  # type: ignore[misc]
     ) -> Any:
         """A batch's part in the mean loss over all batches that are accumulated for one step.
 
-        Trainer leaves that to the model, but classification heads take the mean over the batch that they see.
+        Trainer leaves that to the model, but heads take the mean over the batch that they see, and those for answers
+        count padding.
         """
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
+        if "start_positions" in inputs:
+            loss = span_loss(outputs, inputs)
         if num_items_in_batch is not None:
             processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
             loss = loss * ((_items(inputs) != IGNORED).sum() / num_items_in_batch * processes)
