@@ -58,7 +58,11 @@ def rows(folder, name):
 def test_every_file_is_written_and_named(tmp_path):
     written, _ = report(tmp_path, scores=SCORES)
     assert written.html == tmp_path / "report.html"
-    expected = {f"{table}.{kind}" for table in ("main", "seeds", "metrics") for kind in ("csv", "md", "tex")}
+    expected = {
+        f"{table}.{kind}"
+        for table in ("main", "statistics", "seeds", "metrics", "evaluations")
+        for kind in ("csv", "md", "tex")
+    }
     assert {path.name for path in written.tables} == expected
     assert {path.name for path in written.figures} == {"scores.svg", "cost.svg", "curves.svg", "timeline.svg"}
     assert all(path.is_file() for path in (written.html, *written.tables, *written.figures))
@@ -150,7 +154,7 @@ def test_the_page_loads_nothing(tmp_path):
 def test_links_of_the_page_lead_to_files(tmp_path):
     _, html = report(tmp_path, scores=SCORES, tests=("en", "de"))
     links = [attrs["href"] for tag, attrs in Page(html).tags if tag == "a"]
-    assert len(links) == 4 * 3 + 4
+    assert len(links) == 7 * 3 + 4
     assert all((tmp_path / link).is_file() for link in links)
 
 

@@ -95,7 +95,7 @@ def _remarks(comparison: Comparison, least: float | None, tests: int, level: flo
         pairs = f"{comparison.n} {unit}s" + (f", {ties} of them level" if ties else "")
         correction = f" after Holm's correction for {tests} tests" if tests > 1 else ""
         notes.append(
-            f"with {pairs}, Wilcoxon's p cannot fall below {least:.2g}{correction}: p < {level:g} takes "
-            f"{pairs_to_reach(level, tests)} {unit}s"
+            f"with {pairs}, Wilcoxon's p cannot fall below {least:.3g}{correction}: p < {level:g} takes "
+            f"{pairs_to_reach(level, tests)} {unit}s that differ"
         )
     return tuple(f"{note[0].upper()}{note[1:]}." for note in notes)
