@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -223,6 +224,19 @@ def test_a_damaged_plan_costs_its_timeline_only(tmp_path):
     assert "No timeline for gradual:every=40" in written.html.read_text()
     assert tmp_path / "figures" / "timeline.svg" in written.figures
     assert [row["finished"] for row in rows(tmp_path, "main")] == ["3", "3"]
+
+
+@pytest.mark.parametrize(("metric", "left"), [("macro_f1", "2"), ("loss", "3")])
+def test_a_number_that_is_not_finite_costs_no_more_than_what_it_belongs_to(tmp_path, metric, left):
+    write_study(tmp_path, scores=SCORES, tests=("test", "hard"))
+    file = tmp_path / "runs" / "method-1" / "seed-0" / "scores.json"
+    record = json.loads(file.read_text())
+    record["tests"]["hard"][metric] = float("nan")
+    file.write_text(json.dumps(record))
+    write_report(tmp_path)
+    assert [row["finished"] for row in rows(tmp_path, "main")] == ["3", left]
+    found = {(row["method"], row["split"], row["metric"]): row["n"] for row in rows(tmp_path, "metrics")}
+    assert found["gradual:every=40", "hard", metric] == "2"
 
 
 def test_no_study_no_report(tmp_path):

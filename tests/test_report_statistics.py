@@ -56,7 +56,7 @@ def test_every_test_of_a_method_is_shown(tmp_path):
 def test_too_few_seeds_are_said_in_a_sentence(tmp_path):
     write_study(tmp_path, scores={name: SCORES[name] for name in ("full", "gradual:every=40")})
     write_report(tmp_path)
-    sentence = "With 3 seeds, Wilcoxon's p cannot fall below 0.25: p < 0.05 takes 6 seeds that differ."
+    sentence = "With 3 seeds, Wilcoxon's p cannot fall below 0.25: p < 0.05 takes 6 seeds with a difference."
     assert sentence in (tmp_path / "report.html").read_text().replace("&#39;", "'").replace("&lt;", "<")
     assert sentence.replace("<", r"\<") in (tmp_path / "tables" / "statistics.md").read_text()
     assert "p{5cm}" in (tmp_path / "tables" / "statistics.tex").read_text()

@@ -92,16 +92,18 @@ def test_the_pairs_needed_are_more_under_correction():
 
 def test_too_few_seeds_are_said():
     (five,), (six,) = weigh(compared([0.1, 0.2, 0.3, 0.4, 0.5])), weigh(compared([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
-    assert five.remarks == ("With 5 seeds, Wilcoxon's p cannot fall below 0.0625: p < 0.05 takes 6 seeds that differ.",)
+    assert five.remarks == (
+        "With 5 seeds, Wilcoxon's p cannot fall below 0.0625: p < 0.05 takes 6 seeds with a difference.",
+    )
     assert six.remarks == ()
     three, level = weigh(compared([0.1, 0.2, 0.3], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.0]))
     assert three.remarks == (
         "3 seeds: only very large differences can be detected.",
         "With 3 seeds, Wilcoxon's p cannot fall below 0.25 after Holm's correction for 2 tests: "
-        "p < 0.05 takes 7 seeds that differ.",
+        "p < 0.05 takes 7 seeds with a difference.",
     )
     assert level.remarks == (
         "With 7 seeds, 1 of them level, Wilcoxon's p cannot fall below 0.0625 after Holm's correction for 2 tests: "
-        "p < 0.05 takes 7 seeds that differ.",
+        "p < 0.05 takes 7 seeds with a difference.",
     )
     assert weigh(compared([0.1]))[0].remarks == ("1 common seed: no interval or test.",)

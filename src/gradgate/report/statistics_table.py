@@ -63,7 +63,12 @@ def split_statistics(findings: Findings) -> Table:
     compared = [compare_over(unit, _by_split(m, splits), _by_split(reference, splits)) for m in findings.methods[1:]]
     columns = (
         Column("method", "Method", numeric=False),
-        Column("pairs", f"{unit.capitalize()}s compared", "the means over common seeds make a pair"),
+        Column(
+            "pairs",
+            f"{unit.capitalize()}s compared",
+            f"a pair is two means over common seeds; {unit}s share their models, so that the tests speak of these "
+            f"{unit}s, not of other seeds",
+        ),
         *_difference_columns(findings),
         *_TESTS,
         _REMARK,

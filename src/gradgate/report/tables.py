@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from math import isfinite
 from statistics import fmean
 
 from gradgate.report import formats
@@ -249,7 +250,9 @@ def metric_table(findings: Findings) -> Table:
     groups = [(method, split) for method in findings.scored for split in splits]
     names = list(dict.fromkeys(n for m, split in groups for cell in m.finished for n in cell.metrics(split)))
     values = {
-        (method.name, split, name): [v for c in method.finished if (v := c.metrics(split).get(name)) is not None]
+        (method.name, split, name): [
+            v for c in method.finished if (v := c.metrics(split).get(name)) is not None and isfinite(v)
+        ]
         for method, split in groups
         for name in names
     }

@@ -96,6 +96,6 @@ def _remarks(comparison: Comparison, least: float | None, tests: int, level: flo
         correction = f" after Holm's correction for {tests} tests" if tests > 1 else ""
         notes.append(
             f"with {pairs}, Wilcoxon's p cannot fall below {least:.3g}{correction}: p < {level:g} takes "
-            f"{pairs_to_reach(level, tests)} {unit}s that differ"
+            f"{pairs_to_reach(level, tests)} {unit}s with a difference"
         )
     return tuple(f"{note[0].upper()}{note[1:]}." for note in notes)
