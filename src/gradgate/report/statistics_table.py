@@ -31,6 +31,7 @@ def statistics_tables(findings: Findings) -> list[Table]:
 def seed_statistics(findings: Findings) -> Table:
     """One row a method: its score, its difference to the first method over common seeds, and every test of that."""
     evidence = weigh([method.versus for method in findings.methods if method.versus])
+    around = [bootstrap_interval(method.score.values) for method in findings.methods]
     columns = (
         Column("method", "Method", numeric=False),
         Column(
@@ -47,11 +48,12 @@ def seed_statistics(findings: Findings) -> Table:
         ),
         _REMARK,
     )
-    rows = [_score_row(findings, findings.reference) | {"difference": Entry("reference")}]
-    records = [_score_record(findings, findings.reference)]
-    for method, found in zip(findings.methods[1:], evidence, strict=True):
-        rows.append(_score_row(findings, method) | _evidence_row(findings.format, found))
-        records.append(_score_record(findings, method) | _evidence_record(found))
+    rows = [_score_row(findings, *pair) for pair in zip(findings.methods, around, strict=True)]
+    records = [_score_record(findings, *pair) for pair in zip(findings.methods, around, strict=True)]
+    rows[0]["difference"] = Entry("reference")
+    for row, record, found in zip(rows[1:], records[1:], evidence, strict=True):
+        row |= _evidence_row(findings.format, found)
+        record |= _evidence_record(found)
     title = f"Statistics: differences to {findings.reference.name}, paired by seed"
     return Table("statistics", title, columns, _in_order(columns, rows), tuple(records))
 
@@ -104,9 +106,8 @@ def _difference_columns(findings: Findings) -> tuple[Column, ...]:
     )
 
 
-def _score_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
+def _score_row(findings: Findings, method: MethodFindings, around: BootstrapInterval | None) -> dict[str, Entry]:
     metric, score = findings.format, method.score
-    around = bootstrap_interval(score.values)
     lost = _lost(findings, method)
     words = {"failed": "failed", "missing": "not finished"}
     why = ", ".join(f"{number} {words[status]}" for status, number in lost.items() if number)
@@ -129,7 +130,7 @@ def _lost(findings: Findings, method: MethodFindings) -> dict[str, int]:
     return {"failed": failed, "missing": sum("missing" in pair and "failed" not in pair for pair in pairs)}
 
 
-def _score_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
+def _score_record(findings: Findings, method: MethodFindings, around: BootstrapInterval | None) -> dict[str, Raw]:
     lost = _lost(findings, method)
     return {
         "method": method.name,
@@ -140,7 +141,7 @@ def _score_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
         "finished": method.score.n,
         "mean": method.score.mean,
         "sd": method.score.sd,
-        **_bootstrap_record("mean_", bootstrap_interval(method.score.values)),
+        **_bootstrap_record("mean_", around),
     }
 
 
