@@ -106,4 +106,7 @@ def test_too_few_seeds_are_said():
         "With 7 seeds, 1 of them level, Wilcoxon's p cannot fall below 0.0625 after Holm's correction for 2 tests: "
         "p < 0.05 takes 7 seeds with a difference.",
     )
+    (lone,) = weigh(compared([0.1, 0.0, 0.0, 0.0]))
+    assert lone.comparison.wilcoxon_p is None
+    assert lone.remarks == ("Only 1 of 4 seeds shows a difference: too few for Wilcoxon's test.",)
     assert weigh(compared([0.1]))[0].remarks == ("1 common seed: no interval or test.",)

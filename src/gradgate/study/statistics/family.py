@@ -90,8 +90,10 @@ def _needed(comparison: Comparison, power: float, level: float) -> int | None:
 
 def _remarks(comparison: Comparison, least: float | None, tests: int, level: float) -> tuple[str, ...]:
     notes = [comparison.note] if comparison.note else []
+    unit, ties = comparison.unit, comparison.n - comparison.ranked
+    if comparison.n > 1 and comparison.ranked == 1:
+        notes.append(f"only 1 of {comparison.n} {unit}s shows a difference: too few for Wilcoxon's test")
     if least is not None and least >= level:
-        unit, ties = comparison.unit, comparison.n - comparison.ranked
         pairs = f"{comparison.n} {unit}s" + (f", {ties} of them level" if ties else "")
         correction = f" after Holm's correction for {tests} tests" if tests > 1 else ""
         notes.append(
