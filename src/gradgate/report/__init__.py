@@ -25,6 +25,7 @@ __all__ = ["Report", "render_table", "write_report"]
 
 _WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 _TERMINAL = ("method", "score", "difference", "p", "seeds", "step", "share")
+_WITH_ADAPTERS = ("method", "score", "difference", "p", "seeds", "parameters", "stored", "step")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,11 @@ def write_report(folder: Path) -> Report:
 def render_table(results: StudyResults, console: Console) -> None:
     """Print the answer, the main table and its cautions: the same numbers as in the report."""
     findings = find(results)
-    console.print(to_terminal(main_table(findings), _TERMINAL, console.width))
+    table = main_table(findings)
+    has_adapters = any(adapter is not None for adapter in results.study.adapters)
+    # Of a study that was made before it was counted, what is stored is not known.
+    columns = _WITH_ADAPTERS if has_adapters and any(c.key == "stored" for c in table.columns) else _TERMINAL
+    console.print(to_terminal(table, columns, console.width))
     console.print(Text(verdict(findings), style="bold"))
     curve = find_curve(findings)
     if curve:

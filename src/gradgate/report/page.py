@@ -79,6 +79,8 @@ def _source(name: str) -> str:
 def _planned(findings: Findings) -> str:
     results = findings.results
     methods, seeds = counted(len(results.study.methods), "method"), counted(len(results.study.seeds), "seed")
+    if len(results.study.adapters) > 1:
+        methods = f"{counted(len(results.study.adapters), 'form')} of the model × {methods}"
     return f"{methods} × {seeds}: {results.count('finished')} of {counted(len(results.cells), 'run')} finished"
 
 

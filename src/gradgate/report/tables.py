@@ -77,12 +77,14 @@ def main_table(findings: Findings) -> Table:
         Column("dev", f"{metric.label}, dev", "of the selected checkpoints, mean ± standard deviation over seeds"),
         Column("share", "Trainable share", "open parameters over all, mean over the steps"),
         Column("parameters", "Ever trained", "parameters that were open at any step"),
+        Column("stored", "Stored per task", "trained tensors, and those that the pretrained model lacks"),
         Column("step", "Time per step", "median step; × is relative to the first method"),
         Column("memory", "Peak memory", "highest of the seeds"),
         Column("total", "Training time", "mean over the seeds; × is relative to the first method"),
     ]
-    if split == DEV:
-        columns = [column for column in columns if column.key != "dev"]
+    counted = any(method.cost.bytes_stored is not None for method in findings.methods)
+    unused = {key for key, used in (("dev", split != DEV), ("stored", counted)) if not used}
+    columns = [column for column in columns if column.key not in unused]
     shown = [_main_row(findings, method) for method in findings.methods]
     return Table(
         "main",
@@ -110,6 +112,7 @@ def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
         "dev": Entry(metric.with_spread(method.dev.mean, method.dev.sd), method.dev.mean),
         "share": Entry(formats.share(cost.trainable_share), cost.trainable_share),
         "parameters": Entry(formats.count(cost.parameters_trained), cost.parameters_trained),
+        "stored": Entry(formats.size(cost.bytes_stored), cost.bytes_stored),
         "step": _timed(cost.seconds_per_step, first.seconds_per_step),
         "memory": Entry(formats.size(cost.peak_memory_bytes), cost.peak_memory_bytes),
         "total": _timed(cost.seconds_total, first.seconds_total),
@@ -154,6 +157,7 @@ def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
         "dev_sd": method.dev.sd,
         "trainable_share": cost.trainable_share,
         "parameters_trained": cost.parameters_trained,
+        "bytes_stored": cost.bytes_stored,
         "seconds_per_step": cost.seconds_per_step,
         "seconds_per_step_ratio": ratio(cost.seconds_per_step, first.seconds_per_step),
         "peak_memory_bytes": cost.peak_memory_bytes,
@@ -194,7 +198,7 @@ def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple
         (cost.seconds_per_step, cost.seconds_total, cost.peak_memory_bytes) if cost else (None, None, None)
     )
     return (
-        Entry(cell.method, cell.method),
+        Entry(cell.label, cell.label),
         Entry(str(cell.seed), cell.seed),
         Entry("not finished" if cell.status == "missing" else cell.status, cell.status),
         *(Entry(metric.value(cell.score(split)), cell.score(split)) for split in splits),
@@ -208,7 +212,7 @@ def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple
 def _seed_record(cell: Cell, splits: tuple[str, ...]) -> dict[str, Raw]:
     cost = asdict(cell.scores.cost) if cell.scores else {}
     return {
-        "method": cell.method,
+        "method": cell.label,
         "seed": cell.seed,
         "status": cell.status,
         **{f"{split}_score": cell.score(split) for split in splits},
