@@ -107,7 +107,7 @@ def test_a_task_without_train_is_scored_with_the_labels_of_the_run(run: Path, ta
     ("change", "message"),
     [
         ({"run": "nowhere"}, r"nowhere holds no run: .*run\.json is missing"),
-        ({"languages": ["fr"]}, r"nothing to score in fr; it has en, de, sw"),
+        ({"languages": ["fr"]}, r"has no fr; its languages are en, de, sw"),
         ({"task": "stsb"}, r"The task stsb is regression, and the model of .* was trained for classification"),
         ({"out": "."}, r"is not empty and holds no evaluation"),
     ],

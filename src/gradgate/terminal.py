@@ -32,10 +32,13 @@ def methods_list(catalog: list[MethodInfo]) -> Group:
 
 def tasks_table(specs: list[TaskSpec]) -> Table:
     """One row a named task."""
-    table = Table(Column("task", no_wrap=True), "kind", "text", "metric", "hub", box=SIMPLE_HEAD)
+    table = Table(Column("task", no_wrap=True), "kind", "languages", "text", "metric", "hub", box=SIMPLE_HEAD)
     for spec in specs:
-        hub = "built in" if spec.hub is None else spec.hub.path + (f" ({spec.hub.name})" if spec.hub.name else "")
-        row = (spec.name, spec.kind, " + ".join(spec.text_columns), spec.metric, hub)
+        named = f" ({spec.hub.name})" if spec.hub and isinstance(spec.hub.name, str) else ""
+        hub = "built in" if spec.hub is None else f"{spec.hub.path}{named}"
+        several = len({*spec.languages, spec.source})
+        languages = f"{several}, {spec.source} first" if spec.languages else spec.source
+        row = (spec.name, spec.kind, languages, " + ".join(spec.text_columns), spec.metric, hub)
         table.add_row(*(Text(word) for word in row))
     return table
 

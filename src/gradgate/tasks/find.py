@@ -51,8 +51,9 @@ def find_task(
         source: language of train and dev, in place of the task's.
 
     Raises:
-        UsageError: nothing has that name, or there is nothing to score in one of ``languages``.
-        DataError: a task file with faults, or a folder or file in which something is ambiguous.
+        UsageError: nothing has that name, or the task is not in one of ``languages``.
+        DataError: nothing to score in one of ``languages``, a task file with faults, or a folder or file in which
+            something is ambiguous.
     """
     given = Given(
         text, text_pair, label, kind, metric, _absolute(train_file), _absolute(dev_file), _absolute(test_file)

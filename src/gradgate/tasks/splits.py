@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from gradgate.errors import UsageError
+from gradgate.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from gradgate.tasks.spec import TaskSpec
@@ -54,18 +54,25 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
     """The expanded task, scored in some of its languages only.
 
     Raises:
-        UsageError: for a language that the task does not have, or that nothing is there for.
+        UsageError: for a task in one language, or for a language that it is not in.
+        DataError: for a language of the task that nothing is there to score in.
     """
     wanted = tuple(dict.fromkeys(languages))
     if not spec.languages:
         raise UsageError(f"The task {spec.name} is in one language ({spec.source}); leave --languages out")
+    unknown = [language for language in wanted if language not in spec.languages]
+    if unknown or not wanted:
+        raise UsageError(
+            f"--languages {','.join(wanted)}: the task {spec.name} has no {', '.join(unknown) or 'such language'}; its "
+            f"languages are {', '.join(spec.languages)}"
+        )
     splits = places(spec)
     there = [spec.language_of(split) for split in scored(splits) if split not in TRAIN_AND_DEV]
     missing = [language for language in wanted if language not in there]
-    if missing or not wanted:
-        raise UsageError(
-            f"--languages {','.join(wanted)}: {spec.folder or spec.name} has nothing to score in "
-            f"{', '.join(missing) or 'no language'}; it has {', '.join(dict.fromkeys(there)) or 'no test split'}"
+    if missing:
+        raise DataError(
+            f"--languages {','.join(wanted)}: {spec.folder or spec.name} has nothing to score in {', '.join(missing)}; "
+            f"it has {', '.join(dict.fromkeys(there)) or 'no test split'}"
         )
     kept = {s: place for s, place in splits.items() if s in TRAIN_AND_DEV or spec.language_of(s) in wanted}
     update: dict[str, Any] = {"files": kept}
