@@ -18,6 +18,7 @@ from gradgate.errors import GradgateError, UsageError
 from gradgate.flags import Config, run_config, takes_settings
 from gradgate.methods import method as read_method
 from gradgate.timeline import foresee, to_yaml
+from gradgate.training.pretraining import PretrainConfig
 
 app = typer.Typer(
     name="gradgate",
@@ -198,6 +199,36 @@ def compare(
 ) -> None:
     """Compare methods, and adapters, over seeds and write the report. Run again, it does what is missing."""
     _compare(settings, method or [], _read_seeds(seeds), out_folder, quiet, as_json, sweep, adapter or [])
+
+
+@app.command("pretrain-adapter")
+@takes_settings(of=PretrainConfig)
+def pretrain_adapter(
+    settings: dict[str, Any],
+    out_folder: Out = Path("adapters/latest"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Train a language adapter on running text by filling in masked words. Run again, it resumes where it stopped."""
+    from gradgate.terminal import pretraining_line
+    from gradgate.training.config import checked_settings
+    from gradgate.training.pretraining import pretrain_adapter as pretrain
+    from gradgate.training.progress import Bar
+
+    if "language_data" not in settings:
+        raise UsageError("A language adapter needs --language-data: a text file, a table, or a data set of the hub.")
+    config = checked_settings(PretrainConfig, settings)
+    if quiet or as_json:
+        result = pretrain(config, out_folder)
+    else:
+        with Bar(errors) as bar:
+            result = pretrain(config, out_folder, bar)
+    if as_json:
+        _print_json(result)
+    elif not quiet:
+        console.print(pretraining_line(result), markup=False, highlight=False, soft_wrap=True)
+        console.print(f"The adapter is in {out_folder}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -66,6 +66,17 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
     return table
 
 
+def pretraining_line(result: dict[str, Any]) -> str:
+    """What the training of a language adapter has brought."""
+    before, after = result["before"], result["after"]
+    if before is None or after is None:
+        return f"{result['steps']} steps; nothing was held out to score"
+    return (
+        f"held-out masked-word loss {before['loss']:.3f} before, {after['loss']:.3f} after {result['steps']} steps "
+        f"(perplexity {before['perplexity']:.4g}, {after['perplexity']:.4g})"
+    )
+
+
 def draw_timeline(record: dict[str, Any], width: int = 100) -> Text:
     """What is open when, one line a group from the top down, one column a stretch of steps.
 

@@ -12,13 +12,15 @@ from threading import Event
 from typing import Any
 
 import torch
-from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
+from transformers import PrinterCallback, Trainer, set_seed
 
+from gradgate import adapters
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.prefix import PrefixCache
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
-from gradgate.training import adapted, launched
+from gradgate.training import adapted, launched, tapt
+from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
 from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
 from gradgate.training.config import RunConfig
@@ -71,8 +73,9 @@ def train(
     """
     folder = RunFolder(Path(out))
     progress = progress if progress and launched.is_first() else Silent()
+    config.check_tapt()
     check_launch(config)
-    launched.join(_on_cpu(config))
+    launched.join(on_cpu(config))
     finished = launched.on_first(lambda: _claim(folder, config))
     if finished is not None:
         progress.note(f"{folder.path} is finished; nothing to do.")
@@ -103,16 +106,20 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     kind = kind_of(data.spec)
     tokenizer = load_tokenizer(config)
     features = _features(config, kind, data, tokenizer)
+    if config.tapt is not None:
+        tapt.adapt(config, tokenizer, features.train, folder.tapt, progress, stop)
     set_seed(config.seed)
     model, fresh = load_with_fresh(config, kind, data, tokenizer)
     if config.adapter is not None:
         adapted.put_adapter(model, config.adapter, fresh, config.seed)
+        if config.tapt is not None:
+            adapters.restore(model, folder.tapt, adapted.NAME)
     layers = map_layers(model, layers=config.layers)
     kept = _prefix_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)
     gate.method.check(layers)
     launched.on_first(lambda: _write_run_file(config, folder, data, model, len(features.train)))
-    arguments = _arguments(config, folder, len(features.train))
+    arguments = training_arguments(config, folder, len(features.train))
     if config.fsdp:
         shard(model, layers, arguments.device)
     metric = data.spec.metric
@@ -173,10 +180,6 @@ def _prefix_cache(config: RunConfig, cache: Path, progress: RunProgress) -> Pref
     )
 
 
-def _on_cpu(config: RunConfig) -> bool:
-    return config.device == "cpu" or not torch.accelerator.is_available()
-
-
 def _features(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Features:
     train_split = data.train
     if config.train_size is not None:
@@ -190,42 +193,6 @@ def _features(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> 
         encode(data.dev),
         {name: encode(split) for name, split in data.tests.items()},
         kind.collator(tokenizer),
-    )
-
-
-def _arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingArguments:
-    batches = -(-examples // (config.batch_size * launched.count()))
-    steps_per_epoch = -(-batches // config.accumulate)
-    usual = min(steps_per_epoch, config.steps or steps_per_epoch)
-    on_cpu = _on_cpu(config)
-    if on_cpu and config.precision == "fp16":
-        raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
-    return TrainingArguments(
-        output_dir=str(folder.checkpoints),
-        per_device_train_batch_size=config.batch_size,
-        per_device_eval_batch_size=max(64, config.batch_size),
-        gradient_accumulation_steps=config.accumulate,
-        learning_rate=config.peak_lr,
-        lr_scheduler_type=config.schedule,
-        warmup_steps=config.warmup,
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.clip,
-        seed=config.seed,
-        use_cpu=on_cpu,
-        bf16=config.precision == "bf16",
-        fp16=config.precision == "fp16",
-        eval_strategy="steps",
-        eval_steps=config.eval_every or usual,
-        save_strategy="steps",
-        save_steps=config.save_every or usual,
-        save_total_limit=2,
-        logging_steps=max(1, usual // 10),
-        report_to="none",
-        dataloader_pin_memory=not on_cpu,
-        ddp_backend="gloo" if on_cpu and launched.count() > 1 else None,
-        ddp_find_unused_parameters=True,  # methods close what DDP would else wait for
-        disable_tqdm=True,
-        **config.length,
     )
 
 
