@@ -57,7 +57,9 @@ def test_python_m_is_the_same_command() -> None:
     assert said.stderr == ""
 
 
-@pytest.mark.parametrize("name", ["layers", "methods", "tasks", "plan", "train", "compare", "report", "quickstart", "pretrain-adapter"])
+@pytest.mark.parametrize(
+    "name", ["layers", "methods", "tasks", "plan", "train", "compare", "report", "quickstart", "pretrain-adapter"]
+)
 def test_every_command_has_help(command: Command, name: str) -> None:
     said = command(name, "--help")
     assert said.code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_a_finished_one_is_left_alone_and_another_is_refused(tiny_model: Path, l
 
 
 def test_a_decoder_is_refused(tiny_gpt2: Path, language: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no mask token.*encoders"):
+    with pytest.raises(RunError, match=r"no mask token.*encoders"):
         pretrain_adapter(config_of(tiny_gpt2, language), tmp_path / "lang")
 
 
@@ -124,8 +125,10 @@ def test_texts_come_from_lines_and_columns(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("one\n\n  two \n")
     (tmp_path / "rows.csv").write_text("id,words\n1,three\n2,four\n")
     assert read_texts(str(tmp_path / "lines.txt"), "text") == ["one", "two"]
+    (tmp_path / "rows.txt").write_text('{"text": "five"}\n{"text": "six"}\n')
     assert read_texts(str(tmp_path / "rows.csv"), "words") == ["three", "four"]
-    with pytest.raises(DataError, match="no column 'text'.*--text"):
+    assert read_texts(str(tmp_path / "rows.txt"), "text") == ["five", "six"]
+    with pytest.raises(DataError, match=r"no column 'text'.*--text"):
         read_texts(str(tmp_path / "rows.csv"), "text")
     with pytest.raises(DataError, match=r"absent\.txt is missing"):
         read_texts(str(tmp_path / "absent.txt"), "text")
@@ -139,7 +142,7 @@ def test_packing_keeps_every_token_in_its_order(tiny_model: Path) -> None:
     texts = ["the film was good", "bad", "a dark road"] * 5
     blocks = [row["input_ids"] for row in packed(texts, tokenizer, 8)]
     assert [len(block) for block in blocks[:-1]] == [8] * (len(blocks) - 1)
-    assert sum(blocks, []) == sum((tokenizer(text)["input_ids"] for text in texts), [])
+    assert list(chain(*blocks)) == list(chain(*(tokenizer(text)["input_ids"] for text in texts)))
 
 
 def test_what_is_held_out_is_not_trained_on() -> None:
@@ -233,7 +236,7 @@ def test_tapt_reads_no_label(settings: dict[str, Any], tmp_path: Path) -> None:
     task.mkdir()
     for file in Path(settings["task"]).iterdir():
         lines = file.read_text().splitlines()
-        swapped = [line.translate({}) for line in lines]
+        swapped = lines
         if file.name == "train.tsv":
             names = {"good": "bad", "bad": "good"}
             swapped = [lines[0], *(f"{t}\t{names[label]}" for t, label in (line.split("\t") for line in lines[1:]))]
@@ -249,17 +252,17 @@ def test_an_adapter_may_have_its_own_tapt() -> None:
     assert config.tapt == {"steps": None, "epochs": 2.0}
     assert make_config(adapter="houlsby", tapt_steps=7).tapt == {"steps": 7, "epochs": None}
     assert make_config(adapter="houlsby").tapt is None
-    with pytest.raises(UsageError, match="tapt_steps='0' .expected a number of steps, 1 or more"):
+    with pytest.raises(UsageError, match=r"tapt_steps='0' \(expected a number of steps, 1 or more"):
         make_config(adapter="houlsby:tapt_steps=0")
     with pytest.raises(UsageError, match="both tapt_steps and tapt_epochs"):
         make_config(adapter="houlsby:tapt_steps=1,tapt_epochs=1")
 
 
 def test_tapt_needs_an_adapter_and_leaves_the_model_itself_out(settings: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is none. Add --adapter"):
+    with pytest.raises(UsageError, match=r"there is none\. Add --adapter"):
         train(make_config(**settings, tapt_steps=2), tmp_path / "run")
     base = make_config(**settings, tapt_steps=2)
-    with pytest.raises(UsageError, match="there is none. Add --adapter"):
+    with pytest.raises(UsageError, match=r"there is none\. Add --adapter"):
         Grid.of(tmp_path / "study", base, ["full"], [0])
     grid = Grid.of(tmp_path / "study", base, ["full"], [0], ["none", "houlsby"])
     assert [run.config.tapt_steps for run in grid.runs()] == [None, 2]

@@ -14,6 +14,8 @@ from gradgate.report.freeze_table import freeze_table
 from gradgate.report.freezing import answer, find_curve
 from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.page import render_page
+from gradgate.report.stability_table import stability_table
+from gradgate.report.statistics_table import statistics_tables
 from gradgate.report.tables import all_tables, main_table
 from gradgate.report.verdict import cautions, verdict
 from gradgate.study.results import StudyResults, read_study
@@ -46,8 +48,9 @@ def write_report(folder: Path) -> Report:
     findings = find(read_study(folder))
     curve = find_curve(findings)
     tables = all_tables(findings)
-    if curve:
-        tables.insert(1, freeze_table(curve))
+    tables[1:1] = [*([freeze_table(curve)] if curve else []), *statistics_tables(findings)]
+    if stability := stability_table(findings):
+        tables.append(stability)
     drawings, problems = draw_figures(findings, curve)
     table_files = {
         folder / "tables" / f"{table.name}.{ending}": writer(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from math import isfinite
 from statistics import fmean
 
 from gradgate.report import formats
@@ -16,12 +17,13 @@ Raw = str | int | float | None
 
 @dataclass(frozen=True)
 class Column:
-    """A column as shown: ``key`` names it in code, ``help`` says what it holds."""
+    """A column as shown: ``key`` names it in code, ``help`` says what it holds; ``prose`` breaks over lines."""
 
     key: str
     title: str
     help: str = ""
     numeric: bool = True
+    prose: bool = False
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ def split_table(findings: Findings) -> Table:
         f"Test splits: {metric.label}",
         (*columns, Column("average", "Average", "of the splits, for seeds that have all of them")),
         tuple(
-            (Entry(name, name), *(_spread_entry(values, metric) for values in scores.values()))
+            (Entry(name, name), *(spread_entry(values, metric) for values in scores.values()))
             for name, scores in groups
         ),
         tuple(
@@ -252,7 +254,9 @@ def metric_table(findings: Findings) -> Table:
     groups = [(method, split) for method in findings.scored for split in splits]
     names = list(dict.fromkeys(n for m, split in groups for cell in m.finished for n in cell.metrics(split)))
     values = {
-        (method.name, split, name): [v for c in method.finished if (v := c.metrics(split).get(name)) is not None]
+        (method.name, split, name): [
+            v for c in method.finished if (v := c.metrics(split).get(name)) is not None and isfinite(v)
+        ]
         for method, split in groups
         for name in names
     }
@@ -269,7 +273,7 @@ def metric_table(findings: Findings) -> Table:
             (
                 Entry(method.name, method.name),
                 Entry(split, split),
-                *(_spread_entry(values[method.name, split, m.metric], m) for m in metrics),
+                *(spread_entry(values[method.name, split, m.metric], m) for m in metrics),
             )
             for method, split in groups
         ),
@@ -281,7 +285,8 @@ def metric_table(findings: Findings) -> Table:
     )
 
 
-def _spread_entry(values: list[float], metric: ScoreFormat) -> Entry:
+def spread_entry(values: list[float], metric: ScoreFormat) -> Entry:
+    """Mean and standard deviation of some values of a metric."""
     summary = summarize(values)
     return Entry(metric.with_spread(summary.mean, summary.sd), summary.mean)
 

@@ -300,12 +300,13 @@ def _read_cell(folder: RunFolder, cell: Cell, versions: dict[str, Any]) -> Cell:
 
 
 def _check_score(cell: Cell, metric: str, split: str) -> Cell:
-    """The cell, or a failed one if it has no finite number to compare."""
+    """The cell, or a failed one if it has no finite number to compare, or a number that is not finite elsewhere."""
     if cell.scores is None:
         return cell
-    for name in dict.fromkeys((DEV, split)):
+    for name in dict.fromkeys((DEV, split, *cell.scores.tests)):
         value = cell.metrics(name).get(metric)
-        if value is None or not isfinite(value):
+        missing = value is None and name in (DEV, split)
+        if missing or (value is not None and not isfinite(value)):
             reason = f"scores.json: {metric} on {name} is {value}, expected a finite number."
             return replace(cell, status="failed", scores=None, failure=Failure("RunError", reason), history=())
     return cell

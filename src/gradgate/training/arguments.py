@@ -1,4 +1,4 @@
-"""The settings of a run as Trainer's arguments."""
+"""The settings of a run as Trainer takes them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gradgate.training.folder import RunFolder
 
 
 def on_cpu(config: RunConfig) -> bool:
-    """Whether a run computes on the CPU."""
+    """Whether the run is on the CPU: wished, or nothing else is there."""
     return config.device == "cpu" or not torch.accelerator.is_available()
 
 
 def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **changes: Any) -> TrainingArguments:
-    """What Trainer is told of a run.
+    """What Trainer is told; a run scores and saves once an epoch where the configuration does not say otherwise.
 
     Args:
-        config: the settings of the run.
+        config: of the run.
         folder: where its checkpoints go.
-        examples: rows in the training split.
+        examples: rows of the training split.
         changes: arguments that are other than usual.
 
     Raises:
-        RunError: for a precision that the device does not have.
+        RunError: if the precision needs a GPU and the run is on the CPU.
     """
     batches = -(-examples // (config.batch_size * launched.count()))
     steps_per_epoch = -(-batches // config.accumulate)
@@ -36,7 +36,7 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
     cpu = on_cpu(config)
     if cpu and config.precision == "fp16":
         raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
-    arguments = dict(
+    usually: dict[str, Any] = dict(
         output_dir=str(folder.checkpoints),
         per_device_train_batch_size=config.batch_size,
         per_device_eval_batch_size=max(64, config.batch_size),
@@ -63,4 +63,4 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
         disable_tqdm=True,
         **config.length,
     )
-    return TrainingArguments(**arguments | changes)
+    return TrainingArguments(**usually | changes)

@@ -66,6 +66,6 @@ class SeededMasking:
         plain = [{name: value for name, value in row.items() if name != _NUMBER} for row in rows]
         batch: dict[str, Tensor] = dict(self._collator(plain))
         if bool((batch["labels"] == -100).all()):  # few short texts: a loss over nothing is no number
-            first = next((i for i in plain[0]["input_ids"][1:-1]), plain[0]["input_ids"][0])
-            batch["labels"][0, plain[0]["input_ids"].index(first)] = first
+            place = min(1, len(plain[0]["input_ids"]) - 1)
+            batch["labels"][0, place] = plain[0]["input_ids"][place]
         return batch

@@ -106,7 +106,7 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
     from gradgate.training.arguments import on_cpu
     from gradgate.training.loading import hush_libraries, load_tokenizer
     from gradgate.training.masked_stage import Stage, train_masked
-    from gradgate.training.run import versions
+    from gradgate.training.record import versions
     from gradgate.training.texts import hold_out, packed, read_texts
 
     progress = progress if progress and launched.is_first() else Silent()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import platform
 import sys
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -28,6 +26,7 @@ from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.loading import hush_libraries, load_tokenizer, load_with_fresh
 from gradgate.training.progress import RunProgress, Silent
+from gradgate.training.record import write_run_file
 from gradgate.training.sharded import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.trainer import RunTrainer
 
@@ -118,7 +117,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     kept = _prefix_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)
     gate.method.check(layers)
-    launched.on_first(lambda: _write_run_file(config, folder, data, model, len(features.train)))
+    launched.on_first(lambda: write_run_file(config, folder, data, model, len(features.train)))
     arguments = training_arguments(config, folder, len(features.train))
     if config.fsdp:
         shard(model, layers, arguments.device)
@@ -194,63 +193,6 @@ def _features(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> 
         {name: encode(split) for name, split in data.tests.items()},
         kind.collator(tokenizer),
     )
-
-
-def _write_run_file(config: RunConfig, folder: RunFolder, data: TaskData, model: Any, examples: int) -> None:
-    record = {
-        "config": config.record(),
-        "fingerprint": config.fingerprint(),
-        "versions": versions(),
-        "task": task_record(data),
-        "train_examples": examples,
-        "processes": launched.count(),
-        "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
-    }
-    before = read_json(folder.run_file)
-    if before.get("processes", launched.count()) != launched.count():
-        raise RunError(
-            f"{folder.path} was begun with {before['processes']} processes, and {launched.count()} were launched: "
-            f"each would see other batches. Launch as many as before, or give another --out."
-        )
-    begun = before.get("task")
-    if begun is not None and begun["fingerprint"] != data.fingerprint:
-        raise RunError(
-            f"{folder.path} was begun on other data: the files of task {data.spec.name!r} have changed since. "
-            f"Give another --out to train on them."
-        )
-    write_json(folder.run_file, record)
-
-
-def versions() -> dict[str, str]:
-    """What the numbers of a run depend on besides its configuration."""
-    packages = (
-        "gradgate",
-        "torch",
-        "transformers",
-        "accelerate",
-        "datasets",
-        "tokenizers",
-        "numpy",
-        "scikit-learn",
-    )
-    return {
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        **{name: version(name) for name in packages},
-    }
-
-
-def task_record(data: TaskData) -> dict[str, Any]:
-    """What a result should say about its data."""
-    return {
-        "name": data.spec.name,
-        "kind": data.spec.kind,
-        "metric": data.spec.metric,
-        "metric_higher_is_better": greater_is_better(data.spec.metric),
-        "labels": list(data.labels) if data.labels is not None else None,
-        "fingerprint": data.fingerprint,
-        "rows": data.rows,
-    }
 
 
 def _write_plan(gate: GateCallback, folder: RunFolder) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import DataError, UsageError
-from gradgate.tasks.files import ENDINGS, missing, read_table
+from gradgate.tasks.files import ENDINGS, detect, missing, read_table
 from gradgate.tasks.hub import read_hub
 from gradgate.tasks.spec import FileFormat, HubSource
 from gradgate.tasks.table import Table
@@ -21,7 +21,7 @@ _BATCH = 1000
 def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
     """The texts of a plain text file (one a line), a column of a csv, tsv, JSON or Parquet file, or a hub data set.
 
-    Blank texts are left out. Of a hub data set the split ``train`` is read; ``subset`` is its configuration.
+    A file without an ending of its kind whose first line is a JSON object is a table too. Blank texts are left out. Of a hub data set the split ``train`` is read; ``subset`` is its configuration.
 
     Raises:
         DataError: if there is nothing to read, or it cannot be read.
@@ -31,6 +31,8 @@ def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
         cells = _cells(read_table(path, FileFormat()), column)
     elif path.is_file():
         cells = _lines(path)
+        if detect(path, "\n".join(cells[:1])) == "jsonl":
+            cells = _cells(read_table(path, FileFormat(type="jsonl")), column)
     elif where.count("/") == 1 and not where.startswith((".", "/", "~")):
         source = HubSource(path=where, name=subset, splits={"train": "train", "dev": "train[:1]"})
         cells = _cells(read_hub(source)["train"], column)
