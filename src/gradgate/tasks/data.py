@@ -20,9 +20,9 @@ class TaskData:
 
     Args:
         spec: the task.
-        train, dev: rows with the columns ``text``, for pairs also ``text_pair``, and ``label``.
+        train, dev: rows with the columns that the task's kind gives them.
         tests: test split -> rows; empty where no test split has labels.
-        labels: the outputs' names in their order; None for regression.
+        labels: the outputs' names in their order; None where they are no classes.
         fingerprint: SHA-256 (hex) of every row and of the labels, whatever file or hub they came from.
         rows: split -> number of rows.
         notes: what the user should know: splits left out, blank texts.

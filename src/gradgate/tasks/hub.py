@@ -47,6 +47,8 @@ def _read_split(source: HubSource, split: str) -> Table:
     for name, feature in rows.features.items():
         if isinstance(feature, datasets.ClassLabel):
             columns[name] = [_class_name(feature, cell) for cell in columns[name]]
+        elif isinstance(inner := getattr(feature, "feature", None), datasets.ClassLabel):  # a list of classes
+            columns[name] = [[_class_name(inner, item) for item in cell] for cell in columns[name]]
     if not len(rows):
         raise DataError(f"{source.path} has no rows in its split {split!r}")
     return Table(" ".join(part for part in (source.path, source.name, split) if part), columns)

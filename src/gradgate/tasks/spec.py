@@ -28,15 +28,16 @@ class FileFormat(BaseModel, extra="forbid", frozen=True):
 
     Args:
         type: ``auto`` goes by the file's ending and its first line. JSON lines, a JSON array of objects,
-            comma or tab separated values, or Parquet.
+            comma or tab separated values, Parquet; ``conllu``; ``conll`` for files of one token and its tags a line,
+            separated by tabs or spaces, with a blank line after each sentence; ``squad`` for SQuAD's JSON.
         header: whether the first line of a csv or tsv file names the columns.
-        columns: the names of the columns where there is no header.
+        columns: the names of the columns where there is no header, as in every ``conll`` file.
         quoting: whether ``"`` encloses fields; None is true for csv and false for tsv, as in GLUE's files.
         extra_columns: accept rows with more columns than named, and drop what is beyond.
         join: put between two text columns to make one text of them; None keeps a text and its pair.
     """
 
-    type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet"] = "auto"
+    type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "conllu", "conll", "squad"] = "auto"
     header: bool = True
     columns: tuple[str, ...] | None = None
     quoting: bool | None = None
@@ -45,9 +46,12 @@ class FileFormat(BaseModel, extra="forbid", frozen=True):
 
     @model_validator(mode="after")
     def _columns_where_no_header(self) -> FileFormat:
-        if self.header and self.columns is not None:
+        if self.type == "conll":
+            if self.columns is None:
+                raise ValueError("a conll file needs its columns named, in their order: `columns: [token, tag]`")
+        elif self.header and self.columns is not None:
             raise ValueError("columns are for files without a header; add `header: false` or leave them out")
-        if not self.header and self.columns is None:
+        elif not self.header and self.columns is None:
             raise ValueError("a file without a header needs its columns named: `columns: [text, label]`")
         return self
 
@@ -67,7 +71,7 @@ class HubSource(BaseModel, extra="forbid", frozen=True):
     name: str | None = None
     revision: str | None = None
     splits: dict[str, str] = {"train": "train", "dev": "validation", "test": "test"}
-    text: str | tuple[str, str] | None = None
+    text: str | tuple[str, str] | tuple[str, str, str] | None = None
     label: str | None = None
 
 
@@ -77,8 +81,19 @@ class TaskSpec(BaseModel):
     Args:
         name: letters, digits, ``.``, ``_`` and ``-``; it names folders of runs.
         kind: one of ``gradgate.tasks.kinds.KINDS``.
-        text: the text column, or two columns for a pair of texts.
-        label: the label or score column.
+        text: the text column, or two columns for a pair of texts, or three of which the last two make one text. Of
+            tagged tokens, the column of a sentence's tokens; of question answering, those of question and context; of
+            multiple choice, the premise's; of ranking, the query's and then the document's. Default: as the kind's
+            ``columns``.
+        label: the column of the label, score, tags, answers or grade; default: as the kind's ``columns``.
+        choices: of multiple choice, the columns of the choices.
+        question: of multiple choice, the column that asks for ``cause`` or ``effect``, or None.
+        question_from: of multiple choice, split or its part before the dot -> file in ``folder`` whose ``question``
+            of equal ``idx`` counts in place of the split's own.
+        query: of ranking, the column that tells queries apart; None takes the query's text.
+        normalization: of answers before they are compared: ``squad`` or, by language, ``mlqa``.
+        no_answer_threshold: how much better "no answer" must be than the best answer, where train has questions
+            without one (SQuAD 2).
         metric: the one that selects checkpoints; the kind's default unless given.
         files: split -> path, relative to ``folder`` or absolute. Splits are ``train``, ``dev`` and any others, all
             of which are test splits.
@@ -94,8 +109,14 @@ class TaskSpec(BaseModel):
 
     name: str = Field(pattern=r"^\w[\w.-]*$")
     kind: str = "classification"
-    text: str | tuple[str, str] = "text"
+    text: str | tuple[str, str] | tuple[str, str, str] = "text"
     label: str = "label"
+    choices: Annotated[tuple[str, ...], Field(min_length=2)] = ("choice1", "choice2")
+    question: str | None = "question"
+    question_from: dict[str, str] = {}
+    query: str | None = None
+    normalization: Literal["squad", "mlqa"] = "squad"
+    no_answer_threshold: float = 0.0
     metric: str = ""
     files: dict[str, str] | None = None
     folder: Path | None = None
@@ -108,7 +129,7 @@ class TaskSpec(BaseModel):
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """One or two column names in the source that is read."""
+        """One to three column names in the source that is read."""
         text = self.hub.text if self.folder is None and self.hub and self.hub.text else self.text
         return (text,) if isinstance(text, str) else text
 
@@ -134,7 +155,8 @@ class TaskSpec(BaseModel):
         if metric not in known:
             near = nearest(str(metric), known)
             raise ValueError(f"unknown metric {metric!r} for {kind}; expected one of {', '.join(known)}.{near}")
-        return {**values, "kind": kind, "metric": metric}
+        text, label = KINDS[kind].columns
+        return {"text": text, "label": label, **values, "kind": kind, "metric": metric}
 
     @model_validator(mode="after")
     def _formats_can_be_read(self) -> TaskSpec:

@@ -18,6 +18,11 @@ Settings = TypeVar("Settings", bound=BaseModel)
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "prefix_cache", "prefix_cache_size")
 
+KindName = Literal[
+    "classification", "regression", "token-classification", "question-answering", "multiple-choice", "ranking"
+]
+"""The names of ``gradgate.tasks.kinds.KINDS``, which take long to import."""
+
 
 class RunConfig(BaseModel):
     """Everything that decides what a run computes.
@@ -34,7 +39,7 @@ class RunConfig(BaseModel):
     text: str | None = Field(None, description="column of the (first) text")
     text_pair: str | None = Field(None, description="column of the second text")
     label: str | None = Field(None, description="column of the label or score")
-    kind: Literal["classification", "regression"] | None = Field(None, description="kind of task")
+    kind: KindName | None = Field(None, description="kind of task")
     metric: str | None = Field(None, description="metric that selects the best checkpoint on dev")
     train_file: Path | None = Field(None, description="training file, instead of the task's own")
     dev_file: Path | None = Field(None, description="dev file, instead of the task's own")

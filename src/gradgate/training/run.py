@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import functools
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -20,27 +21,19 @@ from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_bette
 from gradgate.training import adapted, launched, tapt
 from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
-from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
+from gradgate.training.callbacks import PREDICTIONS_FILE, Best, Cost, Flow, History, Seal, dev_scores
 from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.loading import hush_libraries, load_tokenizer, load_with_fresh
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.record import write_run_file
+from gradgate.training.scoring import DEV, Scorer, Split, predictions_text, write_predictions
 from gradgate.training.sharded import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.trainer import RunTrainer
 
+TRAIN = "train"
 _TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "dev_file", "test_file")
-
-
-@dataclass(frozen=True)
-class Features:
-    """A task's splits as the model takes them, and how to batch them."""
-
-    train: Any
-    dev: Any
-    tests: dict[str, Any]
-    collator: Any
 
 
 def find_task_of(config: RunConfig) -> TaskSpec:
@@ -104,9 +97,10 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
         progress.note(text)
     kind = kind_of(data.spec)
     tokenizer = load_tokenizer(config)
-    features = _features(config, kind, data, tokenizer)
+    splits = _splits(config, kind, data, tokenizer)
+    examples, windows = len(splits[TRAIN].rows), len(splits[TRAIN].features)
     if config.tapt is not None:
-        tapt.adapt(config, tokenizer, features.train, folder.tapt, progress, stop)
+        tapt.adapt(config, tokenizer, splits[TRAIN].features, folder.tapt, progress, stop)
     set_seed(config.seed)
     model, fresh = load_with_fresh(config, kind, data, tokenizer)
     if config.adapter is not None:
@@ -117,21 +111,22 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     kept = _prefix_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)
     gate.method.check(layers)
-    launched.on_first(lambda: write_run_file(config, folder, data, model, len(features.train)))
-    arguments = training_arguments(config, folder, len(features.train))
+    launched.on_first(lambda: write_run_file(config, folder, data, model, examples))
+    arguments = training_arguments(config, folder, windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
     metric = data.spec.metric
-    best = Best(folder, metric, greater_is_better(metric))
+    scorer = Scorer(kind, data, splits)
+    best = Best(folder, metric, greater_is_better(metric), scorer)
     cost = Cost()
     trainer = RunTrainer(
         model=model,
         args=arguments,
-        train_dataset=features.train,
-        eval_dataset=features.dev,
-        data_collator=features.collator,
+        train_dataset=splits[TRAIN].features,
+        eval_dataset=splits[DEV].features,
+        data_collator=kind.collator(tokenizer),
         processing_class=tokenizer,
-        compute_metrics=lambda output: kind.metrics(output.predictions, output.label_ids, data),
+        compute_metrics=scorer,
         callbacks=[gate, History(folder, gate), best, cost, Flow(progress, metric, stop), Seal()],
     )
     trainer.remove_callback(PrinterCallback)
@@ -145,7 +140,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             f"Stopped at step {trainer.state.global_step} of {trainer.state.max_steps}; the state is saved in "
             f"{folder.path}. Run the same command again to go on from there."
         )
-    scores = _score(trainer, features, best, metric)
+    scores = _score(trainer, scorer, best, folder)
     scores["cost"] = _cost(trainer, gate, cost, fresh)
 
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
@@ -179,20 +174,12 @@ def _prefix_cache(config: RunConfig, cache: Path, progress: RunProgress) -> Pref
     )
 
 
-def _features(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Features:
-    train_split = data.train
+def _splits(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> dict[str, Split]:
+    train_rows = data.train
     if config.train_size is not None:
-        train_split = subsample(train_split, config.train_size, config.seed)
-
-    def encode(split: Any) -> Any:
-        return kind.encode(split, tokenizer, config.max_length)
-
-    return Features(
-        encode(train_split),
-        encode(data.dev),
-        {name: encode(split) for name, split in data.tests.items()},
-        kind.collator(tokenizer),
-    )
+        train_rows = subsample(train_rows, config.train_size, config.seed)
+    rows = {TRAIN: train_rows, DEV: data.dev, **data.tests}
+    return {name: Split(split, kind.encode(split, tokenizer, config.max_length)) for name, split in rows.items()}
 
 
 def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
@@ -201,15 +188,17 @@ def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
     folder.write_plan(tuner.timeline.to_dict(tuner.method, tuner.layers, tuner.clock.step))
 
 
-def _score(trainer: RunTrainer, features: Features, best: Best, metric: str) -> dict[str, Any]:
+def _score(trainer: RunTrainer, scorer: Scorer, best: Best, folder: RunFolder) -> dict[str, Any]:
     weights, dev = launched.on_first(lambda: _best(best))
     trainer.load_weights(weights)
+    launched.on_first(lambda: write_predictions(folder, DEV, (weights / PREDICTIONS_FILE).read_text(encoding="utf-8")))
     tests = {}
-    for name, split in features.tests.items():
-        scores = dev_scores(trainer.predict(split, metric_key_prefix="eval").metrics)
-        tests[name] = scores
+    for name in scorer.data.tests:
+        scorer.split = name
+        tests[name] = dev_scores(trainer.predict(scorer.splits[name].features, metric_key_prefix="eval").metrics)
+        launched.on_first(functools.partial(write_predictions, folder, name, predictions_text(scorer.latest)))
     step = int(dev.pop("step"))
-    return {"metric": metric, "best_step": step, "dev": dev, "tests": tests}
+    return {"metric": best.metric, "best_step": step, "dev": dev, "tests": tests}
 
 
 def _best(best: Best) -> tuple[Path, dict[str, Any]]:
