@@ -102,13 +102,13 @@ def methods(as_json: AsJson = False, config_file: Config = None) -> None:
 
 @app.command()
 def tasks(
-    task: Annotated[str | None, typer.Argument(help="One task: its splits, rows and labels.")] = None,
+    task: Annotated[str | None, typer.Argument(help="One task: its splits, languages, rows and labels.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """List the named tasks, or show one task's splits, rows and labels."""
-    from gradgate.tasks import find_task, load_task, task_names
+    """List the named tasks, or show one task's splits, languages, rows and labels."""
+    from gradgate.tasks import count_rows, find_task, label_names, task_names
     from gradgate.terminal import task_table, tasks_table
 
     if task is None:
@@ -118,11 +118,12 @@ def tasks(
         else:
             console.print(tasks_table(specs))
         return
-    loaded = load_task(find_task(task, data=data))
+    spec = find_task(task, data=data)
+    rows = count_rows(spec)
     if as_json:
-        _print_json(loaded.rows)
+        _print_json(rows)
     else:
-        console.print(task_table(loaded))
+        console.print(task_table(spec, rows, label_names(spec)))
 
 
 @app.command()
@@ -182,6 +183,38 @@ def train(
     elif not quiet:
         console.print(scores_table(config, scores))
         console.print(f"Everything is in {out_folder}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    task: Annotated[str | None, typer.Option(help="A task of the same kind; by default the run's own.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
+    languages: Annotated[str | None, typer.Option(help="Score in these languages only, as 'de,fr'.")] = None,
+    test_file: Annotated[Path | None, typer.Option(help="Test file, instead of the task's own.")] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for scores and predictions [default: in the run's].")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Score a finished run's model on test splits and languages."""
+    from gradgate.terminal import evaluation_table
+    from gradgate.training.evaluation import evaluate as evaluate_run
+    from gradgate.training.progress import Bar
+
+    asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}
+    asked["languages"] = None if languages is None else [code.strip() for code in languages.split(",")]
+    if quiet or as_json:
+        record = evaluate_run(run, **asked)
+    else:
+        with Bar(errors, "scoring", "splits") as bar:
+            record = evaluate_run(run, **asked, progress=bar)
+    if as_json:
+        _print_json(record)
+    elif not quiet:
+        console.print(evaluation_table(record))
 
 
 @app.command()

@@ -12,6 +12,7 @@ from gradgate.report.figures import draw_figures
 from gradgate.report.findings import find
 from gradgate.report.freeze_table import freeze_table
 from gradgate.report.freezing import answer, find_curve
+from gradgate.report.languages import language_table
 from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.page import render_page
 from gradgate.report.stability_table import stability_table
@@ -48,7 +49,8 @@ def write_report(folder: Path) -> Report:
     findings = find(read_study(folder))
     curve = find_curve(findings)
     tables = all_tables(findings)
-    tables[1:1] = [*([freeze_table(curve)] if curve else []), *statistics_tables(findings)]
+    spoken = [language_table(findings)] if findings.results.averages else []
+    tables[1:1] = [*spoken, *([freeze_table(curve)] if curve else []), *statistics_tables(findings)]
     if stability := stability_table(findings):
         tables.append(stability)
     drawings, problems = draw_figures(findings, curve)

@@ -61,7 +61,8 @@ def seed_statistics(findings: Findings) -> Table:
 def split_statistics(findings: Findings) -> Table:
     """The same with test splits as pairs, each with its mean over the seeds that both methods have."""
     splits, reference = findings.results.test_splits, findings.reference
-    unit = "language" if all(split.startswith("test.") for split in splits) else "test split"
+    spoken = findings.results.study.task.languages
+    unit = "language" if all(split in spoken for split in splits) else "test split"
     compared = [compare_over(unit, _by_split(m, splits), _by_split(reference, splits)) for m in findings.methods[1:]]
     columns = (
         Column("method", "Method", numeric=False),

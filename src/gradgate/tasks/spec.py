@@ -11,6 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from gradgate.errors import DataError, nearest
 from gradgate.tasks.kinds import KINDS
+from gradgate.tasks.splits import LANGUAGE, base_of
+
+LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$")]
 
 
 def _label_names(value: object) -> object:
@@ -35,6 +38,7 @@ class FileFormat(BaseModel, extra="forbid", frozen=True):
         quoting: whether ``"`` encloses fields; None is true for csv and false for tsv, as in GLUE's files.
         extra_columns: accept rows with more columns than named, and drop what is beyond.
         join: put between two text columns to make one text of them; None keeps a text and its pair.
+        rename: a column's name in the file -> the name that the task knows it by, where the file has that column.
     """
 
     type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "conllu", "conll", "squad"] = "auto"
@@ -43,6 +47,7 @@ class FileFormat(BaseModel, extra="forbid", frozen=True):
     quoting: bool | None = None
     extra_columns: bool = False
     join: str | None = None
+    rename: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _columns_where_no_header(self) -> FileFormat:
@@ -61,18 +66,33 @@ class HubSource(BaseModel, extra="forbid", frozen=True):
 
     Args:
         path: ``owner/name``.
-        name: its configuration, where it has several.
+        name: its configuration, where it has several: one for all languages, one with ``{language}`` in it, or
+            language -> configuration.
         revision: branch, tag or commit; None is the newest.
-        splits: our split -> the hub's, slices such as ``train[:1000]`` included.
+        splits: our split -> the hub's, slices such as ``train[:1000]`` included. Where a configuration or a split is
+            of one language, each stands for one split by language, as in ``TaskSpec.files``.
         text, label: column names where the hub's differ from the local files'.
+        rename: other columns' names on the hub -> the names that the task knows them by.
+        training: the data set that holds train and dev, where it is another one; ``splits`` then has neither.
     """
 
     path: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
-    name: str | None = None
+    name: str | dict[str, str] | None = None
     revision: str | None = None
     splits: dict[str, str] = {"train": "train", "dev": "validation", "test": "test"}
     text: str | tuple[str, str] | tuple[str, str, str] | None = None
     label: str | None = None
+    rename: dict[str, str] = {}
+    training: HubSource | None = None
+
+    def configuration(self, language: str) -> str | None:
+        """The name of the configuration that holds a language."""
+        name = self.name.get(language) if isinstance(self.name, dict) else self.name
+        return None if name is None else name.replace(LANGUAGE, language)
+
+    def is_by_language(self, split: str) -> bool:
+        """Whether the hub has a split of ours once for each language."""
+        return isinstance(self.name, dict) or LANGUAGE in f"{self.name} {self.splits[split]}"
 
 
 class TaskSpec(BaseModel):
@@ -95,11 +115,16 @@ class TaskSpec(BaseModel):
         no_answer_threshold: how much better "no answer" must be than the best answer, where train has questions
             without one (SQuAD 2).
         metric: the one that selects checkpoints; the kind's default unless given.
+        languages: codes of the languages that the task is scored in, where there are several.
+        source: code of the language of train and dev.
         files: split -> path, relative to ``folder`` or absolute. Splits are ``train``, ``dev`` and any others, all
-            of which are test splits.
+            of which are test splits. A path with ``{language}`` stands for one file for each language: see
+            :mod:`gradgate.tasks.splits`.
         folder: where the task was read from; None reads from the hub.
         hub: the same data on the hub; used where ``folder`` is None.
         format: how the files are written; ``formats`` changes it for single splits.
+        articles: of question answering, how many of the first articles of the source language's test are train and how
+            many of the next ones are dev, where there is no train file; the rest are tested on in every language.
         label_map: label in the data -> its name, in the order of the model's outputs. Names themselves are also
             accepted in the data. None sorts the labels of train.
         description, paper: for people.
@@ -118,11 +143,14 @@ class TaskSpec(BaseModel):
     normalization: Literal["squad", "mlqa"] = "squad"
     no_answer_threshold: float = 0.0
     metric: str = ""
+    languages: tuple[LanguageCode, ...] = ()
+    source: LanguageCode = "en"
     files: dict[str, str] | None = None
     folder: Path | None = None
     hub: HubSource | None = None
     format: FileFormat = FileFormat()
     formats: dict[str, dict[str, Any]] = {}
+    articles: dict[Literal["train", "dev"], Annotated[int, Field(ge=1)]] | None = None
     label_map: Annotated[dict[str, str] | None, BeforeValidator(_label_names)] = None
     description: str | None = None
     paper: str | None = None
@@ -139,8 +167,14 @@ class TaskSpec(BaseModel):
         return self.hub.label if self.folder is None and self.hub and self.hub.label else self.label
 
     def format_of(self, split: str) -> FileFormat:
-        """``format`` with what ``formats`` changes for this split."""
-        return FileFormat.model_validate({**self.format.model_dump(), **self.formats.get(split, {})})
+        """``format`` with what ``formats`` changes for this split; what it says of ``test`` holds for ``test.de``."""
+        change = self.formats.get(split, self.formats.get(base_of(split), {}))
+        return FileFormat.model_validate({**self.format.model_dump(), **change})
+
+    def language_of(self, split: str) -> str:
+        """``de`` for ``test.de`` where the task has that language, else the source language."""
+        _, dot, language = split.rpartition(".")
+        return language if dot and language in self.languages else self.source
 
     @model_validator(mode="before")
     @classmethod
@@ -162,6 +196,12 @@ class TaskSpec(BaseModel):
     def _formats_can_be_read(self) -> TaskSpec:
         for split in self.formats:
             self.format_of(split)
+        return self
+
+    @model_validator(mode="after")
+    def _templates_have_languages(self) -> TaskSpec:
+        if not self.languages and any(LANGUAGE in file for file in (self.files or {}).values()):
+            raise ValueError(f"{LANGUAGE} in `files` stands for each of `languages`; add `languages: [en, de]`")
         return self
 
 

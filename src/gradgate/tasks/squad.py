@@ -11,7 +11,7 @@ from gradgate.errors import DataError
 from gradgate.tasks.table import MISSING, Table
 
 _BEGINNING = re.compile(r'\s*\{\s*"(version|data)"\s*:')
-COLUMNS = ("id", "title", "context", "question", "answers")
+COLUMNS = ("id", "article", "title", "context", "question", "answers")
 
 
 def looks_like_squad(text: str) -> bool:
@@ -20,8 +20,9 @@ def looks_like_squad(text: str) -> bool:
 
 
 def read_squad(path: Path, text: str) -> Table:
-    """The columns ``id``, ``title``, ``context``, ``question`` and ``answers``, in the order of the file.
+    """The columns ``id``, ``article`` (its number from 0), ``title``, ``context``, ``question`` and ``answers``.
 
+    Rows are in the order of the file.
     ``answers`` is a list of ``{"text": ..., "answer_start": ...}``, empty where the question has no answer, and
     missing where the file has none at all for it.
 
@@ -41,6 +42,7 @@ def read_squad(path: Path, text: str) -> Table:
             context = _get(path, paragraph, "context", f"a paragraph of {where}")
             for question in _listed(path, _get(path, paragraph, "qas", f"a paragraph of {where}"), "qas"):
                 columns["id"].append(_get(path, question, "id", f"a question of {where}"))
+                columns["article"].append(number)
                 columns["title"].append(article.get("title", ""))
                 columns["context"].append(context)
                 columns["question"].append(_get(path, question, "question", f"a question of {where}"))

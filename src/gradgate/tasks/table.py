@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradgate.errors import DataError
@@ -54,3 +54,10 @@ class Table:
             if cell is MISSING or cell is None:
                 raise DataError(f"{self.place(row)} has no {name!r}; every row needs one")
         return cells
+
+
+def renamed(table: Table, names: Mapping[str, str]) -> Table:
+    """The table with some of its columns under other names."""
+    if not names:
+        return table
+    return replace(table, columns={names.get(name, name): cells for name, cells in table.columns.items()})

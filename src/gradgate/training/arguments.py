@@ -64,3 +64,18 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
         **config.length,
     )
     return TrainingArguments(**usually | changes)
+
+
+def scoring_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
+    """What Trainer is told where it only scores a finished run; the precision is the run's where it can be had here."""
+    cpu = on_cpu(config)
+    return TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        per_device_eval_batch_size=max(64, config.batch_size),
+        use_cpu=cpu,
+        bf16=config.precision == "bf16",
+        fp16=config.precision == "fp16" and not cpu,
+        report_to="none",
+        dataloader_pin_memory=not cpu,
+        disable_tqdm=True,
+    )

@@ -44,6 +44,8 @@ class RunConfig(BaseModel):
     train_file: Path | None = Field(None, description="training file, instead of the task's own")
     dev_file: Path | None = Field(None, description="dev file, instead of the task's own")
     test_file: Path | None = Field(None, description="test file, instead of the task's own")
+    languages: str | None = Field(None, description="score in these languages only, as 'de,fr'; default all there are")
+    source: str | None = Field(None, description="language to train and select in; default the task's, mostly en")
     train_size: int | None = Field(None, ge=1, description="train on this many examples, drawn at random by the seed")
     max_length: int = Field(128, ge=4, description="tokens; longer inputs are cut")
     method: str = Field("full", description="what learns when: a method from 'gradgate methods' with its options")
@@ -85,6 +87,17 @@ class RunConfig(BaseModel):
     )
     prefix_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="of what the prefix cache holds")
     prefix_cache_size: float = Field(10.0, gt=0, description="limit of the prefix cache, in GiB")
+
+    @field_validator("languages", mode="before")
+    @classmethod
+    def _language_codes(cls, given: object) -> object:
+        words = given.split(",") if isinstance(given, str) else given
+        if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+            return given
+        codes = list(dict.fromkeys(word.strip() for word in words))
+        if not all(codes):
+            raise ValueError("expected codes of languages with commas between them, as in de,fr")
+        return ",".join(codes)
 
     @field_validator("method")
     @classmethod

@@ -18,6 +18,7 @@ from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.prefix import PrefixCache
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
+from gradgate.tasks.averages import average
 from gradgate.training import adapted, launched, tapt
 from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
@@ -39,7 +40,8 @@ _TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "de
 def find_task_of(config: RunConfig) -> TaskSpec:
     """The task that the configuration names, with its flags applied."""
     flags = {name: getattr(config, name) for name in _TASK_FLAGS}
-    return find_task(config.task, data=config.data, **flags)
+    languages = None if config.languages is None else config.languages.split(",")
+    return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
 
 
 def train(
@@ -141,6 +143,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             f"{folder.path}. Run the same command again to go on from there."
         )
     scores = _score(trainer, scorer, best, folder)
+    scores["averages"] = average({"dev": scores["dev"], **scores["tests"]}, data.languages, data.spec.source)
     scores["cost"] = _cost(trainer, gate, cost, fresh)
 
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None

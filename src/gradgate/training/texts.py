@@ -11,7 +11,7 @@ import numpy as np
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks.files import ENDINGS, detect, missing, read_table
-from gradgate.tasks.hub import read_hub
+from gradgate.tasks.hub import check_reachable, read_split
 from gradgate.tasks.spec import FileFormat, HubSource
 from gradgate.tasks.table import Table
 
@@ -35,8 +35,9 @@ def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
         if detect(path, "\n".join(cells[:1])) == "jsonl":
             cells = _cells(read_table(path, FileFormat(type="jsonl")), column)
     elif where.count("/") == 1 and not where.startswith((".", "/", "~")):
-        source = HubSource(path=where, name=subset, splits={"train": "train", "dev": "train[:1]"})
-        cells = _cells(read_hub(source)["train"], column)
+        source = HubSource(path=where, name=subset)
+        check_reachable(source)
+        cells = _cells(read_split(source, "train", ""), column)
     else:
         raise DataError(f"{missing(path)}. Give a text file with one text a line, a table, or a data set of the hub")
     texts = [text for cell in cells if (text := cell.strip())]

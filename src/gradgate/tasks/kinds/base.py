@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from gradgate.tasks.data import TaskData
     from gradgate.tasks.spec import TaskSpec
+    from gradgate.tasks.table import Table
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Examples:
     """What a kind has read.
 
     Args:
-        splits: split -> rows that can be scored; always ``train`` and ``dev``, every other one is a test split.
+        splits: split -> rows that can be scored; every one but ``train`` and ``dev`` is a test split.
         labels: names of the outputs in their order, or None where outputs are no classes.
         notes: what the user should know, such as a test split that was left out.
     """
@@ -67,8 +68,12 @@ class Kind(Protocol):
     def auto_model(self) -> type[Any]:
         """The ``AutoModelFor...`` class with the fitting head."""
 
-    def read(self, spec: TaskSpec) -> Examples:
-        """Read and check every row of the task; raises DataError, naming the place of the first fault."""
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+        """Check every row of the splits' tables; raises DataError, naming the place of the first fault.
+
+        Without a table ``train``, as where a model that is already trained is scored, the labels are those that
+        ``label_map`` names.
+        """
 
     def num_outputs(self, data: TaskData) -> int:
         """The width of the model's head."""

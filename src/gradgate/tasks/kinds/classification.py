@@ -11,13 +11,14 @@ from gradgate.errors import DataError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored
-from gradgate.tasks.kinds.labels import check_labels, head_of, label_names, label_order, labels_of
+from gradgate.tasks.kinds.labels import check_labels, head_of, known_labels, label_names, label_order, labels_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from gradgate.tasks.data import TaskData
     from gradgate.tasks.spec import TaskSpec
+    from gradgate.tasks.table import Table
 
 
 class Classification:
@@ -34,16 +35,16 @@ class Classification:
 
         return AutoModelForSequenceClassification  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Rows with their labels' indices.
 
         Raises:
             DataError: an empty label, one that ``label_map`` does not have, one of dev or test that train does not
                 have, or a train split with one label only.
         """
-        tables, notes = sequence.scored_tables(spec)
+        tables, notes = sequence.scored_tables(spec, tables)
         named = {split: label_names(spec, table) for split, table in tables.items()}
-        labels = label_order(spec, named["train"])
+        labels = label_order(spec, known_labels(spec, named))
         check_labels(spec, tables, named)
         if spec.metric == "f1" and len(labels) != 2:
             raise DataError(

@@ -66,6 +66,11 @@ def label_order(spec: TaskSpec, in_train: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
+def known_labels(spec: TaskSpec, named: Mapping[str, Iterable[str]]) -> set[str]:
+    """Those of train; without it, where a model that is already trained is scored, those that ``label_map`` names."""
+    return set(named["train"]) if "train" in named else set((spec.label_map or {}).values())
+
+
 def unknown_label(split: str, name: str, place: str, known: Iterable[str]) -> DataError:
     """The error for a label that train does not have."""
     known = sorted(known)
@@ -77,7 +82,9 @@ def unknown_label(split: str, name: str, place: str, known: Iterable[str]) -> Da
 
 def check_labels(spec: TaskSpec, tables: Mapping[str, Table], named: Mapping[str, Sequence[str]]) -> None:
     """Refuse a train split with one label only, and labels of other splits that train does not have."""
-    known = set(named["train"])
+    known = known_labels(spec, named)
+    if not known and "train" not in named:
+        return
     if len(known) < 2:
         raise DataError(
             f"Every row of {tables['train'].source} has the label {named['train'][0]!r}; "

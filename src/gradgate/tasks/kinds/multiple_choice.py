@@ -42,7 +42,7 @@ class MultipleChoice:
 
         return AutoModelForMultipleChoice  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Premises, with what is asked about them, and choices.
 
         Labels are the choices' numbers from 0, or what ``label_map`` makes such numbers.
@@ -51,7 +51,7 @@ class MultipleChoice:
             DataError: a cell that is not text, a question that is neither ``cause`` nor ``effect``, or a label that is
                 no choice.
         """
-        tables, notes = sequence.scored_tables(spec)
+        tables, notes = sequence.scored_tables(spec, tables)
         named = {split: label_names(spec, table) for split, table in tables.items()}
         numbers = [str(number) for number in range(len(spec.choices))]
         for split, table in tables.items():

@@ -11,8 +11,6 @@ from gradgate.errors import DataError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import spans, windows
 from gradgate.tasks.kinds.base import Examples, Scored
-from gradgate.tasks.languages import language_of
-from gradgate.tasks.source import read_tables
 from gradgate.tasks.table import MISSING, Table
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ class QuestionAnswering:
 
         return AutoModelForQuestionAnswering  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Questions with their contexts and answers.
 
         Raises:
@@ -54,13 +52,13 @@ class QuestionAnswering:
         if spec.label_map is not None:
             raise DataError(f"{spec.name}: label_map names classes, and the kind is {self.name}; remove one of them")
         splits, notes = {}, []
-        for split, table in read_tables(spec).items():
+        for split, table in tables.items():
             if split not in ("train", "dev") and _unanswered(table, spec.label_column):
                 notes.append(f"{split} is unlabelled and not scored ({table.source})")
                 continue
             splits[split] = _rows(spec, table)
-        if not any(splits["train"]["answers"][:]):
-            raise DataError(f"No question of {splits['train']} has an answer. Is --label right?")
+        if "train" in tables and not any(splits["train"]["answers"][:]):
+            raise DataError(f"No question of {tables['train'].source} has an answer. Is --label right?")
         return Examples(splits, None, tuple(notes))
 
     def num_outputs(self, data: TaskData) -> int:
@@ -78,12 +76,12 @@ class QuestionAnswering:
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """``f1`` and ``exact_match`` of start and end logits, both ``(windows, sub-words)``."""
-        threshold = data.spec.no_answer_threshold if _may_lack_answers(data.train) else None
+        threshold = data.spec.no_answer_threshold if _may_lack_answers(data) else None
         found = spans.best_answers(rows["context"][:], features, outputs)
         answers = [answer.chosen(threshold) for answer in found]
         gold = rows["answers"][:]
         scores = metrics.score_answers(
-            answers, gold, normalization=data.spec.normalization, language=language_of(data.spec, split)
+            answers, gold, normalization=data.spec.normalization, language=data.spec.language_of(split)
         )
         predictions = []
         for name, true, text, answer in zip(rows["id"][:], gold, answers, found, strict=True):
@@ -99,8 +97,10 @@ def _unanswered(table: Table, column: str) -> bool:
     return cells is None or all(cell is MISSING or cell is None for cell in cells)
 
 
-def _may_lack_answers(rows: Dataset) -> bool:
-    return not all(rows["answers"][:])
+def _may_lack_answers(data: TaskData) -> bool:
+    """Whether train has a question without an answer; where train is not there, whether a test split has."""
+    splits = [data.train] if len(data.train) else list(data.tests.values())
+    return not all(answers for rows in splits for answers in rows["answers"][:])
 
 
 def _rows(spec: TaskSpec, table: Table) -> Dataset:

@@ -12,13 +12,14 @@ from gradgate.errors import DataError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored
-from gradgate.tasks.kinds.labels import check_labels, head_of, label_names, label_order, labels_of
+from gradgate.tasks.kinds.labels import check_labels, head_of, known_labels, label_names, label_order, labels_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from gradgate.tasks.data import TaskData
     from gradgate.tasks.spec import TaskSpec
+    from gradgate.tasks.table import Table
 
 
 class Ranking:
@@ -39,7 +40,7 @@ class Ranking:
 
         return AutoModelForSequenceClassification  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Queries and documents with their grades.
 
         Raises:
@@ -47,7 +48,7 @@ class Ranking:
         """
         if len(spec.text_columns) < 2:
             raise DataError(f"{spec.name}: {self.name} needs two text columns or three, `text: [query, document]`")
-        tables, notes = sequence.scored_tables(spec)
+        tables, notes = sequence.scored_tables(spec, tables)
         named = {split: label_names(spec, table) for split, table in tables.items()}
         for split, table in tables.items():
             for row, name in enumerate(named[split]):
@@ -57,7 +58,7 @@ class Ranking:
                         "`label_map: {Bad: 0, Fair: 1, ...}`"
                     )
         check_labels(spec, tables, named)
-        labels = label_order(spec.model_copy(update={"label_map": None}), named["train"])
+        labels = label_order(spec.model_copy(update={"label_map": None}), known_labels(spec, named))
         text = Value("string")
         features = Features({"text": text, "text_pair": text, "query": text, "label": ClassLabel(names=list(labels))})
         splits = {}

@@ -35,7 +35,7 @@ class Regression:
 
         return AutoModelForSequenceClassification  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Rows with their scores.
 
         Raises:
@@ -43,7 +43,7 @@ class Regression:
         """
         if spec.label_map is not None:
             raise DataError(f"{spec.name}: label_map names classes, and the kind is regression; remove one of them")
-        tables, notes = sequence.scored_tables(spec)
+        tables, notes = sequence.scored_tables(spec, tables)
         splits = {}
         for split, table in tables.items():
             columns, blank = sequence.text_columns(spec, table, split)

@@ -10,7 +10,6 @@ from datasets import Dataset
 
 from gradgate.errors import DataError, NonFiniteError
 from gradgate.tasks.kinds.padding import check_padding
-from gradgate.tasks.source import read_tables
 from gradgate.tasks.table import MISSING, Table
 
 if TYPE_CHECKING:
@@ -23,15 +22,14 @@ _NO_LABEL = ("", "-1", "-1.0")
 """What stands in the label column of an unlabelled split; the hub writes -1."""
 
 
-def scored_tables(spec: TaskSpec) -> tuple[dict[str, Table], list[str]]:
+def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Table], list[str]]:
     """Every split that has labels, and a note for each test split that has none and is left out.
 
     A test split is unlabelled if it lacks the label column or if every cell of it is empty or -1, unless -1 is a
     label in train.
     """
-    tables = read_tables(spec)
     column = spec.label_column
-    in_train = {as_text(cell) for cell in tables["train"].columns.get(column, ())}
+    in_train = {as_text(cell) for cell in tables["train"].columns.get(column, ())} if "train" in tables else set()
     kept, notes = {}, []
     for split, table in tables.items():
         cells = table.columns.get(column)

@@ -12,7 +12,7 @@ from gradgate.errors import DataError, NonFiniteError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence, tokens
 from gradgate.tasks.kinds.base import Examples, Scored
-from gradgate.tasks.kinds.labels import head_of, label_name, label_order, labels_of, unknown_label
+from gradgate.tasks.kinds.labels import head_of, known_labels, label_name, label_order, labels_of, unknown_label
 from gradgate.tasks.metrics.tags import ENTITIES, OUTSIDE, are_entities
 from gradgate.tasks.table import Table
 
@@ -41,7 +41,7 @@ class TokenClassification:
 
         return AutoModelForTokenClassification  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Sentences with their tags' indices.
 
         Tags of IOB1 and IOB2 stay as they are in the source; the model has ``B-`` and ``I-`` of every type in train.
@@ -50,9 +50,11 @@ class TokenClassification:
             DataError: a sentence without tokens or with another number of tags, an empty tag, one that ``label_map``
                 does not have, or one of dev or test that train does not have.
         """
-        tables, notes = sequence.scored_tables(spec)
+        tables, notes = sequence.scored_tables(spec, tables)
         tagged = {split: _sentences(spec, table) for split, table in tables.items()}
-        in_train = {tag for _, tags in tagged["train"] for tag in tags}
+        in_train = known_labels(
+            spec, {split: [tag for _, tags in found for tag in tags] for split, found in tagged.items()}
+        )
         labels = _labels(spec, in_train)
         known = set(labels) if are_entities(in_train) else in_train
         for split, sentences in tagged.items():
