@@ -138,7 +138,8 @@ class Preset(_Strict):
 
     def _cell(self, model: str, task: str, size: str, method: str) -> Cell:
         row = self.methods[method]
-        settings, values = dict(self.settings), {}
+        settings = dict(self.settings)
+        values: dict[str, int | str] = {}
         for case in self.cases:
             if case.fits(model, task, size, method):
                 settings |= case.set
@@ -206,8 +207,9 @@ class Cell:
         """Optimizer steps of the paper's training."""
         if "steps" in self.settings:
             return int(self.settings["steps"])
-        rows = self.settings.get("train_size", self.paper_task.rows)
-        return max(1, round(float(self.settings["epochs"]) * -(-rows // int(self.settings["batch_size"]))))
+        rows = int(self.settings.get("train_size", self.paper_task.rows))
+        batches = -(-rows // int(self.settings["batch_size"]))
+        return max(1, round(float(self.settings["epochs"]) * batches))
 
 
 def filled(text: str, values: dict[str, int | str]) -> str:
