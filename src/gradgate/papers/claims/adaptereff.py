@@ -141,7 +141,7 @@ CLAIMS = (
     Claim(
         "A2",
         "adaptereff",
-        "Adapters are above fine-tuning on small tasks, even after pretraining on their texts, and level on large ones.",
+        "Adapters are above fine-tuning on small tasks, even after pretraining on their texts; level on large ones.",
         (("adaptereff_table01",),),
         _a2,
     ),
