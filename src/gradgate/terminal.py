@@ -59,7 +59,7 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
         f"learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms a step; peak memory "
         f"{cost['peak_memory_bytes'] / 2**20:.0f} MiB"
     )
-    title = Text(f"{config.method} on {config.task}, seed {config.seed}")
+    title = Text(f"{config.title} on {config.task}, seed {config.seed}")
     table = Table("split", *names, box=SIMPLE_HEAD, title=title, caption=Text(caption))
     for split, values in {"dev": scores["dev"], **scores["tests"]}.items():
         table.add_row(split, *(f"{values[name]:.4f}" if name in values else "" for name in names))

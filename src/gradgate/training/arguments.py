@@ -38,7 +38,7 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int) -> T
         per_device_train_batch_size=config.batch_size,
         per_device_eval_batch_size=max(64, config.batch_size),
         gradient_accumulation_steps=config.accumulate,
-        learning_rate=config.lr,
+        learning_rate=config.peak_lr,
         lr_scheduler_type=config.schedule,
         warmup_steps=config.warmup,
         weight_decay=config.weight_decay,

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from gradgate.errors import GradgateError, UsageError, nearest
 from gradgate.methods import method as read_method
+from gradgate.training.adapter_choice import checked_text, read_choice
 
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "prefix_cache", "prefix_cache_size")
@@ -39,7 +40,12 @@ class RunConfig(BaseModel):
     train_size: int | None = Field(None, ge=1, description="train on this many examples, drawn at random by the seed")
     max_length: int = Field(128, ge=4, description="tokens; longer inputs are cut")
     method: str = Field("full", description="what learns when: a method from 'gradgate methods' with its options")
-    seed: int = Field(0, ge=0, description="of the head's start, the data order, dropout and masks")
+    adapter: str | None = Field(
+        None,
+        description="train an adapter and the head on a frozen model: a kind with its options, such as "
+        "houlsby:size=64; lr=1e-3 among them is its own learning rate; none for no adapter",
+    )
+    seed: int = Field(0, ge=0, description="of the starts of head and adapter, the data order, dropout and masks")
     epochs: float | None = Field(None, gt=0, description="passes over the training data")
     steps: int | None = Field(None, ge=1, description="optimizer steps, instead of epochs")
     batch_size: int = Field(32, ge=1, description="examples in one forward pass of one process")
@@ -72,11 +78,27 @@ class RunConfig(BaseModel):
         read_method(text)
         return text.replace(" ", "")
 
+    @field_validator("adapter")
+    @classmethod
+    def _known_adapter(cls, text: str | None) -> str | None:
+        return checked_text(text)
+
     @model_validator(mode="after")
     def _one_length(self) -> RunConfig:
         if self.epochs is not None and self.steps is not None:
             raise ValueError("give epochs or steps, not both")
         return self
+
+    @model_validator(mode="after")
+    def _whole_adapters(self) -> RunConfig:
+        if self.adapter is not None and self.fsdp:
+            raise ValueError("adapter and fsdp do not go together: an adapter is small, so copy the model (DDP)")
+        return self
+
+    @property
+    def title(self) -> str:
+        """What learns, for people: the method, behind the adapter if there is one."""
+        return self.method if self.adapter is None else f"{self.adapter} + {self.method}"
 
     @property
     def length(self) -> dict[str, Any]:
@@ -84,6 +106,12 @@ class RunConfig(BaseModel):
         if self.steps is not None:
             return {"max_steps": self.steps}
         return {"num_train_epochs": self.epochs if self.epochs is not None else 3.0}
+
+    @property
+    def peak_lr(self) -> float:
+        """The peak learning rate: the adapter's own where it has one."""
+        own = None if self.adapter is None else read_choice(self.adapter).lr
+        return self.lr if own is None else own
 
     def record(self) -> dict[str, Any]:
         """Plain JSON values."""

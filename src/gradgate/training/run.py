@@ -16,14 +16,14 @@ from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.prefix import PrefixCache
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
-from gradgate.training import launched
+from gradgate.training import adapted, launched
 from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
 from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
 from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
+from gradgate.training.loading import hush_libraries, load_tokenizer, load_with_fresh
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.record import write_run_file
 from gradgate.training.sharded import check_launch, is_sharded, shard, whole_weights
@@ -104,7 +104,9 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     tokenizer = load_tokenizer(config)
     features = _features(config, kind, data, tokenizer)
     set_seed(config.seed)
-    model = load_model(config, kind, data, tokenizer)
+    model, fresh = load_with_fresh(config, kind, data, tokenizer)
+    if config.adapter is not None:
+        adapted.put_adapter(model, config.adapter, fresh, config.seed)
     layers = map_layers(model, layers=config.layers)
     kept = _prefix_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)
@@ -138,13 +140,16 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             f"{folder.path}. Run the same command again to go on from there."
         )
     scores = _score(trainer, features, best, metric)
-    scores["cost"] = _cost(trainer, gate, cost)
+    scores["cost"] = _cost(trainer, gate, cost, fresh)
 
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
 
     def finish() -> None:
         if config.keep_model:
-            model.save_pretrained(folder.model, state_dict=whole)
+            if config.adapter is not None:
+                adapted.save_adapted(model, folder.model, fresh)
+            else:
+                model.save_pretrained(folder.model, state_dict=whole)
             tokenizer.save_pretrained(folder.model)
         write_json(folder.scores_file, scores)
         folder.error_file.unlink(missing_ok=True)
@@ -209,7 +214,7 @@ def _best(best: Best) -> tuple[Path, dict[str, Any]]:
     return kept
 
 
-def _cost(trainer: Trainer, gate: GateCallback, cost: Cost) -> dict[str, Any]:
+def _cost(trainer: Trainer, gate: GateCallback, cost: Cost, fresh: frozenset[str]) -> dict[str, Any]:
     tuner = gate.tuner
     assert tuner is not None
     return {
@@ -220,6 +225,7 @@ def _cost(trainer: Trainer, gate: GateCallback, cost: Cost) -> dict[str, Any]:
         "trainable_share": tuner.mean_open_fraction,
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "parameters_trained": tuner.parameters_opened,
+        "bytes_stored": adapted.bytes_stored(trainer.model, tuner.names_opened, fresh),
         "device": trainer.args.device.type,
         "prefix_rows": asdict(tuner.prefix_rows) if tuner.prefix_rows else None,
     }
