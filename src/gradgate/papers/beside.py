@@ -149,7 +149,7 @@ def _table(reproduction: Reproduction, name: str, shown: list[Pair]) -> Table:
     rows = [_entries(pair) for pair in shown]
     return Table(
         name,
-        f"{preset.name}: {preset.title}",
+        f"{preset.name}: {preset.title}{'' if reproduction.scale == 'full' else ' - measured on the embedded sample'}",
         tuple(columns),
         tuple(tuple(row[column.key] for column in columns) for row in rows),
         tuple(_numbers(pair) for pair in shown),

@@ -19,10 +19,12 @@ from gradgate.report.formats import counted
 _STYLES = {"holds": "green", "fails": "red", "cannot tell": "yellow"}
 
 
-def papers_list() -> Group:
-    """Each paper with its presets and its claims."""
+def papers_list(only: str | None = None) -> Group:
+    """Each paper, or the one with this key, with its presets and its claims."""
     blocks: list[RenderableType] = []
     for key, paper in papers().items():
+        if only not in (None, key):
+            continue
         blocks.append(Text(f"{paper.name}: {paper.title}", style="bold"))
         blocks.append(_indented(f"{paper.authors}, {paper.link}"))
         own = [preset for preset in presets().values() if preset.paper == key]
@@ -54,25 +56,29 @@ def verdicts_list(verdicts: Sequence[Verdict]) -> Group:
     return Group(*blocks)
 
 
-def _verdict(verdict: Verdict) -> list[RenderableType]:
+def _verdict(verdict: Verdict) -> list[Padding]:
     outcome = verdict.outcome
     line = Text(f"{verdict.claim.id:<3} ")
     line.append(outcome.state, style=_STYLES[outcome.state])
     line.append(f": {verdict.claim.wording}")
     rule = f"; {outcome.rule}" if outcome.rule else ""
-    lines: list[RenderableType] = [Padding(line, (0, 0, 0, 3)), _indented(f"on {verdict.source}{rule}", 7)]
+    lines: list[RenderableType] = [
+        Padding(line, (0, 0, 0, 3), expand=False),
+        _indented(f"on {verdict.source}{rule}", 7),
+    ]
     for finding in outcome.findings:
         text = Text(f"{finding.state}: ", style=_STYLES[finding.state])
         text.append(finding.text, style="default")
-        lines.append(Padding(text, (0, 0, 0, 7)))
+        lines.append(Padding(text, (0, 0, 0, 7), expand=False))
     return lines
 
 
-def plan_lines(plan: Plan, minutes: float | None) -> list[str]:
+def plan_lines(plan: Plan) -> list[str]:
     """What a reproduction is about to do."""
     studies = plan.studies()
     lines = [f"{plan.preset.name}: {plan.preset.title}"]
     amount = f"{counted(plan.count, 'run')} in {counted(len(studies), 'study').replace('studys', 'studies')}"
+    minutes = plan.minutes
     length = "" if minutes is None else f", about {max(1, round(minutes))} min on two cores"
     lines.append(f"{amount}, {counted(len(plan.seeds), 'seed')} each{length}.")
     lines += [f"- {note}" for note in plan.notes]
@@ -85,5 +91,5 @@ def plan_lines(plan: Plan, minutes: float | None) -> list[str]:
     return lines
 
 
-def _indented(text: str, by: int = 3) -> Padding:
-    return Padding(Text(text), (0, 0, 0, by))
+def _indented(text: str | Text, by: int = 3) -> Padding:
+    return Padding(Text(text) if isinstance(text, str) else text, (0, 0, 0, by), expand=False)

@@ -70,14 +70,13 @@ def language_scores(row: Measured, cell: Cell, metric: str | None = None) -> dic
     results = row.results
     splits = [split for split in results.test_splits if split.startswith("test.") and len(split) == len("test.xx")]
     named = {split.removeprefix("test."): split for split in splits} or {row.language: results.main_split}
-    values = {
-        language: cell.metrics(split).get(metric or results.study.task.metric) for language, split in named.items()
-    }
+    name = metric or results.study.task.metric
+    values = {language: cell.metrics(split).get(name) for language, split in named.items()}
     return {language: value for language, value in values.items() if value is not None}
 
 
 def averages(paper: str, task: str, scores: dict[str, float]) -> dict[str, float]:
-    """Means over languages: ``all``, without English ``target`` and ``distant``, and ``avg``, which is the paper's own."""
+    """Means over languages: ``all``; without English ``target`` and ``distant``; ``avg`` is the paper's own."""
     targets = {language: score for language, score in scores.items() if language != SOURCE}
     found: dict[str, float] = {}
     if SOURCE in scores or len(scores) == 1:

@@ -16,6 +16,20 @@ from gradgate.training.config import RunConfig, make_config
 
 Scale = Literal["full", "sample"]
 SAMPLE_SEEDS = 2
+# On the embedded sample, as measured on two cores of a server.
+_SECONDS_A_RUN = 4.0
+_SECONDS_A_STEP = 0.06
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A cell with the settings, method and adapter that it is run with."""
+
+    cell: Cell
+    settings: dict[str, Any]
+    method: str
+    adapter: str | None
+    steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -25,6 +39,12 @@ class PlannedRun:
     cell: Cell
     config: RunConfig
     study: str
+    steps: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """About how long one repeat takes on the sample."""
+        return _SECONDS_A_RUN + _SECONDS_A_STEP * self.steps
 
 
 @dataclass(frozen=True)
@@ -55,6 +75,14 @@ class Plan:
         """How many runs there are, repeats and all."""
         return len(self.seeds) * sum(len(runs) for runs in self.studies().values())
 
+    @property
+    def minutes(self) -> float | None:
+        """About how long it takes on two cores; known for the sample alone."""
+        if self.scale != "sample":
+            return None
+        seconds = sum(run.seconds for runs in self.studies().values() for run in runs)
+        return len(self.seeds) * seconds / 60
+
 
 def plan_full(preset: Preset, supplies: Supplies, seeds: Sequence[int], extra: dict[str, Any], partial: bool) -> Plan:
     """The paper's runs on what was found.
@@ -73,7 +101,8 @@ def plan_full(preset: Preset, supplies: Supplies, seeds: Sequence[int], extra: d
             f"Give --model FOLDER (or LABEL=FOLDER) and --data DIR, --partial to run the rest, or --scale sample to run"
             f" the grid on the embedded model and data."
         )
-    chosen, left_out = [], {}
+    chosen: list[_Chosen] = []
+    left_out: dict[str, str] = {}
     for cell in preset.cells():
         model, task = supplies.models.get(cell.model), supplies.tasks.get(cell.task)
         if model is None or task is None:
@@ -82,7 +111,7 @@ def plan_full(preset: Preset, supplies: Supplies, seeds: Sequence[int], extra: d
             continue
         method = on_layers(cell.method, cell.paper_model.layers, model.layers)
         settings = cell.settings | task.settings | {"model": model.name} | extra
-        chosen.append((cell, settings, method, cell.adapter))
+        chosen.append(_Chosen(cell, settings, method, cell.adapter))
     notes = [
         f"{label} has {cell_layers} layers in the paper and {ours.layers} here: frozen layers are in proportion."
         for label, ours in supplies.models.items()
@@ -107,9 +136,7 @@ def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> 
     return _plan(preset, "sample", seeds, chosen, {}, _sample_notes(preset, tasks, model))
 
 
-def _on_sample(
-    cell: Cell, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]
-) -> tuple[Cell, dict[str, Any], str, str | None]:
+def _on_sample(cell: Cell, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]) -> _Chosen:
     settings = {name: value for name, value in cell.settings.items() if name != "steps"}
     settings |= usual | task.settings | extra
     if "steps" in extra:
@@ -124,7 +151,7 @@ def _on_sample(
     layers = cell.paper_model.layers
     method = on_steps(on_layers(cell.method, layers, model.layers), layers, cell.steps(), model.layers, steps)
     adapter = None if cell.adapter is None else on_width(cell.adapter, cell.paper_model.hidden, model.hidden)
-    return cell, settings, method, adapter
+    return _Chosen(cell, settings, method, adapter, steps)
 
 
 def _sample_notes(preset: Preset, tasks: dict[str, str], model: OurModel) -> list[str]:
@@ -135,6 +162,8 @@ def _sample_notes(preset: Preset, tasks: dict[str, str], model: OurModel) -> lis
         alike = [other for other, task in preset.tasks.items() if stand_in(task) == name and other != label]
         also = f", and would for {', '.join(alike)}" if alike else ""
         notes.append(f"The task {name} stands in for {label}{also}.")
+    if any(method.adapter for method in preset.methods.values()):
+        notes.append("Adapters learn at the same rate as everything else.")
     layers = next(iter(preset.models.values())).layers
     parts = "Frozen layers, intervals, and the sizes of adapters and training sets"
     notes.append(f"{parts} are in proportion: {model.layers} layers here, {layers} in the paper.")
@@ -145,14 +174,15 @@ def _plan(
     preset: Preset,
     scale: Scale,
     seeds: Sequence[int],
-    chosen: list[tuple[Cell, dict[str, Any], str, str | None]],
+    chosen: list[_Chosen],
     left_out: dict[str, str],
     notes: list[str],
 ) -> Plan:
     runs: list[PlannedRun] = []
     names: dict[str, str] = {}
-    for cell, settings, method, adapter in chosen:
-        whole = settings | {"method": method} | ({} if adapter is None else {"adapter": adapter})
+    for each in chosen:
+        cell = each.cell
+        whole = each.settings | {"method": each.method} | ({"adapter": each.adapter} if each.adapter else {})
         unknown = [name for name in whole if name not in RunConfig.model_fields]
         if unknown:
             left_out[_words(cell)] = f"this version has no setting {unknown[0]!r}"
@@ -161,7 +191,7 @@ def _plan(
         shared = config.model_copy(update={"method": "full", "seed": 0}).fingerprint()
         if shared not in names:
             names[shared] = _folder(cell, set(names.values()))
-        runs.append(PlannedRun(cell, config, names[shared]))
+        runs.append(PlannedRun(cell, config, names[shared], each.steps))
     if not runs:
         reasons = dict.fromkeys(left_out.values())
         raise RunError(f"Nothing of {preset.name} can be run: {'; '.join(reasons)}.")

@@ -11,6 +11,7 @@ from gradgate.papers.measured import numbers_of_study
 from gradgate.papers.numbers import Numbers, printed
 from gradgate.papers.published import papers
 from gradgate.papers.reproduce import is_reproduction, read_reproduction
+from gradgate.report.formats import counted
 from gradgate.study.results import read_study
 
 
@@ -73,4 +74,4 @@ def _check(paper: str, numbers: Numbers, source: str) -> list[Verdict]:
 def _tables(source: tuple[str, ...]) -> str:
     if not source:
         return "not printed"
-    return source[0] if len(source) == 1 else f"{source[0]} and {len(source) - 1} more tables"
+    return source[0] if len(source) == 1 else f"{source[0]} and {counted(len(source) - 1, 'table')} more"
