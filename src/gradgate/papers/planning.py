@@ -110,7 +110,7 @@ def plan_full(preset: Preset, supplies: Supplies, seeds: Sequence[int], extra: d
             left_out[_words(cell)] = supplies.lacking.get(what, "another model was given by --model")
             continue
         method = on_layers(cell.method, cell.paper_model.layers, model.layers)
-        settings = cell.settings | task.settings | {"model": model.name} | extra
+        settings = _with(cell.settings | task.settings | {"model": model.name}, extra)
         chosen.append(_Chosen(cell, settings, method, cell.adapter))
     notes = [
         f"{label} has {cell_layers} layers in the paper and {ours.layers} here: frozen layers are in proportion."
@@ -138,9 +138,7 @@ def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> 
 
 def _on_sample(cell: Cell, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]) -> _Chosen:
     settings = {name: value for name, value in cell.settings.items() if name != "steps"}
-    settings |= usual | task.settings | extra
-    if "steps" in extra:
-        settings.pop("epochs", None)
+    settings = _with(settings | usual | task.settings, extra)
     sizes = [rows or cell.paper_task.rows for rows in cell.preset.sizes.values()]
     if "train_size" in cell.settings and "train_size" not in extra:
         settings["train_size"] = max(
@@ -152,6 +150,13 @@ def _on_sample(cell: Cell, model: OurModel, task: OurTask, usual: dict[str, Any]
     method = on_steps(on_layers(cell.method, layers, model.layers), layers, cell.steps(), model.layers, steps)
     adapter = None if cell.adapter is None else on_width(cell.adapter, cell.paper_model.hidden, model.hidden)
     return _Chosen(cell, settings, method, adapter, steps)
+
+
+def _with(settings: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+    """The settings with others in place of some; a length in steps replaces one in epochs, and the reverse."""
+    lengths = {"epochs", "steps"}
+    kept = {name: value for name, value in settings.items() if not (name in lengths and lengths & set(extra))}
+    return kept | extra
 
 
 def _sample_notes(preset: Preset, tasks: dict[str, str], model: OurModel) -> list[str]:

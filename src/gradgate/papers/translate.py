@@ -40,7 +40,9 @@ def on_steps(text: str, layers: int, steps: int, our_layers: int, our_steps: int
 def on_width(adapter: str, hidden: int, ours: int) -> str:
     """``size=256`` of 768 hidden units as the same share of ours; 4 at least. A rate of its own is left out."""
     scaled = re.sub(r"\bsize=(\d+)", lambda size: f"size={max(4, round(int(size[1]) * ours / hidden))}", adapter)
-    return re.sub(r",?\blr=[^,]+", "", scaled).rstrip(":")
+    name, _, options = scaled.partition(":")
+    kept = [option for option in options.split(",") if option and not option.startswith("lr=")]
+    return f"{name}:{','.join(kept)}" if kept else name
 
 
 def _has(method: Method, option: str) -> bool:
