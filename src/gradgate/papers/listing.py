@@ -56,7 +56,7 @@ def verdicts_list(verdicts: Sequence[Verdict]) -> Group:
     return Group(*blocks)
 
 
-def _verdict(verdict: Verdict) -> list[Padding]:
+def _verdict(verdict: Verdict) -> list[RenderableType]:
     outcome = verdict.outcome
     line = Text(f"{verdict.claim.id:<3} ")
     line.append(outcome.state, style=_STYLES[outcome.state])
