@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,6 +42,15 @@ Sweep = Annotated[
     typer.Option(
         help="A row of methods: 'freeze' is full, then freeze:layers=1, 2, ... up to the head alone; "
         "'freeze:step=3' takes every third of these."
+    ),
+]
+Adapters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--adapter",
+        help="Compare on this adapter: a kind with its options, such as houlsby:size=64; repeat for several, with "
+        "'none' for the model itself. Every method runs on each. lr=1e-3 among the options is this adapter's own "
+        "learning rate, as adapters want a higher one than --lr is for fine-tuning.",
     ),
 ]
 Seeds = Annotated[str, typer.Option(help="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7,).")]
@@ -115,7 +125,7 @@ def tasks(
 
 
 @app.command()
-@takes_settings("seed", "keep_model", "save_every", "eval_every", "fsdp")
+@takes_settings("adapter", "seed", "keep_model", "save_every", "eval_every", "fsdp")
 def plan(
     settings: dict[str, Any],
     seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0,
@@ -174,10 +184,11 @@ def train(
 
 
 @app.command()
-@takes_settings("method", "seed", "fsdp")
+@takes_settings("method", "adapter", "seed", "fsdp")
 def compare(
     settings: dict[str, Any],
     method: Methods = None,
+    adapter: Adapters = None,
     sweep: Sweep = None,
     seeds: Seeds = "3",
     out_folder: Out = Path("studies/latest"),
@@ -185,8 +196,8 @@ def compare(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Compare methods over seeds and write the report. Run again, it does what is missing."""
-    _compare(settings, method or [], _read_seeds(seeds), out_folder, quiet, as_json, sweep)
+    """Compare methods, and adapters, over seeds and write the report. Run again, it does what is missing."""
+    _compare(settings, method or [], _read_seeds(seeds), out_folder, quiet, as_json, sweep, adapter or [])
 
 
 @app.command()
@@ -320,6 +331,7 @@ def _compare(
     quiet: bool,
     as_json: bool,
     sweep: str | None = None,
+    adapters: Sequence[str] = (),
 ) -> None:
     from gradgate.report import render_table, write_report
     from gradgate.study.compare import compare as compare_runs
@@ -329,10 +341,10 @@ def _compare(
 
     config = run_config(settings)
     if quiet or as_json:
-        tally = compare_runs(config, names, seeds, folder, SilentStudy(), sweep)
+        tally = compare_runs(config, names, seeds, folder, SilentStudy(), sweep, adapters)
     else:
         with StudyBars(errors) as bars:
-            tally = compare_runs(config, names, seeds, folder, bars, sweep)
+            tally = compare_runs(config, names, seeds, folder, bars, sweep, adapters)
     written = write_report(folder)
     if as_json:
         _print_json(records(read_study(folder)))

@@ -20,6 +20,7 @@ class CostSummary:
         trainable_share: mean over the seeds.
         parameters_trained: the largest of the seeds.
         peak_memory_bytes: the largest of the seeds; None where it was not measured.
+        bytes_stored: the largest of the seeds; None where it was not counted.
     """
 
     seconds_per_step: float | None = None
@@ -27,6 +28,7 @@ class CostSummary:
     trainable_share: float | None = None
     parameters_trained: int | None = None
     peak_memory_bytes: int | None = None
+    bytes_stored: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Findings:
 def find(results: StudyResults) -> Findings:
     """Summarize each method and compare it to the first over their common seeds."""
     reference = _scores(results.of(results.reference), results.main_split)
-    methods = [_find_method(results, name, reference) for name in results.study.methods]
+    methods = [_find_method(results, name, reference) for name in results.study.labels]
     corrected = holm([method.p for method in methods])
     methods = [replace(method, p=p) for method, p in zip(methods, corrected, strict=True)]
     spreads = [method.score.sd for method in methods]
@@ -132,12 +134,14 @@ def _summarize_cost(costs: list[Cost]) -> CostSummary:
     if not costs:
         return CostSummary()
     memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
+    stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
     return CostSummary(
         seconds_per_step=median(cost.seconds_per_step for cost in costs),
         seconds_total=fmean(cost.seconds_total for cost in costs),
         trainable_share=fmean(cost.trainable_share for cost in costs),
         parameters_trained=max(cost.parameters_trained for cost in costs),
         peak_memory_bytes=max(memory, default=None),
+        bytes_stored=max(stored, default=None),
     )
 
 

@@ -79,6 +79,8 @@ def _source(name: str) -> str:
 def _planned(findings: Findings) -> str:
     results = findings.results
     methods, seeds = counted(len(results.study.methods), "method"), counted(len(results.study.seeds), "seed")
+    if len(results.study.adapters) > 1:
+        methods = f"{counted(len(results.study.adapters), 'form')} of the model × {methods}"
     return f"{methods} × {seeds}: {results.count('finished')} of {counted(len(results.cells), 'run')} finished"
 
 
@@ -119,6 +121,10 @@ def _how_made(findings: Findings) -> list[str]:
             f"Differences to {first} are paired by seed, with a 95% t-interval of the mean paired difference and a "
             "two-sided paired t-test. Intervals are not corrected; p is, by Holm's method over the methods compared. "
             "The t-test takes paired differences as roughly normal, which few seeds cannot confirm.",
+            "Wilcoxon's signed-rank test takes no normality. It is exact, leaves out differences of 0, and is "
+            "corrected by Holm's method among its own kind. Where all paired differences are the same, t is not "
+            "defined and is not given. Bootstrap intervals (BCa, 9999 resamples) cannot leave the range of what was "
+            "seen.",
             "The best of several methods looks better than it is, because it was picked for its score.",
         ]
     return [

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -56,17 +57,20 @@ def compare(
     out: Path,
     progress: StudyProgress,
     sweep: str | None = None,
+    adapters: Sequence[str | None] = (),
 ) -> Tally:
-    """Run what is missing of methods times seeds; finished runs are skipped, failed ones tried again.
+    """Run what is missing of adapters times methods times seeds; finished runs are skipped, failed ones tried again.
 
     Args:
-        base: the settings that all runs share; its method and seed do not count.
+        base: the settings that all runs share; its method, adapter and seed do not count.
         methods: the first is the one that the report compares the others to.
         seeds: one run of each method for each.
         out: the study folder; methods and seeds that it already holds stay in it.
         progress: hears of each run.
         sweep: a row of methods in one word, as ``"freeze:step=3"``; its reference comes before ``methods``. See
             :mod:`gradgate.study.sweep`.
+        adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
+            new study. The first method with the first adapter is the reference.
 
     Raises:
         GradgateError: before anything runs, if the data, the model or a method cannot work.
@@ -74,8 +78,8 @@ def compare(
     """
     launched.refuse("gradgate compare")
     swept = read_sweep(sweep) if sweep is not None else None
-    grid = Grid.of(out, base, [swept.reference, *methods] if swept else methods, seeds)
-    seen = preview(base)
+    grid = Grid.of(out, base, [swept.reference, *methods] if swept else methods, seeds, adapters)
+    seen = preview(base, [text for text in grid.adapters if text is not None])
     for text in seen.notes:
         progress.note(text)
     if swept:

@@ -36,6 +36,12 @@ def put_adapter(model: nn.Module, text: str, fresh: Collection[str], seed: int) 
             parameter.requires_grad_(True)
 
 
+def try_adapter(model: nn.Module, text: str) -> None:
+    """Put an adapter into a model and take it out again; AdapterError if it does not fit."""
+    put_adapter(model, text, (), seed=0)
+    adapters.remove(model)
+
+
 def save_adapted(model: Any, folder: Path, fresh: Collection[str]) -> None:
     """Write the adapter and the head as :func:`gradgate.adapters.save` does, and the model's configuration.
 

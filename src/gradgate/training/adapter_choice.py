@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gradgate.errors import AdapterError
+from gradgate.errors import AdapterError, UsageError
 
 NONE = "none"
 _OF_TRAINING = ("lr",)
@@ -47,26 +47,40 @@ def read_choice(text: str) -> AdapterChoice:
     return AdapterChoice(kind, **given)
 
 
-def same_choice(one: str | None, other: str | None) -> bool:
-    """Whether two texts describe one adapter: ``houlsby`` is ``houlsby:size=64``."""
+def canonical(text: str | None) -> str:
+    """Equal for texts that describe one adapter: ``houlsby`` is ``houlsby:size=64``.
+
+    One that this version does not know stays as it is.
+    """
     from gradgate.adapters.kinds import adapter_config
 
-    if one is None or other is None:
-        return one is other
-    mine, theirs = read_choice(one), read_choice(other)
-    return mine.lr == theirs.lr and adapter_config(mine.kind) == adapter_config(theirs.kind)
+    if text is None:
+        return NONE
+    try:
+        choice = read_choice(text)
+    except AdapterError:
+        return text
+    return f"{replace(choice, kind='')} {adapter_config(choice.kind)}"
+
+
+def titled(method: str, adapter: str | None) -> str:
+    """What learns, for people: the method, behind the adapter if there is one."""
+    return method if adapter is None else f"{adapter} + {method}"
 
 
 def checked_text(text: str | None) -> str | None:
     """The text without blanks; None for ``none``.
 
     Raises:
-        AdapterError: as :func:`read_choice` does.
+        UsageError: for an adapter that cannot be.
     """
     plain = None if text is None else "".join(text.split())
     if plain is None or plain.lower() == NONE:
         return None
-    read_choice(plain)
+    try:
+        read_choice(plain)
+    except AdapterError as error:
+        raise UsageError(str(error)) from None
     return plain
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from gradgate.errors import GradgateError, UsageError, nearest
 from gradgate.methods import method as read_method
-from gradgate.training.adapter_choice import checked_text, read_choice
+from gradgate.training.adapter_choice import checked_text, read_choice, titled
 
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "prefix_cache", "prefix_cache_size")
@@ -98,7 +98,7 @@ class RunConfig(BaseModel):
     @property
     def title(self) -> str:
         """What learns, for people: the method, behind the adapter if there is one."""
-        return self.method if self.adapter is None else f"{self.adapter} + {self.method}"
+        return titled(self.method, self.adapter)
 
     @property
     def length(self) -> dict[str, Any]:
