@@ -51,13 +51,15 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     size = study.settings.get("train_size")
     place = Place(model_label(paper, study.model.name), task or study.task.name, str(size) if size else "full")
     layers = layer_count(results)
-    adapter = study.settings.get("adapter")
-    labels = {method: method_label(paper, method, adapter, layers) for method in study.methods}
+    labels = {
+        own: method_label(paper, method, adapter, layers)
+        for (adapter, method), own in zip(study.arms, study.labels, strict=True)
+    }
     notes = [] if task else [f"{study.task.name} is none of the paper's tasks and stands in for each of them"]
-    if paper == "fun" and adapter is None and len(labels) > 1:
-        labels = {method: "Ada" if label == "Full-FT" else label for method, label in labels.items()}
+    if paper == "fun" and study.adapters == (None,) and len(labels) > 1:
+        labels = {own: "Ada" if label == "Full-FT" else label for own, label in labels.items()}
         notes.append("the schedules open layers of the whole model here, and of adapters in the paper")
-    rows = [Measured(place, label, results.of(method), results) for method, label in labels.items()]
+    rows = [Measured(place, label, results.of(own), results) for own, label in labels.items()]
     return numbers_of(paper, rows, stand_in=task is None, notes=notes)
 
 

@@ -183,24 +183,39 @@ def _plan(
     left_out: dict[str, str],
     notes: list[str],
 ) -> Plan:
-    runs: list[PlannedRun] = []
-    names: dict[str, str] = {}
+    configs: list[tuple[_Chosen, RunConfig]] = []
     for each in chosen:
-        cell = each.cell
         whole = each.settings | {"method": each.method} | ({"adapter": each.adapter} if each.adapter else {})
         unknown = [name for name in whole if name not in RunConfig.model_fields]
         if unknown:
-            left_out[_words(cell)] = f"this version has no setting {unknown[0]!r}"
-            continue
-        config = make_config(**whole)
-        shared = config.model_copy(update={"method": "full", "seed": 0}).fingerprint()
-        if shared not in names:
-            names[shared] = _folder(cell, set(names.values()))
-        runs.append(PlannedRun(cell, config, names[shared], each.steps))
+            left_out[_words(each.cell)] = f"this version has no setting {unknown[0]!r}"
+        else:
+            configs.append((each, make_config(**whole)))
+    names = _study_names([(each.cell, config) for each, config in configs])
+    runs = [PlannedRun(each.cell, config, names[config.fingerprint()], each.steps) for each, config in configs]
     if not runs:
         reasons = dict.fromkeys(left_out.values())
         raise RunError(f"Nothing of {preset.name} can be run: {'; '.join(reasons)}.")
     return Plan(preset, scale, tuple(seeds), tuple(runs), left_out, (*preset.notes, *notes))
+
+
+def _study_names(configs: list[tuple[Cell, RunConfig]]) -> dict[str, str]:
+    """The study of each run: equal settings share one, where it would have no runs that the paper has not."""
+    groups: dict[str, list[tuple[Cell, RunConfig]]] = {}
+    for cell, config in configs:
+        shared = config.model_copy(update={"method": "full", "adapter": None, "seed": 0}).fingerprint()
+        groups.setdefault(shared, []).append((cell, config))
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for group in groups.values():
+        arms = {(config.adapter, config.method) for _, config in group}
+        whole = len(arms) == len({adapter for adapter, _ in arms}) * len({method for _, method in arms})
+        for adapter in [None] if whole else dict.fromkeys(config.adapter for _, config in group):
+            members = [(cell, config) for cell, config in group if whole or config.adapter == adapter]
+            name = _folder(members[0][0], taken)
+            taken.add(name)
+            names |= {config.fingerprint(): name for _, config in members}
+    return names
 
 
 def _folder(cell: Cell, taken: set[str]) -> str:

@@ -18,6 +18,7 @@ from gradgate.papers.preset import Cell as PaperCell
 from gradgate.papers.preset import Preset
 from gradgate.study.compare import StudyProgress, Tally, compare
 from gradgate.study.results import StudyResults, read_study
+from gradgate.training.adapter_choice import canonical
 from gradgate.training.folder import in_use, read_json, write_json
 
 RECORD = "reproduction.json"
@@ -70,7 +71,9 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
 
 
 def _run_study(folder: Path, runs: list[PlannedRun], seeds: list[int], progress: StudyProgress) -> Tally:
-    return compare(runs[0].config, [run.config.method for run in runs], seeds, folder, progress)
+    methods = list(dict.fromkeys(run.config.method for run in runs))
+    adapters = list(dict.fromkeys(run.config.adapter for run in runs))
+    return compare(runs[0].config, methods, seeds, folder, progress, adapters=adapters)
 
 
 def is_reproduction(folder: Path) -> bool:
@@ -103,11 +106,14 @@ def study_folders(folder: Path) -> list[Path]:
 
 
 def _row(cell: PaperCell, run: dict[str, Any], results: StudyResults) -> Reproduced:
-    wanted = read_method(run["method"])
-    text = next((name for name in results.study.methods if read_method(name) == wanted), run["method"])
+    wanted = read_method(run["method"]), canonical(run["adapter"])
+    arms = zip(results.study.arms, results.study.labels, strict=True)
+    own = [label for (adapter, method), label in arms if (read_method(method), canonical(adapter)) == wanted]
+    if not own:
+        raise RunError(f"{results.folder} has no runs of {run['method']}, which {RECORD} says it has.")
     task = cell.paper_task
     place = Place(cell.model, task.published or cell.task, cell.size)
-    measured = Measured(place, cell.label, results.of(text), results, task.language or SOURCE)
+    measured = Measured(place, cell.label, results.of(own[0]), results, task.language or SOURCE)
     return Reproduced(cell, run["method"], run["adapter"], measured)
 
 
@@ -133,7 +139,7 @@ def _record(plan: Plan) -> dict[str, Any]:
             {
                 "labels": list(_labels(run.cell)),
                 "method": run.config.method,
-                "adapter": run.config.model_dump().get("adapter"),
+                "adapter": run.config.adapter,
                 "study": run.study,
             }
             for run in plan.runs
