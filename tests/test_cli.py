@@ -57,7 +57,9 @@ def test_python_m_is_the_same_command() -> None:
     assert said.stderr == ""
 
 
-@pytest.mark.parametrize("name", ["layers", "methods", "tasks", "plan", "train", "compare", "report", "quickstart"])
+@pytest.mark.parametrize(
+    "name", ["layers", "methods", "tasks", "plan", "train", "compare", "report", "quickstart", "pretrain-adapter"]
+)
 def test_every_command_has_help(command: Command, name: str) -> None:
     said = command(name, "--help")
     assert said.code == 0
@@ -291,3 +293,21 @@ def test_ctrl_c_outside_of_training_is_130_with_a_word(command: Command, monkeyp
     said = command("methods")
     assert said.code == 130
     assert said.err == "gradgate: interrupted; what was saved before is still there.\n"
+
+
+def test_an_unknown_adapter_is_wrong_usage_with_the_nearest_name(command: Command, flags: list[str]) -> None:
+    for name in ("train", "compare"):
+        said = command(name, *flags, "--adapter", "houlsbi", "-m" if name == "compare" else "--method", "full")
+        assert said.code == 2
+        assert "no kind of adapter 'houlsbi'. Did you mean 'houlsby'?" in said.err
+
+
+def test_a_language_adapter_is_trained_from_a_file(command: Command, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("the film was good\n" * 40)
+    words = ("--model", str(tiny_model), "--language-data", str(tmp_path / "lines.txt"), "--steps", "2")
+    more = ("--kind", "pfeiffer:reduction=2", "--max-length", "16", "--device", "cpu", "--out", str(tmp_path / "lang"))
+    said = command("pretrain-adapter", *words, *more)
+    assert said.code == 0
+    assert re.search(r"loss \d+\.\d+ before, \d+\.\d+ after 2 steps \(perplexity", said.out)
+    assert (tmp_path / "lang/adapter_config.json").is_file()
+    assert command("pretrain-adapter", "--model", str(tiny_model)).code == 2

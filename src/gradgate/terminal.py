@@ -81,6 +81,17 @@ def _scores_by_split(rows: dict[str, dict[str, float]], metric: str, title: Text
     return table
 
 
+def pretraining_line(result: dict[str, Any]) -> str:
+    """What the training of a language adapter has brought."""
+    before, after = result["before"], result["after"]
+    if before is None or after is None:
+        return f"{result['steps']} steps; nothing was held out to score"
+    return (
+        f"held-out masked-word loss {before['loss']:.3f} before, {after['loss']:.3f} after {result['steps']} steps "
+        f"(perplexity {before['perplexity']:.4g}, {after['perplexity']:.4g})"
+    )
+
+
 def evaluation_table(record: dict[str, Any]) -> Table:
     """The scores of a finished run on a task, one row a split and average."""
     rows = _split_rows(record)

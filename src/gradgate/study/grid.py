@@ -75,7 +75,9 @@ class Grid:
             kinds = [*record.get("adapters", [None]), *kinds]
         elif in_use(path):
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
-        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)), _distinct_adapters(kinds or [None]))
+        found = _distinct_adapters(kinds or [None])
+        base.model_copy(update={"adapter": next(filter(None, found), None)}).check_tapt()
+        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found)
 
     def adding(self, methods: list[str]) -> Grid:
         """The same with further methods behind its own."""
@@ -114,7 +116,10 @@ class Grid:
         write_json(self.path / STUDY_FILE, record)
 
     def _run(self, adapter: str | None, method: str, seed: int) -> GridRun:
-        config = self.base.model_copy(update={"method": method, "adapter": adapter, "seed": seed})
+        own: dict[str, Any] = {"method": method, "adapter": adapter, "seed": seed}
+        if adapter is None:
+            own |= {"tapt_steps": None, "tapt_epochs": None}
+        config = self.base.model_copy(update=own)
         return GridRun(config, RunFolder(self.path / "runs" / folder_name(method, adapter) / f"seed-{seed}"))
 
 

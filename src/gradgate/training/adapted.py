@@ -30,9 +30,14 @@ def put_adapter(model: nn.Module, text: str, fresh: Collection[str], seed: int) 
     Raises:
         AdapterError: if the adapter does not fit the model.
     """
-    adapters.add(model, NAME, read_choice(text).kind, seed=seed)
-    for name, parameter in model.named_parameters():
-        if name in fresh:
+    add_to_frozen(model, NAME, read_choice(text).kind, fresh, seed)
+
+
+def add_to_frozen(model: nn.Module, name: str, kind: str, fresh: Collection[str], seed: int) -> None:
+    """As :func:`put_adapter`, under any name."""
+    adapters.add(model, name, kind, seed=seed)
+    for parameter_name, parameter in model.named_parameters():
+        if parameter_name in fresh:
             parameter.requires_grad_(True)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gradgate.errors import AdapterError, UsageError
 
 NONE = "none"
-_OF_TRAINING = ("lr",)
+_OF_TRAINING = {
+    "lr": (float, "a learning rate above 0, such as 1e-3"),
+    "tapt_steps": (int, "a number of steps, 1 or more"),
+    "tapt_epochs": (float, "a number of epochs above 0"),
+}
 
 
 @dataclass(frozen=True)
@@ -17,10 +22,13 @@ class AdapterChoice:
     Attributes:
         kind: what :func:`gradgate.adapters.add` takes.
         lr: peak learning rate, instead of the run's; None for the run's own.
+        tapt_steps, tapt_epochs: length of its task-adaptive pre-training, instead of the run's.
     """
 
     kind: str
     lr: float | None = None
+    tapt_steps: int | None = None
+    tapt_epochs: float | None = None
 
 
 def read_choice(text: str) -> AdapterChoice:
@@ -32,7 +40,7 @@ def read_choice(text: str) -> AdapterChoice:
     from gradgate.adapters.kinds import adapter_config
 
     name, _, rest = "".join(text.split()).partition(":")
-    given: dict[str, float] = {}
+    given: dict[str, Any] = {}
     kept = []
     for part in filter(None, rest.split(",")):
         option, _, value = part.partition("=")
@@ -41,7 +49,9 @@ def read_choice(text: str) -> AdapterChoice:
         elif option in given:
             raise AdapterError(f"The option {option!r} of {name!r} is given twice.")
         else:
-            given[option] = _rate(name, value)
+            given[option] = _number(name, option, value)
+    if {"tapt_steps", "tapt_epochs"} <= given.keys():
+        raise AdapterError(f"{name!r} has both tapt_steps and tapt_epochs; each sets the length.")
     kind = f"{name}:{','.join(kept)}" if kept else name
     adapter_config(kind)
     return AdapterChoice(kind, **given)
@@ -84,11 +94,12 @@ def checked_text(text: str | None) -> str | None:
     return plain
 
 
-def _rate(name: str, text: str) -> float:
+def _number(name: str, option: str, text: str) -> float:
+    kind, expected = _OF_TRAINING[option]
     try:
-        rate = float(text)
+        number: float = kind(text)
     except ValueError:
-        rate = 0.0
-    if not 0.0 < rate < float("inf"):
-        raise AdapterError(f"{name!r} cannot have lr={text!r} (expected a learning rate above 0, such as 1e-3).")
-    return rate
+        number = 0.0
+    if not 0.0 < number < float("inf"):
+        raise AdapterError(f"{name!r} cannot have {option}={text!r} (expected {expected}).")
+    return number

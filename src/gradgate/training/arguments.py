@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from transformers import TrainingArguments
 
@@ -16,13 +18,14 @@ def on_cpu(config: RunConfig) -> bool:
     return config.device == "cpu" or not torch.accelerator.is_available()
 
 
-def training_arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingArguments:
+def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **changes: Any) -> TrainingArguments:
     """What Trainer is told; a run scores and saves once an epoch where the configuration does not say otherwise.
 
     Args:
         config: of the run.
         folder: where its checkpoints go.
         examples: rows of the training split.
+        changes: arguments that are other than usual.
 
     Raises:
         RunError: if the precision needs a GPU and the run is on the CPU.
@@ -33,7 +36,7 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int) -> T
     cpu = on_cpu(config)
     if cpu and config.precision == "fp16":
         raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
-    return TrainingArguments(
+    usually: dict[str, Any] = dict(
         output_dir=str(folder.checkpoints),
         per_device_train_batch_size=config.batch_size,
         per_device_eval_batch_size=max(64, config.batch_size),
@@ -60,6 +63,7 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int) -> T
         disable_tqdm=True,
         **config.length,
     )
+    return TrainingArguments(**usually | changes)
 
 
 def scoring_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:

@@ -186,12 +186,13 @@ class Best(TrainerCallback):  # type: ignore[misc]
 
 
 class Flow(TrainerCallback):  # type: ignore[misc]
-    """Shows progress, scores and saves at the last step, and stops when asked to."""
+    """Shows progress, scores (if there is a dev split) and saves at the last step, and stops when asked to."""
 
-    def __init__(self, progress: RunProgress, metric: str, stop: Event) -> None:
+    def __init__(self, progress: RunProgress, metric: str, stop: Event, *, scores: bool = True) -> None:
         self.progress = progress
         self.metric = metric
         self.stop = stop
+        self.scores = scores
         self._loss: float | None = None
 
     def on_train_begin(
@@ -236,7 +237,7 @@ class Flow(TrainerCallback):  # type: ignore[misc]
         """Tell the step; ask Trainer for what the end or an interrupt needs."""
         self.progress.advance(state.global_step, self._loss)
         if state.global_step >= state.max_steps:
-            control.should_evaluate = True
+            control.should_evaluate = self.scores
         elif launched.any_of(self.stop.is_set()):
             control.should_save = True
             control.should_training_stop = True

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -13,6 +14,7 @@ from gradgate.errors import GradgateError, UsageError, nearest
 from gradgate.methods import method as read_method
 from gradgate.training.adapter_choice import checked_text, read_choice, titled
 
+Settings = TypeVar("Settings", bound=BaseModel)
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "prefix_cache", "prefix_cache_size")
 
@@ -50,8 +52,15 @@ class RunConfig(BaseModel):
     adapter: str | None = Field(
         None,
         description="train an adapter and the head on a frozen model: a kind with its options, such as "
-        "houlsby:size=64; lr=1e-3 among them is its own learning rate; none for no adapter",
+        "houlsby:size=64; lr=1e-3 and tapt_steps=500 or tapt_epochs=20 among them are this adapter's own; none for no "
+        "adapter",
     )
+    tapt_steps: int | None = Field(
+        None,
+        ge=1,
+        description="first train the adapter to fill in masked words of the training texts, for so many steps",
+    )
+    tapt_epochs: float | None = Field(None, gt=0, description="the same, in passes over the training texts")
     seed: int = Field(0, ge=0, description="of the starts of head and adapter, the data order, dropout and masks")
     epochs: float | None = Field(None, gt=0, description="passes over the training data")
     steps: int | None = Field(None, ge=1, description="optimizer steps, instead of epochs")
@@ -105,6 +114,8 @@ class RunConfig(BaseModel):
     def _one_length(self) -> RunConfig:
         if self.epochs is not None and self.steps is not None:
             raise ValueError("give epochs or steps, not both")
+        if self.tapt_epochs is not None and self.tapt_steps is not None:
+            raise ValueError("give tapt_epochs or tapt_steps, not both")
         return self
 
     @model_validator(mode="after")
@@ -112,6 +123,25 @@ class RunConfig(BaseModel):
         if self.adapter is not None and self.fsdp:
             raise ValueError("adapter and fsdp do not go together: an adapter is small, so copy the model (DDP)")
         return self
+
+    @property
+    def tapt(self) -> dict[str, Any] | None:
+        """Length of the adapter's task-adaptive pre-training, as ``steps`` and ``epochs``; None for none."""
+        if self.adapter is None:
+            return None
+        own = read_choice(self.adapter)
+        mine = (own.tapt_steps, own.tapt_epochs)
+        steps, epochs = mine if any(mine) else (self.tapt_steps, self.tapt_epochs)
+        return {"steps": steps, "epochs": epochs} if steps or epochs else None
+
+    def check_tapt(self) -> None:
+        """Refuse task-adaptive pre-training of nothing.
+
+        Raises:
+            UsageError: if there is no adapter.
+        """
+        if self.adapter is None and (self.tapt_steps or self.tapt_epochs):
+            raise UsageError("tapt_steps and tapt_epochs train an adapter, and there is none. Add --adapter.")
 
     @property
     def title(self) -> str:
@@ -147,14 +177,19 @@ def make_config(**values: Any) -> RunConfig:
     Raises:
         UsageError: naming every unknown name and every value out of range.
     """
+    return checked_settings(RunConfig, values)
+
+
+def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """Settings of any kind, as :func:`make_config`."""
     given = {name: value for name, value in values.items() if value is not None}
-    unknown = [name for name in given if name not in RunConfig.model_fields]
+    unknown = [name for name in given if name not in kind.model_fields]
     if unknown:
         raise UsageError(
-            "; ".join(f"There is no setting {name!r}.{nearest(name, RunConfig.model_fields)}" for name in unknown)
+            "; ".join(f"There is no setting {name!r}.{nearest(name, kind.model_fields)}" for name in unknown)
         )
     try:
-        return RunConfig(**given)
+        return kind(**given)
     except ValidationError as error:
         raise UsageError("; ".join(_explain(item).rstrip(".") for item in error.errors()) + ".") from None
 

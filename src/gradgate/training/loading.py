@@ -11,7 +11,14 @@ import torch
 import transformers
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 from gradgate import sample
 from gradgate.errors import RunError
@@ -85,10 +92,7 @@ def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: An
     settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = tokenizer.pad_token_id
-    if config.dropout is not None:
-        for name in _DROPOUTS:
-            if isinstance(getattr(settings, name, None), float | int):
-                setattr(settings, name, config.dropout)
+    set_dropout(settings, config.dropout)
     model, report = load_pretrained(
         kind.auto_model,
         config,
@@ -101,6 +105,33 @@ def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: An
     _check_fit(config, settings)
     resized = {entry[0] for entry in report["mismatched_keys"]}
     return model, frozenset({*report["missing_keys"], *resized})
+
+
+def load_masked_model(config: RunConfig) -> tuple[Any, frozenset[str]]:
+    """The model with its head for masked words, in float32, and the names of what the pretrained weights lacked.
+
+    Raises:
+        RunError: for a model that has no such head, such as a decoder.
+    """
+    settings = load_pretrained(AutoConfig, config, "configuration")
+    if type(settings) not in MODEL_FOR_MASKED_LM_MAPPING:
+        raise RunError(
+            f"{config.model!r} is a {settings.model_type} model, which does not fill in masked words. Language "
+            f"adapters and TAPT are trained on encoders: BERT, RoBERTa, XLM-R and their like."
+        )
+    set_dropout(settings, config.dropout)
+    model, report = load_pretrained(
+        AutoModelForMaskedLM, config, "model", config=settings, dtype=torch.float32, output_loading_info=True
+    )
+    _check_fit(config, settings)
+    return model, frozenset(report["missing_keys"])
+
+
+def set_dropout(settings: Any, rate: float | None) -> None:
+    """Replace every dropout rate of a model's configuration; None leaves them."""
+    for name in _DROPOUTS if rate is not None else ():
+        if isinstance(getattr(settings, name, None), float | int):
+            setattr(settings, name, rate)
 
 
 def _check_fit(config: RunConfig, settings: Any) -> None:

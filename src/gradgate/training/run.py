@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from transformers import PrinterCallback, Trainer, set_seed
 
+from gradgate import adapters
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.prefix import PrefixCache
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
 from gradgate.tasks.averages import average
-from gradgate.training import adapted, launched
+from gradgate.training import adapted, launched, tapt
 from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
 from gradgate.training.callbacks import PREDICTIONS_FILE, Best, Cost, Flow, History, Seal, dev_scores
@@ -66,6 +67,7 @@ def train(
     """
     folder = RunFolder(Path(out))
     progress = progress if progress and launched.is_first() else Silent()
+    config.check_tapt()
     check_launch(config)
     launched.join(on_cpu(config))
     finished = launched.on_first(lambda: _claim(folder, config))
@@ -99,10 +101,14 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     tokenizer = load_tokenizer(config)
     splits = _splits(config, kind, data, tokenizer)
     examples, windows = len(splits[TRAIN].rows), len(splits[TRAIN].features)
+    if config.tapt is not None:
+        tapt.adapt(config, tokenizer, splits[TRAIN].features, folder.tapt, progress, stop)
     set_seed(config.seed)
     model, fresh = load_with_fresh(config, kind, data, tokenizer)
     if config.adapter is not None:
         adapted.put_adapter(model, config.adapter, fresh, config.seed)
+        if config.tapt is not None:
+            adapters.restore(model, folder.tapt, adapted.NAME)
     layers = map_layers(model, layers=config.layers)
     kept = _prefix_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)

@@ -73,7 +73,7 @@ def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[A
         answer = answers[row]
         answer.nothing = min(answer.nothing, float(start[null] + end[null]))
         for first, last in _spans(start, end, np.asarray(begins) != OUTSIDE):
-            if text := contexts[row][begins[first] : finishes[last]]:
+            if text := contexts[row][begins[first] : finishes[last]].strip():  # some tokenizers count the space before
                 answer.found.append((float(start[first] + end[last]), text))
     for answer in answers:
         answer.found = sorted(answer.found, key=lambda pair: -pair[0])[
