@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import platform
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -67,19 +68,36 @@ def train(
 
     Raises:
         GradgateError: for anything that a user can mend; the folder keeps what was saved before.
+        FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the run after saving it.
     """
     folder = RunFolder(Path(out))
     progress = progress if progress and launched.is_first() else Silent()
     check_launch(config)
     launched.join(_on_cpu(config))
-    finished = launched.on_first(lambda: _claim(folder, config))
-    if finished is not None:
-        progress.note(f"{folder.path} is finished; nothing to do.")
-        return finished
+    with ExitStack() as held:
+        finished = launched.on_first(lambda: _claim(folder, config, held))
+        if finished is not None:
+            progress.note(f"{folder.path} is finished; nothing to do.")
+            return finished
+        return _run(config, folder, progress, cache or folder.cache)
+
+
+def _claim(folder: RunFolder, config: RunConfig, held: ExitStack) -> dict[str, Any] | None:
+    """Make the folder this run's until ``held`` is closed; what the folder holds where the run is finished."""
+    if not folder.finished:
+        held.enter_context(folder.locked())
+    folder.claim(config)
+    if folder.finished:
+        return read_json(folder.scores_file)
+    folder.error_file.unlink(missing_ok=True)
+    return None
+
+
+def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Path) -> dict[str, Any]:
     try:
         with stoppable(progress.note) as stop:
-            return _train(config, folder, progress, stop, cache or folder.cache)
+            return _train(config, folder, progress, stop, cache)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
             raise RunError(
@@ -87,12 +105,6 @@ def train(
                 f"and run the same command again."
             ) from error
         raise
-
-
-def _claim(folder: RunFolder, config: RunConfig) -> dict[str, Any] | None:
-    """Make the folder this run's; what it holds where the run is finished."""
-    folder.claim(config)
-    return read_json(folder.scores_file) if folder.finished else None
 
 
 def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> dict[str, Any]:
