@@ -73,8 +73,8 @@ class Grid:
         """What closed layers gave out, shared by all runs until the study has finished."""
         return self.path / CACHE_FOLDER
 
-    def write(self, task: dict[str, Any], model: dict[str, Any], versions: dict[str, str]) -> None:
-        """Write ``study.json``.
+    def write(self, task: dict[str, Any], model: dict[str, Any], versions: dict[str, str]) -> Grid:
+        """Write ``study.json``. Returns the grid with what another process may have put there meanwhile.
 
         Raises:
             RunError: if the study was begun on other data.
@@ -85,19 +85,28 @@ class Grid:
                 f"{self.path} was begun on other data: the files of task {task['name']!r} have changed since, so "
                 f"that new runs would not compare with finished ones. Give another --out."
             )
+        methods = _distinct([*record.get("methods", []), *self.methods])
+        seeds = tuple(dict.fromkeys([*record.get("seeds", []), *self.seeds]))
         record = {
             "task": task,
             "model": model,
-            "methods": list(self.methods),
-            "seeds": list(self.seeds),
+            "methods": list(methods),
+            "seeds": list(seeds),
             "settings": settings_of(self.base),
             "versions": versions,
         }
         write_json(self.path / STUDY_FILE, record)
+        return replace(self, methods=methods, seeds=seeds)
 
     def _run(self, method: str, seed: int) -> GridRun:
         config = self.base.model_copy(update={"method": method, "seed": seed})
         return GridRun(config, RunFolder(self.path / "runs" / folder_name(method) / f"seed-{seed}"))
+
+
+def held_settings(path: Path) -> dict[str, Any] | None:
+    """What all runs of the study in a folder share; None where there is no study."""
+    settings: dict[str, Any] | None = _held(path).get("settings")
+    return settings
 
 
 def _held(path: Path) -> dict[str, Any]:

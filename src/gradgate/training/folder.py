@@ -209,7 +209,7 @@ def is_whole(folder: Path) -> bool:
 
 def in_use(path: Path) -> bool:
     """Whether a path is a file, or a folder with anything in it."""
-    return path.is_file() or (path.is_dir() and not all(_is_part(p) or p.name == LOCK_FILE for p in path.iterdir()))
+    return path.is_file() or (path.is_dir() and not all(_is_part(p) or p.suffix == ".lock" for p in path.iterdir()))
 
 
 def _is_part(path: Path) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import platform
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -88,15 +89,12 @@ def _claim(folder: RunFolder, config: RunConfig, held: ExitStack) -> dict[str, A
     if not folder.finished:
         held.enter_context(folder.locked())
     folder.claim(config)
-    if folder.finished:
-        return read_json(folder.scores_file)
-    folder.error_file.unlink(missing_ok=True)
-    return None
+    return read_json(folder.scores_file) if folder.finished else None
 
 
 def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Path) -> dict[str, Any]:
     try:
-        with stoppable(progress.note) as stop:
+        with stoppable(progress.note) as stop, _threads(config.threads):
             return _train(config, folder, progress, stop, cache)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
@@ -105,6 +103,17 @@ def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Pat
                 f"and run the same command again."
             ) from error
         raise
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> dict[str, Any]:
