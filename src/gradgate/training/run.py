@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import errno
-import platform
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import torch
-from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
+from transformers import PrinterCallback, Trainer, set_seed
 
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.prefix import PrefixCache
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
 from gradgate.training import launched
+from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
 from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
 from gradgate.training.config import RunConfig
@@ -28,6 +27,7 @@ from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
 from gradgate.training.progress import RunProgress, Silent
+from gradgate.training.record import write_run_file
 from gradgate.training.sharded import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.trainer import RunTrainer
 
@@ -75,7 +75,7 @@ def train(
     folder = RunFolder(Path(out))
     progress = progress if progress and launched.is_first() else Silent()
     check_launch(config)
-    launched.join(_on_cpu(config))
+    launched.join(on_cpu(config))
     with ExitStack() as held:
         finished = launched.on_first(lambda: _claim(folder, config, held))
         if finished is not None:
@@ -130,8 +130,8 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     kept = _prefix_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)
     gate.method.check(layers)
-    launched.on_first(lambda: _write_run_file(config, folder, data, model, len(features.train)))
-    arguments = _arguments(config, folder, len(features.train))
+    launched.on_first(lambda: write_run_file(config, folder, data, model, len(features.train)))
+    arguments = training_arguments(config, folder, len(features.train))
     if config.fsdp:
         shard(model, layers, arguments.device)
     metric = data.spec.metric
@@ -189,10 +189,6 @@ def _prefix_cache(config: RunConfig, cache: Path, progress: RunProgress) -> Pref
     )
 
 
-def _on_cpu(config: RunConfig) -> bool:
-    return config.device == "cpu" or not torch.accelerator.is_available()
-
-
 def _features(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Features:
     train_split = data.train
     if config.train_size is not None:
@@ -207,99 +203,6 @@ def _features(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> 
         {name: encode(split) for name, split in data.tests.items()},
         kind.collator(tokenizer),
     )
-
-
-def _arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingArguments:
-    batches = -(-examples // (config.batch_size * launched.count()))
-    steps_per_epoch = -(-batches // config.accumulate)
-    usual = min(steps_per_epoch, config.steps or steps_per_epoch)
-    on_cpu = _on_cpu(config)
-    if on_cpu and config.precision == "fp16":
-        raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
-    return TrainingArguments(
-        output_dir=str(folder.checkpoints),
-        per_device_train_batch_size=config.batch_size,
-        per_device_eval_batch_size=max(64, config.batch_size),
-        gradient_accumulation_steps=config.accumulate,
-        learning_rate=config.lr,
-        lr_scheduler_type=config.schedule,
-        warmup_steps=config.warmup,
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.clip,
-        seed=config.seed,
-        use_cpu=on_cpu,
-        bf16=config.precision == "bf16",
-        fp16=config.precision == "fp16",
-        eval_strategy="steps",
-        eval_steps=config.eval_every or usual,
-        save_strategy="steps",
-        save_steps=config.save_every or usual,
-        save_total_limit=2,
-        logging_steps=max(1, usual // 10),
-        report_to="none",
-        dataloader_pin_memory=not on_cpu,
-        ddp_backend="gloo" if on_cpu and launched.count() > 1 else None,
-        ddp_find_unused_parameters=True,  # methods close what DDP would else wait for
-        disable_tqdm=True,
-        **config.length,
-    )
-
-
-def _write_run_file(config: RunConfig, folder: RunFolder, data: TaskData, model: Any, examples: int) -> None:
-    record = {
-        "config": config.record(),
-        "fingerprint": config.fingerprint(),
-        "versions": versions(),
-        "task": task_record(data),
-        "train_examples": examples,
-        "processes": launched.count(),
-        "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
-    }
-    before = read_json(folder.run_file)
-    if before.get("processes", launched.count()) != launched.count():
-        raise RunError(
-            f"{folder.path} was begun with {before['processes']} processes, and {launched.count()} were launched: "
-            f"each would see other batches. Launch as many as before, or give another --out."
-        )
-    begun = before.get("task")
-    if begun is not None and begun["fingerprint"] != data.fingerprint:
-        raise RunError(
-            f"{folder.path} was begun on other data: the files of task {data.spec.name!r} have changed since. "
-            f"Give another --out to train on them."
-        )
-    write_json(folder.run_file, record)
-
-
-def versions() -> dict[str, str]:
-    """What the numbers of a run depend on besides its configuration."""
-    packages = (
-        "gradgate",
-        "torch",
-        "transformers",
-        "accelerate",
-        "datasets",
-        "tokenizers",
-        "numpy",
-        "scikit-learn",
-    )
-    return {
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        **{name: version(name) for name in packages},
-    }
-
-
-def task_record(data: TaskData) -> dict[str, Any]:
-    """What a result should say about its data."""
-    return {
-        "name": data.spec.name,
-        "kind": data.spec.kind,
-        "metric": data.spec.metric,
-        "metric_higher_is_better": greater_is_better(data.spec.metric),
-        "labels": list(data.labels) if data.labels is not None else None,
-        "fingerprint": data.fingerprint,
-        "rows": data.rows,
-    }
 
 
 def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
