@@ -12,7 +12,7 @@ from gradgate.methods import method as read_method
 from gradgate.study.grid import Grid, held_settings
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
-from gradgate.study.store import Heartbeat, Store, alone_in, open_store
+from gradgate.study.store import DamagedStoreError, Heartbeat, Store, alone_in, open_store, set_aside
 from gradgate.study.sweep import read_sweep
 from gradgate.study.workers import Workers
 from gradgate.training import launched
@@ -74,7 +74,7 @@ def compare(
         grid = grid.adding(swept.methods(seen.layers, grid.methods))
     for name in grid.methods:
         read_method(name).check(seen.layers)
-    grid, opened = _begin(grid, seen, store, heartbeat)
+    grid, opened = _begin(grid, seen, store, heartbeat, progress)
     runs = grid.runs()
     progress.begin_study(len(runs), sum(run.folder.finished for run in runs))
     try:
@@ -90,12 +90,21 @@ def compare(
     return Tally(len(runs) - failed, failed)
 
 
-def _begin(grid: Grid, seen: Preview, url: str | None, heartbeat: Heartbeat | None) -> tuple[Grid, Store]:
+def _begin(
+    grid: Grid, seen: Preview, url: str | None, heartbeat: Heartbeat | None, progress: StudyProgress
+) -> tuple[Grid, Store]:
     """Write the study's file, and queue what is missing."""
     with alone_in(grid.path):
         grid = grid.write(seen.task, seen.model, seen.versions)
     better = bool(seen.task["metric_higher_is_better"])
-    opened = open_store(grid.path, url, heartbeat=heartbeat, higher_is_better=better)
+    try:
+        opened = open_store(grid.path, url, heartbeat=heartbeat, higher_is_better=better)
+    except DamagedStoreError as error:
+        aside = set_aside(grid.path)
+        progress.note(
+            f"{error} The damaged file is kept as {aside.name}, and the queue is built anew from the run folders."
+        )
+        opened = open_store(grid.path, url, heartbeat=heartbeat, higher_is_better=better)
     Queue(opened).add(grid.runs())
     return grid, opened
 

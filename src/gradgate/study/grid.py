@@ -60,6 +60,18 @@ class Grid:
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
         return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)))
 
+    @classmethod
+    def read(cls, path: Path) -> Grid:
+        """The grid that a study folder holds.
+
+        Raises:
+            RunError: if it holds none.
+        """
+        record = _held(path)
+        if not record:
+            raise RunError(f"{path} holds no study: {path / STUDY_FILE} is missing. Name a folder that compare made.")
+        return cls(path, RunConfig(**record["settings"]), tuple(record["methods"]), tuple(record["seeds"]))
+
     def adding(self, methods: list[str]) -> Grid:
         """The same with further methods behind its own."""
         return replace(self, methods=_distinct([*self.methods, *methods]))

@@ -51,7 +51,7 @@ class QueuedRun:
         worker: who claimed it: ``host``, ``pid`` and ``slot``.
         progress: of the training, where known: ``step``, ``total``, ``loss``.
         error: why it failed.
-        started: when it was claimed.
+        started, ended: when it was claimed and settled.
     """
 
     trial: int
@@ -65,6 +65,7 @@ class QueuedRun:
     progress: dict[str, Any] | None
     error: str | None
     started: datetime | None
+    ended: datetime | None
 
 
 def this_worker(slot: int = 0) -> dict[str, Any]:
@@ -207,6 +208,7 @@ def _read(trial: FrozenTrial) -> QueuedRun:
         progress=told.get("progress"),
         error=told.get("error"),
         started=trial.datetime_start,
+        ended=trial.datetime_complete,
     )
 
 

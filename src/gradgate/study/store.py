@@ -122,6 +122,17 @@ def read_store(folder: Path, url: str | None = None) -> Store | None:
     return _open(folder, address, _LOCAL, Heartbeat(), True)
 
 
+def set_aside(folder: Path) -> Path:
+    """Rename a study's SQLite file, so that a new one can be made. Returns the new name."""
+    with alone_in(folder):
+        journal = folder / f"{DATABASE_FILE}-journal"
+        aside = folder / f"{DATABASE_FILE}.damaged-{time.time_ns()}"
+        (folder / DATABASE_FILE).rename(aside)
+        if journal.is_file():  # of the old file: the new one must not be rolled back to it
+            journal.rename(aside.with_name(f"{aside.name}-journal"))
+        return aside
+
+
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Keep all other processes on machines that share a study folder out of what is done so."""
@@ -290,7 +301,5 @@ def _explained(place: str, error: BaseException) -> StoreError:
     if "readonly" in said or "unable to open" in said:
         return StoreError(f"{place} cannot be written ({said}). Make file and folder writable. {kept}")
     if "not a database" in said or "malformed" in said:
-        return DamagedStoreError(
-            f"{place} is damaged ({said}). Remove it: 'gradgate compare' builds the queue anew, and finished runs stay."
-        )
+        return DamagedStoreError(f"{place} is damaged ({said}). 'gradgate compare' builds it anew; finished runs stay.")
     return StoreError(f"{place} cannot be used: {said}. {kept}")

@@ -15,7 +15,9 @@ from gradgate.errors import StoreError
 from gradgate.study.process import run_in_process
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue, QueuedRun, this_worker
-from gradgate.training.folder import RunFolder, read_json
+from gradgate.study.status import open_queue
+from gradgate.training.folder import CACHE_FOLDER, RunFolder, read_json
+from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.progress import RunProgress
 
 _IDLE = 0.5  # seconds between two looks for a run to claim
@@ -60,6 +62,7 @@ class Workers:
                 raise
         for worker in crew:
             worker.result()
+        self._count()
 
     def _watch(self, crew: list[Future[None]]) -> None:
         counted = 0.0
@@ -68,9 +71,12 @@ class Workers:
             if any(worker.done() and worker.exception() for worker in crew):
                 self._stop.set()
             if time.monotonic() - counted > _LOOK and not self._stop.is_set():
-                states = [run.state for run in self.queue.runs()]
-                self.progress.count({state: states.count(state) for state in dict.fromkeys(states)})
+                self._count()
                 counted = time.monotonic()
+
+    def _count(self) -> None:
+        states = [run.state for run in self.queue.runs()]
+        self.progress.count({state: states.count(state) for state in dict.fromkeys(states)})
 
     def _work(self, slot: int) -> None:
         worker = this_worker(slot)
@@ -113,6 +119,27 @@ class Workers:
                 if not left:
                     raise
                 self._stop.wait(self.queue.store.heartbeat.interval)
+
+
+def join(folder: Path, store: str | None, progress: StudyProgress, count: int = 1, *, linger: bool = False) -> int:
+    """Work on a study that was begun elsewhere. Returns how many of its runs have failed.
+
+    Raises:
+        RunError: if the folder holds no study.
+        StoreError: if the store fails.
+        InterruptedRunError: when Ctrl-C or SIGTERM stopped the worker after saving its runs.
+    """
+    queue = open_queue(folder, store)
+    runs = queue.runs()
+    progress.begin_study(len(runs), sum(run.state == "finished" for run in runs))
+    try:
+        with stoppable(progress.note) as stop:
+            Workers(queue, folder / CACHE_FOLDER, progress, stop, linger=linger).work(count)
+            if stop.is_set():
+                raise InterruptedRunError(f"Stopped; the runs of {folder} are saved. Any worker goes on with them.")
+        return sum(run.state == "failed" for run in queue.runs())
+    finally:
+        queue.store.close()
 
 
 class _Heard:
