@@ -11,7 +11,7 @@ from typing import Any
 from gradgate.errors import RunError, UsageError
 from gradgate.methods import Method
 from gradgate.methods import method as read_method
-from gradgate.training.config import FREE, RunConfig
+from gradgate.training.config import FREE, RunConfig, make_config
 from gradgate.training.folder import CACHE_FOLDER, RunFolder, in_use, read_json, write_json
 
 STUDY_FILE = "study.json"
@@ -70,7 +70,7 @@ class Grid:
         record = _held(path)
         if not record:
             raise RunError(f"{path} holds no study: {path / STUDY_FILE} is missing. Name a folder that compare made.")
-        return cls(path, RunConfig(**record["settings"]), tuple(record["methods"]), tuple(record["seeds"]))
+        return cls(path, make_config(**record["settings"]), tuple(record["methods"]), tuple(record["seeds"]))
 
     def adding(self, methods: list[str]) -> Grid:
         """The same with further methods behind its own."""

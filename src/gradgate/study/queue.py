@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,8 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from optuna import create_trial
-from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
-from optuna.storages import fail_stale_trials
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
 from gradgate.errors import RunError
@@ -158,13 +156,13 @@ class Queue:
 
     def recover(self) -> None:
         """Queue the runs of dead workers again; one that lost too many of them has failed."""
-        with self.store.told(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
+        storage = self.store.storage
+        with self.store.told():
+            silent = storage._get_stale_trial_ids(self.store.id)  # fail_stale_trials warns at each call
             for run in self.runs():
-                if run.state == "running" and run.worker is not None and _is_gone(run.worker):
+                if run.state == "running" and (run.trial in silent or _is_gone(run.worker)):
                     with suppress(UpdateFinishedTrialError):
-                        self.store.storage.set_trial_state_values(run.trial, TrialState.FAIL)
-            fail_stale_trials(self.store.study)
+                        storage.set_trial_state_values(run.trial, TrialState.FAIL)
         if not any(map(_is_lost, self.runs())):
             return
         with self.store.alone(), self.store.told():
@@ -229,9 +227,9 @@ def _is_lost(run: QueuedRun) -> bool:
     return run.state == "failed" and run.error is None
 
 
-def _is_gone(worker: dict[str, Any]) -> bool:
+def _is_gone(worker: dict[str, Any] | None) -> bool:
     """Whether a worker on this machine has ended; of others only their silence tells."""
-    if worker["host"] != socket.gethostname() or sys.platform == "win32":
+    if worker is None or worker["host"] != socket.gethostname() or sys.platform == "win32":
         return False
     try:
         os.kill(worker["pid"], 0)

@@ -86,7 +86,7 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
         RunError: if the folder holds no study.
         StoreError: if the store cannot be read.
     """
-    Grid.read(folder)
+    read_study(folder)
     store = read_store(folder, url)
     if store is None:
         return StudyStatus(folder, tuple(_of_folders(folder)))

@@ -6,7 +6,6 @@ import re
 import sqlite3
 import time
 import uuid
-import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,8 +15,9 @@ from typing import Any
 
 import optuna
 import sqlalchemy
-from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -193,27 +193,24 @@ def _open(folder: Path, address: sqlalchemy.URL, name: str, heartbeat: Heartbeat
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     place = address.database or "" if address.get_backend_name() == "sqlite" else str(address)
     with _told(place):
-        storage = _storage(address, heartbeat)
-        study = (
-            optuna.create_study(
-                storage=storage,
-                study_name=name,
-                direction="maximize" if higher_is_better else "minimize",
-                load_if_exists=True,
-            )
-            if not _reads_only(address)
-            else optuna.load_study(study_name=name, storage=storage)
-        )
-        attributes = study.user_attrs
-        if "heartbeat" not in attributes and not _reads_only(address):
-            study.set_user_attr("heartbeat", [heartbeat.interval, heartbeat.grace])
-        storage.heartbeat_interval, storage.grace_period = attributes.get(
-            "heartbeat", [heartbeat.interval, heartbeat.grace]
-        )
+        storage = _storage(address)
+        study = _study(storage, name, heartbeat, higher_is_better, create=not _reads_only(address))
+        beats = study.user_attrs.get("heartbeat", [heartbeat.interval, heartbeat.grace])
+        storage.heartbeat_interval, storage.grace_period = beats
         return Store(folder, study, storage, place)
 
 
-def _storage(address: sqlalchemy.URL, heartbeat: Heartbeat) -> RDBStorage:
+def _study(storage: RDBStorage, name: str, heartbeat: Heartbeat, higher_is_better: bool, create: bool) -> optuna.Study:
+    if not create:
+        return optuna.load_study(study_name=name, storage=storage)
+    direction = StudyDirection.MAXIMIZE if higher_is_better else StudyDirection.MINIMIZE
+    study = optuna.create_study(storage=storage, study_name=name, direction=direction, load_if_exists=True)
+    if "heartbeat" not in study.user_attrs:
+        study.set_user_attr("heartbeat", [heartbeat.interval, heartbeat.grace])
+    return study
+
+
+def _storage(address: sqlalchemy.URL) -> RDBStorage:
     """optuna's storage. Others may make the same tables at this moment."""
     url = re.sub(r"([{}])", r"\1\1", address.render_as_string(hide_password=False))  # optuna formats it
     sqlite = address.get_backend_name() == "sqlite"
@@ -222,14 +219,7 @@ def _storage(address: sqlalchemy.URL, heartbeat: Heartbeat) -> RDBStorage:
         options = {"connect_args": {"timeout": _PATIENCE}}
     for left in reversed(range(_TRIES)):
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExperimentalWarning)
-                storage = RDBStorage(
-                    url,
-                    engine_kwargs=options,
-                    heartbeat_interval=heartbeat.interval,
-                    grace_period=heartbeat.grace,
-                )
+            storage = RDBStorage(url, engine_kwargs=options)
             break
         except SQLAlchemyError as error:
             if not left or "exist" not in str(error):
