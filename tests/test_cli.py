@@ -57,7 +57,9 @@ def test_python_m_is_the_same_command() -> None:
     assert said.stderr == ""
 
 
-@pytest.mark.parametrize("name", ["layers", "methods", "tasks", "plan", "train", "compare", "report", "quickstart"])
+@pytest.mark.parametrize(
+    "name", ["layers", "methods", "tasks", "plan", "train", "compare", "report", "quickstart", "pretrain-adapter"]
+)
 def test_every_command_has_help(command: Command, name: str) -> None:
     said = command(name, "--help")
     assert said.code == 0
@@ -69,7 +71,7 @@ def test_every_command_has_help(command: Command, name: str) -> None:
 def test_help_names_every_setting_with_what_it_does(command: Command, name: str, lacking: set[str]) -> None:
     text = " ".join(command(name, "--help").out.split())
     for setting, field in RunConfig.model_fields.items():
-        if setting not in lacking | {"method"}:
+        if setting not in lacking | {"method", "adapter"}:
             assert f"--{setting.replace('_', '-')}" in text
             assert str(field.description) in text
     assert "--config" in text
@@ -100,7 +102,11 @@ def test_methods_are_listed_with_options_and_papers(command: Command) -> None:
 def test_tasks_are_listed_and_one_is_counted(command: Command, tiny_task: Path) -> None:
     assert "citation_intent" in command("tasks").out
     assert {"sample", "sst2", "stsb"} <= {record["name"] for record in json.loads(command("tasks", "--json").out)}
-    assert json.loads(command("tasks", str(tiny_task), "--json").out) == {"train": 80, "dev": 30, "test": 30}
+    assert json.loads(command("tasks", str(tiny_task), "--json").out) == {
+        "train": {"en": 80},
+        "dev": {"en": 30},
+        "test": {"en": 30},
+    }
     shown = command("tasks", str(tiny_task)).out
     assert "classification, selected by accuracy" in shown
     assert "labels: bad, good" in shown
@@ -111,7 +117,7 @@ def test_a_named_task_is_read_from_a_folder(command: Command, tmp_path: Path) ->
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     said = command("tasks", "sst2", "--data", str(tmp_path), "--json")
-    assert (said.code, json.loads(said.out)) == (0, {"train": 6, "dev": 6, "test": 6})
+    assert (said.code, json.loads(said.out)) == (0, {"train": {"en": 6}, "dev": {"en": 6}, "test": {"en": 6}})
 
 
 def test_a_plan_is_drawn(command: Command, tiny_model: Path) -> None:
@@ -287,3 +293,21 @@ def test_ctrl_c_outside_of_training_is_130_with_a_word(command: Command, monkeyp
     said = command("methods")
     assert said.code == 130
     assert said.err == "gradgate: interrupted; what was saved before is still there.\n"
+
+
+def test_an_unknown_adapter_is_wrong_usage_with_the_nearest_name(command: Command, flags: list[str]) -> None:
+    for name in ("train", "compare"):
+        said = command(name, *flags, "--adapter", "houlsbi", "-m" if name == "compare" else "--method", "full")
+        assert said.code == 2
+        assert "no kind of adapter 'houlsbi'. Did you mean 'houlsby'?" in said.err
+
+
+def test_a_language_adapter_is_trained_from_a_file(command: Command, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("the film was good\n" * 40)
+    words = ("--model", str(tiny_model), "--language-data", str(tmp_path / "lines.txt"), "--steps", "2")
+    more = ("--kind", "pfeiffer:reduction=2", "--max-length", "16", "--device", "cpu", "--out", str(tmp_path / "lang"))
+    said = command("pretrain-adapter", *words, *more)
+    assert said.code == 0
+    assert re.search(r"loss \d+\.\d+ before, \d+\.\d+ after 2 steps \(perplexity", said.out)
+    assert (tmp_path / "lang/adapter_config.json").is_file()
+    assert command("pretrain-adapter", "--model", str(tiny_model)).code == 2

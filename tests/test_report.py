@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -58,7 +59,11 @@ def rows(folder, name):
 def test_every_file_is_written_and_named(tmp_path):
     written, _ = report(tmp_path, scores=SCORES)
     assert written.html == tmp_path / "report.html"
-    expected = {f"{table}.{kind}" for table in ("main", "seeds", "metrics") for kind in ("csv", "md", "tex")}
+    expected = {
+        f"{table}.{kind}"
+        for table in ("main", "statistics", "seeds", "metrics", "evaluations")
+        for kind in ("csv", "md", "tex")
+    }
     assert {path.name for path in written.tables} == expected
     assert {path.name for path in written.figures} == {"scores.svg", "cost.svg", "curves.svg", "timeline.svg"}
     assert all(path.is_file() for path in (written.html, *written.tables, *written.figures))
@@ -150,7 +155,7 @@ def test_the_page_loads_nothing(tmp_path):
 def test_links_of_the_page_lead_to_files(tmp_path):
     _, html = report(tmp_path, scores=SCORES, tests=("en", "de"))
     links = [attrs["href"] for tag, attrs in Page(html).tags if tag == "a"]
-    assert len(links) == 4 * 3 + 4
+    assert len(links) == 7 * 3 + 4
     assert all((tmp_path / link).is_file() for link in links)
 
 
@@ -219,6 +224,19 @@ def test_a_damaged_plan_costs_its_timeline_only(tmp_path):
     assert "No timeline for gradual:every=40" in written.html.read_text()
     assert tmp_path / "figures" / "timeline.svg" in written.figures
     assert [row["finished"] for row in rows(tmp_path, "main")] == ["3", "3"]
+
+
+@pytest.mark.parametrize(("metric", "left"), [("macro_f1", "2"), ("loss", "3")])
+def test_a_number_that_is_not_finite_costs_no_more_than_what_it_belongs_to(tmp_path, metric, left):
+    write_study(tmp_path, scores=SCORES, tests=("test", "hard"))
+    file = tmp_path / "runs" / "method-1" / "seed-0" / "scores.json"
+    record = json.loads(file.read_text())
+    record["tests"]["hard"][metric] = float("nan")
+    file.write_text(json.dumps(record))
+    write_report(tmp_path)
+    assert [row["finished"] for row in rows(tmp_path, "main")] == ["3", left]
+    found = {(row["method"], row["split"], row["metric"]): row["n"] for row in rows(tmp_path, "metrics")}
+    assert found["gradual:every=40", "hard", metric] == "2"
 
 
 def test_no_study_no_report(tmp_path):

@@ -57,7 +57,7 @@ def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
     written(tmp_path, ["full"], [0], lr=0.1)
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(
-        RunError, match=r"other settings \(lr: 0\.1 there, 0\.2 here\)\. Methods and seeds may be added"
+        RunError, match=r"other settings \(lr: 0\.1 there, 0\.2 here\)\. Methods, adapters and seeds may be added"
     ):
         Grid.of(tmp_path, make_config(lr=0.2), ["full"], [0])
     assert (tmp_path / "study.json").read_bytes() == before

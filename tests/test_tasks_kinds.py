@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -112,10 +113,15 @@ def logits(classes: list[int], width: int) -> np.ndarray[Any, Any]:
     return np.eye(width, dtype=np.float32)[classes]
 
 
+def metrics_of(data: TaskData, outputs: Any, labels: np.ndarray[Any, Any]) -> dict[str, float]:
+    rows = Dataset.from_dict({"label": labels})
+    return kind_of(data.spec).score(rows, rows, outputs, data, "dev").metrics
+
+
 def test_two_class_metrics_by_hand(two: TaskData) -> None:
     labels = np.array([1, 1, 1, 0, 0, 0, 0, 0])
     predicted = logits([1, 1, 0, 1, 0, 0, 0, 0], 2)  # tp 2, fn 1, fp 1, tn 4
-    assert kind_of(two.spec).metrics(predicted, labels, two) == pytest.approx(
+    assert metrics_of(two, predicted, labels) == pytest.approx(
         {
             "accuracy": 6 / 8,
             "f1": 2 / 3,
@@ -129,40 +135,39 @@ def test_two_class_metrics_by_hand(two: TaskData) -> None:
 
 def test_three_class_metrics_by_hand(three: TaskData) -> None:
     labels = np.array([0, 0, 1, 1])  # the third class neither occurs nor is predicted: it does not count
-    result = kind_of(three.spec).metrics(logits([0, 1, 1, 1], 3), labels, three)
+    result = metrics_of(three, logits([0, 1, 1, 1], 3), labels)
     assert "f1" not in result
     assert result["macro_f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
     assert result["micro_f1"] == result["accuracy"] == 0.75
 
 
 def test_regression_metrics_by_hand(scores: TaskData) -> None:
-    kind = kind_of(scores.spec)
     labels, predicted = np.array([1.0, 2.0, 3.0, 4.0]), np.array([[1.0], [3.0], [2.0], [6.0]])
     expected = {"pearson": 7 / (5 * 14) ** 0.5, "spearman": 0.8, "mse": (0 + 1 + 1 + 4) / 4}
-    assert kind.metrics(predicted, labels, scores) == pytest.approx(expected)
-    assert kind.metrics(predicted[:, 0], labels, scores) == pytest.approx(expected)
+    assert metrics_of(scores, predicted, labels) == pytest.approx(expected)
+    assert metrics_of(scores, predicted[:, 0], labels) == pytest.approx(expected)
 
 
 def test_constant_inputs_give_zero_without_a_warning(two: TaskData, three: TaskData, scores: TaskData) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ones = kind_of(two.spec).metrics(logits([0, 0, 0], 2), np.array([0, 1, 1]), two)
+        ones = metrics_of(two, logits([0, 0, 0], 2), np.array([0, 1, 1]))
         assert (ones["matthews"], ones["f1"]) == (0.0, 0.0)
-        same = kind_of(two.spec).metrics(logits([0, 0], 2), np.array([0, 0]), two)
+        same = metrics_of(two, logits([0, 0], 2), np.array([0, 0]))
         assert (same["accuracy"], same["matthews"], same["f1"]) == (1.0, 0.0, 0.0)
         for predicted, labels in (([1.0, 1.0], [0.0, 2.0]), ([0.0, 1.0], [2.0, 2.0]), ([1.0], [2.0])):
-            flat = kind_of(scores.spec).metrics(np.array(predicted), np.array(labels), scores)
+            flat = metrics_of(scores, np.array(predicted), np.array(labels))
             assert (flat["pearson"], flat["spearman"]) == (0.0, 0.0)
-        nearly = kind_of(scores.spec).metrics(np.array([1.0, 1.0 + 1e-16, 1.0 + 2e-16]), np.arange(3.0), scores)
+        nearly = metrics_of(scores, np.array([1.0, 1.0 + 1e-16, 1.0 + 2e-16]), np.arange(3.0))
         assert np.isfinite(list(nearly.values())).all()
 
 
 def test_outputs_that_cannot_be_scored_are_refused(three: TaskData, scores: TaskData) -> None:
     with pytest.raises(DataError, match=r"shape \(2, 2\), expected \(2, 3\): is its head"):
-        kind_of(three.spec).metrics(np.zeros((2, 2)), np.array([0, 1]), three)
+        metrics_of(three, np.zeros((2, 2)), np.array([0, 1]))
     broken = np.array([[1.0], [np.nan]])
     with pytest.raises(NonFiniteError, match=r"1 of 2 rows are not finite \(row 1\)"):
-        kind_of(scores.spec).metrics(broken, np.array([0.0, 1.0]), scores)
+        metrics_of(scores, broken, np.array([0.0, 1.0]))
 
 
 def test_only_errors_are_better_when_lower() -> None:

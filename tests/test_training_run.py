@@ -33,7 +33,8 @@ def test_a_finished_run_leaves_its_results_and_nothing_else(finished: tuple[Path
     names = {str(path.relative_to(finished[0])) for path in finished[0].rglob("*") if path.is_file()}
     model = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     results = {"run.json", "history.jsonl", "scores.json", "plan.yaml"}
-    assert names == results | {f"model/{name}" for name in model}
+    predictions = {"predictions/dev.jsonl", "predictions/test.jsonl"}
+    assert names == results | predictions | {f"model/{name}" for name in model}
 
 
 def test_the_run_file_has_the_whole_configuration_and_what_computed_it(finished: tuple[Path, RunConfig]) -> None:
@@ -67,6 +68,19 @@ def test_scores_are_those_of_the_earliest_best_dev_step(finished: tuple[Path, Ru
     assert scores["best_step"] == best["step"] < 24
     assert scores["dev"] == {name: best[name] for name in scores["dev"]}
     assert scores["dev"].keys() == scores["tests"]["test"].keys()
+
+
+def test_scores_can_be_computed_again_from_the_prediction_files(
+    finished: tuple[Path, RunConfig], tiny_task: Path
+) -> None:
+    scores = json.loads((finished[0] / "scores.json").read_text())
+    for split, held in (("dev", scores["dev"]), ("test", scores["tests"]["test"])):
+        rows = [json.loads(line) for line in (finished[0] / f"predictions/{split}.jsonl").read_text().splitlines()]
+        assert [row["gold"] for row in rows] == [
+            line.split("\t")[1] for line in (tiny_task / f"{split}.tsv").read_text().splitlines()[1:]
+        ]
+        assert sum(row["gold"] == row["predicted"] for row in rows) / len(rows) == held["accuracy"]
+        assert all(0.5 <= row["probability"] <= 1 for row in rows)
 
 
 def test_the_saved_model_gives_the_same_scores_by_itself(finished: tuple[Path, RunConfig], tiny_task: Path) -> None:

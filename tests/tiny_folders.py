@@ -34,7 +34,8 @@ def save_bert(folder: Path, *, spoiled: bool = False) -> Path:
     model = _seeded(BertModel, config)
     if spoiled:
         model.get_parameter("encoder.layer.0.output.dense.weight").data[0, 0] = torch.nan
-    return _save(model, _tokenizer(pad_token="[PAD]"), folder)
+    special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    return _save(model, _tokenizer(**special), folder)
 
 
 def save_gpt2(folder: Path) -> Path:

@@ -18,6 +18,7 @@ from gradgate.errors import GradgateError, UsageError
 from gradgate.flags import Config, run_config, takes_settings
 from gradgate.methods import method as read_method
 from gradgate.timeline import foresee, to_yaml
+from gradgate.training.pretraining import PretrainConfig
 
 app = typer.Typer(
     name="gradgate",
@@ -40,6 +41,15 @@ Sweep = Annotated[
     typer.Option(
         help="A row of methods: 'freeze' is full, then freeze:layers=1, 2, ... up to the head alone; "
         "'freeze:step=3' takes every third of these."
+    ),
+]
+Adapters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--adapter",
+        help="Compare on this adapter: a kind with its options, such as houlsby:size=64; repeat for several, with "
+        "'none' for the model itself. Every method runs on each. lr=1e-3 among the options is this adapter's own "
+        "learning rate, as adapters want a higher one than --lr is for fine-tuning.",
     ),
 ]
 Seeds = Annotated[str, typer.Option(help="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7,).")]
@@ -90,13 +100,13 @@ def methods(as_json: AsJson = False, config_file: Config = None) -> None:
 
 @app.command()
 def tasks(
-    task: Annotated[str | None, typer.Argument(help="One task: its splits, rows and labels.")] = None,
+    task: Annotated[str | None, typer.Argument(help="One task: its splits, languages, rows and labels.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """List the named tasks, or show one task's splits, rows and labels."""
-    from gradgate.tasks import find_task, load_task, task_names
+    """List the named tasks, or show one task's splits, languages, rows and labels."""
+    from gradgate.tasks import count_rows, find_task, label_names, task_names
     from gradgate.terminal import task_table, tasks_table
 
     if task is None:
@@ -106,15 +116,16 @@ def tasks(
         else:
             console.print(tasks_table(specs))
         return
-    loaded = load_task(find_task(task, data=data))
+    spec = find_task(task, data=data)
+    rows = count_rows(spec)
     if as_json:
-        _print_json(loaded.rows)
+        _print_json(rows)
     else:
-        console.print(task_table(loaded))
+        console.print(task_table(spec, rows, label_names(spec)))
 
 
 @app.command()
-@takes_settings("seed", "keep_model", "save_every", "eval_every", "fsdp")
+@takes_settings("adapter", "seed", "keep_model", "save_every", "eval_every", "fsdp")
 def plan(
     settings: dict[str, Any],
     seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0,
@@ -173,10 +184,43 @@ def train(
 
 
 @app.command()
-@takes_settings("method", "seed", "fsdp")
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    task: Annotated[str | None, typer.Option(help="A task of the same kind; by default the run's own.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
+    languages: Annotated[str | None, typer.Option(help="Score in these languages only, as 'de,fr'.")] = None,
+    test_file: Annotated[Path | None, typer.Option(help="Test file, instead of the task's own.")] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for scores and predictions [default: in the run's].")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Score a finished run's model on test splits and languages."""
+    from gradgate.terminal import evaluation_table
+    from gradgate.training.evaluation import evaluate as evaluate_run
+    from gradgate.training.progress import Bar
+
+    asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}
+    asked["languages"] = None if languages is None else [code.strip() for code in languages.split(",")]
+    if quiet or as_json:
+        record = evaluate_run(run, **asked)
+    else:
+        with Bar(errors, "scoring", "splits") as bar:
+            record = evaluate_run(run, **asked, progress=bar)
+    if as_json:
+        _print_json(record)
+    elif not quiet:
+        console.print(evaluation_table(record))
+
+
+@app.command()
+@takes_settings("method", "adapter", "seed", "fsdp")
 def compare(
     settings: dict[str, Any],
     method: Methods = None,
+    adapter: Adapters = None,
     sweep: Sweep = None,
     seeds: Seeds = "3",
     out_folder: Out = Path("studies/latest"),
@@ -187,14 +231,45 @@ def compare(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Compare methods over seeds and write the report. Run again, it does what is missing."""
+    """Compare methods, and adapters, over seeds and write the report. Run again, it does what is missing."""
     from gradgate.study.store import Heartbeat
 
-    options = {"sweep": sweep, "workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
+    options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or []}
+    options |= {"workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
     _compare(settings, method or [], _read_seeds(seeds), out_folder, quiet, as_json, **options)
 
 
 app.command()(worker)
+
+
+@app.command("pretrain-adapter")
+@takes_settings(of=PretrainConfig)
+def pretrain_adapter(
+    settings: dict[str, Any],
+    out_folder: Out = Path("adapters/latest"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Train a language adapter on running text by filling in masked words. Run again, it resumes where it stopped."""
+    from gradgate.terminal import pretraining_line
+    from gradgate.training.config import checked_settings
+    from gradgate.training.pretraining import pretrain_adapter as pretrain
+    from gradgate.training.progress import Bar
+
+    if "language_data" not in settings:
+        raise UsageError("A language adapter needs --language-data: a text file, a table, or a data set of the hub.")
+    config = checked_settings(PretrainConfig, settings)
+    if quiet or as_json:
+        result = pretrain(config, out_folder)
+    else:
+        with Bar(errors) as bar:
+            result = pretrain(config, out_folder, bar)
+    if as_json:
+        _print_json(result)
+    elif not quiet:
+        console.print(pretraining_line(result), markup=False, highlight=False, soft_wrap=True)
+        console.print(f"The adapter is in {out_folder}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -209,6 +284,75 @@ def report(
     written = write_report(study)
     if not quiet:
         console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def papers(
+    studies: Annotated[
+        list[Path] | None, typer.Argument(help="Studies to check the claims on; none lists all.")
+    ] = None,
+    paper: Annotated[str | None, typer.Option(help="Only this paper: elsa, graddrop, fun or adaptereff.")] = None,
+    printed: Annotated[bool, typer.Option("--printed", help="Check the claims on the papers' own numbers.")] = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """List the papers, their presets and claims, or check the claims on studies."""
+    from gradgate.papers.listing import papers_list, verdicts_list
+    from gradgate.papers.records import paper_key, paper_records
+    from gradgate.papers.verdicts import check_printed, check_study
+
+    key = None if paper is None else paper_key(paper)
+    verdicts = check_printed(key) if printed else []
+    for study in studies or []:
+        verdicts += check_study(study, key)
+    listing = not (printed or studies)
+    if as_json:
+        _print_json(paper_records(key) if listing else [verdict.record() for verdict in verdicts])
+    else:
+        console.print(papers_list(key) if listing else verdicts_list(verdicts))
+
+
+@app.command()
+@takes_settings("model", "task", "data", "method", "adapter", "seed", "fsdp")
+def reproduce(
+    settings: dict[str, Any],
+    preset: Annotated[str, typer.Argument(help="A table of a paper, such as elsa-table4; see 'gradgate papers'.")],
+    scale: Annotated[str, typer.Option(help="full, or sample: the same grid on the embedded model and data.")] = "full",
+    seeds: Annotated[str | None, typer.Option(help="As of compare; default the paper's, or 2 on the sample.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="A model in place of the paper's first, or LABEL=MODEL of the one named so; repeatable."),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the folders of the data sets.")] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="Leave out what cannot be had.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
+    out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="Default: studies/PRESET-SCALE.")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Run a table of a paper and print what it publishes beside what was measured. Run again, it goes on."""
+    from gradgate.papers.command import Wish, reproduce_table
+    from gradgate.papers.listing import plan_lines
+
+    wish = Wish(preset, scale, None if seeds is None else _read_seeds(seeds), model or [], data, partial, settings)
+    talk = not (quiet or as_json)
+    plan = wish.plan()
+    if talk or dry_run:
+        for line in plan_lines(plan):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if dry_run:
+        return
+    folder = out_folder or Path("studies") / f"{preset}-{scale}"
+    failed = reproduce_table(plan, folder, console if talk else None, errors)
+    if as_json:
+        from gradgate.papers.beside import full_table
+        from gradgate.papers.reproduce import read_reproduction
+
+        _print_json(list(full_table(read_reproduction(folder)).records))
+    if failed:
+        errors.print(f"{failed} of {plan.count} runs failed; the reports in {folder} say why.", soft_wrap=True)
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from gradgate.errors import UsageError, nearest
 from gradgate.training.config import RunConfig, make_config
@@ -18,13 +20,15 @@ from gradgate.training.config import RunConfig, make_config
 _SHORT = {"method": ["-m"]}
 
 
-def takes_settings(*leave_out: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command one flag for each field of RunConfig; it receives what was given as ``settings``."""
+def takes_settings(
+    *leave_out: str, of: type[BaseModel] = RunConfig
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command one flag for each field of its settings; it receives what was given as ``settings``."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "settings"]
-        names = [name for name in RunConfig.model_fields if name not in leave_out]
-        flags = [_flag(name) for name in names]
+        names = [name for name in of.model_fields if name not in leave_out]
+        flags = [_flag(name, of.model_fields[name]) for name in names]
 
         @functools.wraps(command)
         def with_settings(**values: Any) -> Any:
@@ -92,8 +96,7 @@ def run_config(settings: dict[str, Any]) -> RunConfig:
     return make_config(**settings)
 
 
-def _flag(name: str) -> inspect.Parameter:
-    field = RunConfig.model_fields[name]
+def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
     long = f"--{name.replace('_', '-')}"
     is_switch = _plain(field.annotation) is bool
     names = [f"{long}/--no-{long[2:]}"] if is_switch else [long, *_SHORT.get(name, [])]
@@ -111,7 +114,7 @@ def _help(field: Any) -> str:
     text = f"{field.description} ({', '.join(choices)})" if choices else str(field.description)
     return (
         text
-        if field.default in (None, False)
+        if field.is_required() or field.default in (None, False)
         else f"{text} [default: {'on' if field.default is True else field.default}]"
     )
 

@@ -12,7 +12,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from gradgate.methods import MethodInfo
-from gradgate.tasks import TaskData, TaskSpec
+from gradgate.tasks import TaskSpec
+from gradgate.tasks.averages import average_label
 from gradgate.training.config import RunConfig
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
@@ -31,39 +32,72 @@ def methods_list(catalog: list[MethodInfo]) -> Group:
 
 def tasks_table(specs: list[TaskSpec]) -> Table:
     """One row a named task."""
-    table = Table(Column("task", no_wrap=True), "kind", "text", "metric", "hub", box=SIMPLE_HEAD)
+    table = Table(Column("task", no_wrap=True), "kind", "languages", "text", "metric", "hub", box=SIMPLE_HEAD)
     for spec in specs:
-        hub = "built in" if spec.hub is None else spec.hub.path + (f" ({spec.hub.name})" if spec.hub.name else "")
-        row = (spec.name, spec.kind, " + ".join(spec.text_columns), spec.metric, hub)
+        named = f" ({spec.hub.name})" if spec.hub and isinstance(spec.hub.name, str) else ""
+        hub = "built in" if spec.hub is None else f"{spec.hub.path}{named}"
+        several = len({*spec.languages, spec.source})
+        languages = f"{several}, {spec.source} first" if spec.languages else spec.source
+        row = (spec.name, spec.kind, languages, " + ".join(spec.text_columns), spec.metric, hub)
         table.add_row(*(Text(word) for word in row))
     return table
 
 
-def task_table(data: TaskData) -> Group:
-    """One row a split of a task that was read, and its labels."""
-    title = f"{data.spec.name}: {data.spec.kind}, selected by {data.spec.metric}"
-    labels = "a number" if data.labels is None else ", ".join(data.labels)
-    table = Table("split", Column("rows", justify="right"), box=SIMPLE_HEAD)
-    for split, rows in data.rows.items():
-        table.add_row(Text(split), f"{rows:,}")
-    return Group(Text(title), table, Text(f"labels: {labels}"))
+def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...]) -> Group:
+    """One row a language of a task that was read, one column a split, and its labels where it has names for them."""
+    title = f"{spec.name}: {spec.kind}, selected by {spec.metric}"
+    table = Table("language", *(Column(split, justify="right") for split in rows), box=SIMPLE_HEAD)
+    for language in dict.fromkeys(language for counts in rows.values() for language in counts):
+        counts = (split.get(language) for split in rows.values())
+        table.add_row(Text(language), *("" if count is None else f"{count:,}" for count in counts))
+    return Group(Text(title), table, *([Text(f"labels: {', '.join(labels)}")] if labels else []))
 
 
 def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
     """The scores of one run, one row a split."""
-    names = sorted({name for split in (scores["dev"], *scores["tests"].values()) for name in split} - {"loss"})
-    names.sort(key=lambda name: name != scores["metric"])
     cost = scores["cost"]
     caption = (
         f"best on dev at step {scores['best_step']} of {cost['steps']}; {cost['trainable_share']:.1%} of the weights "
         f"learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms a step; peak memory "
         f"{cost['peak_memory_bytes'] / 2**20:.0f} MiB"
     )
-    title = Text(f"{config.method} on {config.task}, seed {config.seed}")
-    table = Table("split", *names, box=SIMPLE_HEAD, title=title, caption=Text(caption))
-    for split, values in {"dev": scores["dev"], **scores["tests"]}.items():
-        table.add_row(split, *(f"{values[name]:.4f}" if name in values else "" for name in names))
+    title = Text(f"{config.title} on {config.task}, seed {config.seed}")
+    rows = {"dev": scores["dev"], **_split_rows(scores)}
+    return _scores_by_split(rows, scores["metric"], title, Text(caption))
+
+
+def _split_rows(scores: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Test splits, then averages under their names for people."""
+    averages = {average_label(name): values for name, values in scores.get("averages", {}).items()}
+    return {**scores["tests"], **averages}
+
+
+def _scores_by_split(rows: dict[str, dict[str, float]], metric: str, title: Text, caption: Text | None = None) -> Table:
+    names = sorted({name for values in rows.values() for name in values} - {"loss"})
+    names.sort(key=lambda name: name != metric)
+    table = Table("split", *names, box=SIMPLE_HEAD, title=title, caption=caption)
+    for split, values in rows.items():
+        table.add_row(Text(split), *(f"{values[name]:.4f}" if name in values else "" for name in names))
     return table
+
+
+def pretraining_line(result: dict[str, Any]) -> str:
+    """What the training of a language adapter has brought."""
+    before, after = result["before"], result["after"]
+    if before is None or after is None:
+        return f"{result['steps']} steps; nothing was held out to score"
+    return (
+        f"held-out masked-word loss {before['loss']:.3f} before, {after['loss']:.3f} after {result['steps']} steps "
+        f"(perplexity {before['perplexity']:.4g}, {after['perplexity']:.4g})"
+    )
+
+
+def evaluation_table(record: dict[str, Any]) -> Table:
+    """The scores of a finished run on a task, one row a split and average."""
+    rows = _split_rows(record)
+    run = record["run"]
+    title = Text(f"{run['method']} on {run['task']}, seed {run['seed']}; scored on {record['task']['name']}")
+    return _scores_by_split(rows, record["metric"], title)
 
 
 def draw_timeline(record: dict[str, Any], width: int = 100) -> Text:

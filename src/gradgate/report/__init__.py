@@ -12,8 +12,11 @@ from gradgate.report.figures import draw_figures
 from gradgate.report.findings import find
 from gradgate.report.freeze_table import freeze_table
 from gradgate.report.freezing import answer, find_curve
+from gradgate.report.languages import language_table
 from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.page import render_page
+from gradgate.report.stability_table import stability_table
+from gradgate.report.statistics_table import statistics_tables
 from gradgate.report.tables import all_tables, main_table
 from gradgate.report.verdict import cautions, verdict
 from gradgate.study.results import StudyResults, read_study
@@ -23,6 +26,7 @@ __all__ = ["Report", "render_table", "write_report"]
 
 _WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 _TERMINAL = ("method", "score", "difference", "p", "seeds", "step", "share")
+_WITH_ADAPTERS = ("method", "score", "difference", "p", "seeds", "parameters", "stored", "step")
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,10 @@ def write_report(folder: Path) -> Report:
     findings = find(read_study(folder))
     curve = find_curve(findings)
     tables = all_tables(findings)
-    if curve:
-        tables.insert(1, freeze_table(curve))
+    spoken = [language_table(findings)] if findings.results.averages else []
+    tables[1:1] = [*spoken, *([freeze_table(curve)] if curve else []), *statistics_tables(findings)]
+    if stability := stability_table(findings):
+        tables.append(stability)
     drawings, problems = draw_figures(findings, curve)
     table_files = {
         folder / "tables" / f"{table.name}.{ending}": writer(table)
@@ -64,7 +70,11 @@ def write_report(folder: Path) -> Report:
 def render_table(results: StudyResults, console: Console) -> None:
     """Print the answer, the main table and its cautions: the same numbers as in the report."""
     findings = find(results)
-    console.print(to_terminal(main_table(findings), _TERMINAL, console.width))
+    table = main_table(findings)
+    has_adapters = any(adapter is not None for adapter in results.study.adapters)
+    # Of a study that was made before it was counted, what is stored is not known.
+    columns = _WITH_ADAPTERS if has_adapters and any(c.key == "stored" for c in table.columns) else _TERMINAL
+    console.print(to_terminal(table, columns, console.width))
     console.print(Text(verdict(findings), style="bold"))
     curve = find_curve(findings)
     if curve:

@@ -8,6 +8,7 @@ from statistics import fmean, median
 from gradgate.report.formats import ScoreFormat
 from gradgate.study.results import DEV, Cell, Cost, StudyResults
 from gradgate.study.statistics import Comparison, Summary, compare_paired, holm, summarize
+from gradgate.tasks.averages import average_label
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class CostSummary:
         trainable_share: mean over the seeds.
         parameters_trained: the largest of the seeds.
         peak_memory_bytes: the largest of the seeds; None where it was not measured.
+        bytes_stored: the largest of the seeds; None where it was not counted.
     """
 
     seconds_per_step: float | None = None
@@ -27,6 +29,7 @@ class CostSummary:
     trainable_share: float | None = None
     parameters_trained: int | None = None
     peak_memory_bytes: int | None = None
+    bytes_stored: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,11 @@ class Findings:
         return self.results.main_split
 
     @property
+    def split_label(self) -> str:
+        """The same for people."""
+        return average_label(self.split)
+
+    @property
     def scored(self) -> tuple[MethodFindings, ...]:
         """The methods with at least one finished seed, in the study's order."""
         return tuple(method for method in self.methods if method.finished)
@@ -100,7 +108,7 @@ class Findings:
 def find(results: StudyResults) -> Findings:
     """Summarize each method and compare it to the first over their common seeds."""
     reference = _scores(results.of(results.reference), results.main_split)
-    methods = [_find_method(results, name, reference) for name in results.study.methods]
+    methods = [_find_method(results, name, reference) for name in results.study.labels]
     corrected = holm([method.p for method in methods])
     methods = [replace(method, p=p) for method, p in zip(methods, corrected, strict=True)]
     spreads = [method.score.sd for method in methods]
@@ -132,12 +140,14 @@ def _summarize_cost(costs: list[Cost]) -> CostSummary:
     if not costs:
         return CostSummary()
     memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
+    stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
     return CostSummary(
         seconds_per_step=median(cost.seconds_per_step for cost in costs),
         seconds_total=fmean(cost.seconds_total for cost in costs),
         trainable_share=fmean(cost.trainable_share for cost in costs),
         parameters_trained=max(cost.parameters_trained for cost in costs),
         peak_memory_bytes=max(memory, default=None),
+        bytes_stored=max(stored, default=None),
     )
 
 

@@ -81,6 +81,11 @@ def _signed_text(value: float, spec: str) -> str:
     return text.replace("-", MINUS)
 
 
+def decimal(value: float | None) -> str:
+    """``−1.23``: two decimals, for statistics that have no unit."""
+    return NONE if value is None else _signed_text(value, ".2f")
+
+
 def p_value(p: float | None) -> str:
     """Three decimals, and never zero."""
     if p is None:

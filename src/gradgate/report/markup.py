@@ -10,7 +10,7 @@ from typing import Literal
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gradgate.report.tables import Table
+from gradgate.report.tables import Column, Table
 
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -62,7 +62,7 @@ def to_latex(table: Table) -> str:
     ]
     lines = [
         "% \\usepackage{booktabs}",
-        rf"\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in table.columns)}}}",
+        rf"\begin{{tabular}}{{{''.join(map(_alignment, table.columns))}}}",
         r"\toprule",
         _latex_row([_latex(column.title) for column in table.columns]),
         r"\midrule",
@@ -100,6 +100,10 @@ def _least_width(table: Table, place: int) -> int:
 
 def _markdown(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|&$])", r"\\\1", " ".join(text.split()))
+
+
+def _alignment(column: Column) -> str:
+    return "r" if column.numeric else "p{5cm}" if column.prose else "l"
 
 
 def _latex(text: str) -> str:

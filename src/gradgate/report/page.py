@@ -79,6 +79,8 @@ def _source(name: str) -> str:
 def _planned(findings: Findings) -> str:
     results = findings.results
     methods, seeds = counted(len(results.study.methods), "method"), counted(len(results.study.seeds), "seed")
+    if len(results.study.adapters) > 1:
+        methods = f"{counted(len(results.study.adapters), 'form')} of the model × {methods}"
     return f"{methods} × {seeds}: {results.count('finished')} of {counted(len(results.cells), 'run')} finished"
 
 
@@ -106,6 +108,13 @@ def _how_made(findings: Findings) -> list[str]:
         notes.append("There is no test split; the same dev score also ranks the methods.")
     else:
         notes.append("That checkpoint is scored once on each test split; no choice is made on test.")
+    if findings.results.averages:
+        source = findings.results.study.task.source
+        notes.append(
+            f"Methods are compared on the zero-shot average: the unweighted mean over the languages other than "
+            f"{source}, in which each run was trained and its checkpoint selected. Distant languages are those outside "
+            f"of the Indo-European family."
+        )
     if findings.format.factor == 100:
         notes.append(
             "Shares such as accuracy and F1, and correlations, are shown × 100; losses and errors as they are."
@@ -119,6 +128,10 @@ def _how_made(findings: Findings) -> list[str]:
             f"Differences to {first} are paired by seed, with a 95% t-interval of the mean paired difference and a "
             "two-sided paired t-test. Intervals are not corrected; p is, by Holm's method over the methods compared. "
             "The t-test takes paired differences as roughly normal, which few seeds cannot confirm.",
+            "Wilcoxon's signed-rank test takes no normality. It is exact, leaves out differences of 0, and is "
+            "corrected by Holm's method among its own kind. Where all paired differences are the same, t is not "
+            "defined and is not given. Bootstrap intervals (BCa, 9999 resamples) cannot leave the range of what was "
+            "seen.",
             "The best of several methods looks better than it is, because it was picked for its score.",
         ]
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from math import isfinite
 from statistics import fmean
 
 from gradgate.report import formats
@@ -10,18 +11,20 @@ from gradgate.report.findings import Findings, MethodFindings, ratio
 from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.study.results import DEV, Cell, Cost
 from gradgate.study.statistics import Comparison, summarize
+from gradgate.tasks.averages import average_label
 
 Raw = str | int | float | None
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column as shown: ``key`` names it in code, ``help`` says what it holds."""
+    """A column as shown: ``key`` names it in code, ``help`` says what it holds; ``prose`` breaks over lines."""
 
     key: str
     title: str
     help: str = ""
     numeric: bool = True
+    prose: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Table:
 def all_tables(findings: Findings) -> list[Table]:
     """Every table that this study has something for; the main one first."""
     tables = [main_table(findings)]
-    if len(findings.results.test_splits) > 1:
+    if len(findings.results.test_splits) > 1 and not findings.results.averages:
         tables.append(split_table(findings))
     tables.append(seed_table(findings))
     return [*tables, metric_table(findings)] if findings.scored else tables
@@ -61,7 +64,7 @@ def all_tables(findings: Findings) -> list[Table]:
 
 def main_table(findings: Findings) -> Table:
     """One row a method: score, difference to the first method with its evidence, and costs."""
-    metric, split, first = findings.format, findings.split, findings.reference.name
+    metric, split, first = findings.format, findings.split_label, findings.reference.name
     columns = [
         Column("method", "Method", numeric=False),
         Column("score", f"{metric.label}, {split}", "mean ± standard deviation over seeds"),
@@ -75,12 +78,14 @@ def main_table(findings: Findings) -> Table:
         Column("dev", f"{metric.label}, dev", "of the selected checkpoints, mean ± standard deviation over seeds"),
         Column("share", "Trainable share", "open parameters over all, mean over the steps"),
         Column("parameters", "Ever trained", "parameters that were open at any step"),
+        Column("stored", "Stored per task", "trained tensors, and those that the pretrained model lacks"),
         Column("step", "Time per step", "median step; × is relative to the first method"),
         Column("memory", "Peak memory", "highest of the seeds"),
         Column("total", "Training time", "mean over the seeds; × is relative to the first method"),
     ]
-    if split == DEV:
-        columns = [column for column in columns if column.key != "dev"]
+    counted = any(method.cost.bytes_stored is not None for method in findings.methods)
+    unused = {key for key, used in (("dev", split != DEV), ("stored", counted)) if not used}
+    columns = [column for column in columns if column.key not in unused]
     shown = [_main_row(findings, method) for method in findings.methods]
     return Table(
         "main",
@@ -108,6 +113,7 @@ def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
         "dev": Entry(metric.with_spread(method.dev.mean, method.dev.sd), method.dev.mean),
         "share": Entry(formats.share(cost.trainable_share), cost.trainable_share),
         "parameters": Entry(formats.count(cost.parameters_trained), cost.parameters_trained),
+        "stored": Entry(formats.size(cost.bytes_stored), cost.bytes_stored),
         "step": _timed(cost.seconds_per_step, first.seconds_per_step),
         "memory": Entry(formats.size(cost.peak_memory_bytes), cost.peak_memory_bytes),
         "total": _timed(cost.seconds_total, first.seconds_total),
@@ -152,6 +158,7 @@ def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
         "dev_sd": method.dev.sd,
         "trainable_share": cost.trainable_share,
         "parameters_trained": cost.parameters_trained,
+        "bytes_stored": cost.bytes_stored,
         "seconds_per_step": cost.seconds_per_step,
         "seconds_per_step_ratio": ratio(cost.seconds_per_step, first.seconds_per_step),
         "peak_memory_bytes": cost.peak_memory_bytes,
@@ -163,13 +170,15 @@ def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
 
 def seed_table(findings: Findings) -> Table:
     """One row a run, finished or not: the numbers that all others are made of."""
-    splits = tuple(dict.fromkeys((findings.split, *findings.results.test_splits, DEV)))
-    metric = findings.format
+    results, metric = findings.results, findings.format
+    splits = tuple(dict.fromkeys((findings.split, *results.averages, *results.test_splits, DEV)))
+    # The table by language has the means; forty columns more would hide the rest.
+    shown = tuple(split for split in splits if not results.averages or split not in results.test_splits)
     columns = (
         Column("method", "Method", numeric=False),
         Column("seed", "Seed"),
         Column("status", "Status", numeric=False),
-        *(Column(split, f"{metric.label}, {split}") for split in splits),
+        *(Column(split, f"{metric.label}, {average_label(split)}") for split in shown),
         Column("best_step", "Best step", "the step whose checkpoint scored best on dev"),
         Column("step", "Time per step"),
         Column("total", "Training time"),
@@ -180,7 +189,7 @@ def seed_table(findings: Findings) -> Table:
         "seeds",
         "Every run",
         columns,
-        tuple(_seed_row(cell, splits, metric) for cell in cells),
+        tuple(_seed_row(cell, shown, metric) for cell in cells),
         tuple(_seed_record(cell, splits) for cell in cells),
     )
 
@@ -192,7 +201,7 @@ def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple
         (cost.seconds_per_step, cost.seconds_total, cost.peak_memory_bytes) if cost else (None, None, None)
     )
     return (
-        Entry(cell.method, cell.method),
+        Entry(cell.label, cell.label),
         Entry(str(cell.seed), cell.seed),
         Entry("not finished" if cell.status == "missing" else cell.status, cell.status),
         *(Entry(metric.value(cell.score(split)), cell.score(split)) for split in splits),
@@ -206,7 +215,7 @@ def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple
 def _seed_record(cell: Cell, splits: tuple[str, ...]) -> dict[str, Raw]:
     cost = asdict(cell.scores.cost) if cell.scores else {}
     return {
-        "method": cell.method,
+        "method": cell.label,
         "seed": cell.seed,
         "status": cell.status,
         **{f"{split}_score": cell.score(split) for split in splits},
@@ -231,7 +240,7 @@ def split_table(findings: Findings) -> Table:
         f"Test splits: {metric.label}",
         (*columns, Column("average", "Average", "of the splits, for seeds that have all of them")),
         tuple(
-            (Entry(name, name), *(_spread_entry(values, metric) for values in scores.values()))
+            (Entry(name, name), *(spread_entry(values, metric) for values in scores.values()))
             for name, scores in groups
         ),
         tuple(
@@ -244,11 +253,15 @@ def split_table(findings: Findings) -> Table:
 
 def metric_table(findings: Findings) -> Table:
     """One row a method and split, one column a metric, whatever the runs measured."""
-    splits = tuple(dict.fromkeys((*findings.results.test_splits, DEV)))
+    results = findings.results
+    splits = tuple(dict.fromkeys((*results.averages, *results.test_splits, DEV)))
     groups = [(method, split) for method in findings.scored for split in splits]
+    shown = [group for group in groups if not results.averages or group[1] not in results.test_splits]
     names = list(dict.fromkeys(n for m, split in groups for cell in m.finished for n in cell.metrics(split)))
     values = {
-        (method.name, split, name): [v for c in method.finished if (v := c.metrics(split).get(name)) is not None]
+        (method.name, split, name): [
+            v for c in method.finished if (v := c.metrics(split).get(name)) is not None and isfinite(v)
+        ]
         for method, split in groups
         for name in names
     }
@@ -264,10 +277,10 @@ def metric_table(findings: Findings) -> Table:
         tuple(
             (
                 Entry(method.name, method.name),
-                Entry(split, split),
-                *(_spread_entry(values[method.name, split, m.metric], m) for m in metrics),
+                Entry(average_label(split), split),
+                *(spread_entry(values[method.name, split, m.metric], m) for m in metrics),
             )
-            for method, split in groups
+            for method, split in shown
         ),
         tuple(
             {"method": method.name, "split": split, "metric": name, **_spread_record(values[method.name, split, name])}
@@ -277,7 +290,8 @@ def metric_table(findings: Findings) -> Table:
     )
 
 
-def _spread_entry(values: list[float], metric: ScoreFormat) -> Entry:
+def spread_entry(values: list[float], metric: ScoreFormat) -> Entry:
+    """Mean and standard deviation of some values of a metric."""
     summary = summarize(values)
     return Entry(metric.with_spread(summary.mean, summary.sd), summary.mean)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,24 +37,27 @@ def compare(
     out: Path,
     progress: StudyProgress,
     sweep: str | None = None,
+    adapters: Sequence[str | None] = (),
     *,
     workers: int = 1,
     store: str | None = None,
     heartbeat: Heartbeat | None = None,
 ) -> Tally:
-    """Run what is missing of methods times seeds; finished runs are skipped, failed ones tried again.
+    """Run what is missing of adapters times methods times seeds; finished runs are skipped, failed ones tried again.
 
     Other processes and machines may work on the same study at the same time.
 
     Args:
-        base: the settings that all runs share; its method and seed do not count. Without ``threads``, each run takes
-            its worker's part of the CPU cores, or what the study was begun with.
+        base: the settings that all runs share; its method, adapter and seed do not count. Without ``threads``, each
+            run takes its worker's part of the CPU cores, or what the study was begun with.
         methods: the first is the one that the report compares the others to.
         seeds: one run of each method for each.
         out: the study folder; methods and seeds that it already holds stay in it.
         progress: hears of each run.
         sweep: a row of methods in one word, as ``"freeze:step=3"``; its reference comes before ``methods``. See
             :mod:`gradgate.study.sweep`.
+        adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
+            new study. The first method with the first adapter is the reference.
         workers: runs that are trained at the same time.
         store: the address of a database server that keeps the queue; see :func:`gradgate.study.store.open_store`.
         heartbeat: of a study that is begun.
@@ -66,8 +70,8 @@ def compare(
     launched.refuse("gradgate compare")
     swept = read_sweep(sweep) if sweep is not None else None
     base = _with_threads(base, out, workers)
-    grid = Grid.of(out, base, [swept.reference, *methods] if swept else methods, seeds)
-    seen = preview(base)
+    grid = Grid.of(out, base, [swept.reference, *methods] if swept else methods, seeds, adapters)
+    seen = preview(base, [text for text in grid.adapters if text is not None])
     for text in seen.notes:
         progress.note(text)
     if swept:

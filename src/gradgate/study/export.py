@@ -10,7 +10,7 @@ from gradgate.study.results import Cell, StudyResults
 
 
 def records(results: StudyResults) -> list[dict[str, Any]]:
-    """One record for each method and seed, in the study's order.
+    """One record for each adapter, method and seed, in the study's order.
 
     ``score`` is the study's metric on its main test split (on dev where there is none) and None for a run that has
     not finished; ``scores`` has every metric of every split; ``error`` says why a run failed.
@@ -19,11 +19,12 @@ def records(results: StudyResults) -> list[dict[str, Any]]:
 
 
 def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
-    splits = ("dev", *results.test_splits)
+    splits = ("dev", *results.test_splits, *results.averages)
     return {
         "task": results.study.task.name,
         "model": results.study.model.name,
         "method": cell.method,
+        "adapter": cell.adapter,
         "seed": cell.seed,
         "status": cell.status,
         "metric": results.study.task.metric,

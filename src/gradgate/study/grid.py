@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import Any
 from gradgate.errors import RunError, UsageError
 from gradgate.methods import Method
 from gradgate.methods import method as read_method
+from gradgate.training.adapter_choice import canonical, checked_text
 from gradgate.training.config import FREE, RunConfig, make_config
 from gradgate.training.folder import CACHE_FOLDER, RunFolder, in_use, read_json, write_json
 
 STUDY_FILE = "study.json"
-_OF_ONE_RUN = ("method", "seed")
+_OF_ONE_RUN = ("method", "adapter", "seed")
 
 
 @dataclass(frozen=True)
@@ -28,37 +30,54 @@ class GridRun:
     @property
     def label(self) -> str:
         """For people."""
-        return f"{self.config.method} seed {self.config.seed}"
+        return f"{self.config.title} seed {self.config.seed}"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Methods times seeds on one task and model; the first method is the one that others are compared to."""
+    """Adapters times methods times seeds on one task and model; the others are compared to the first.
+
+    An adapter that is None stands for the model itself.
+    """
 
     path: Path
     base: RunConfig
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
+    adapters: tuple[str | None, ...] = (None,)
 
     @classmethod
-    def of(cls, path: Path, base: RunConfig, methods: list[str], seeds: list[int]) -> Grid:
+    def of(
+        cls,
+        path: Path,
+        base: RunConfig,
+        methods: Sequence[str],
+        seeds: Sequence[int],
+        adapters: Sequence[str | None] = (),
+    ) -> Grid:
         """The grid in a folder, with what an earlier call put there first.
 
+        Without adapters it has those that are there; a new one is of the model itself.
+
         Raises:
-            UsageError: without a method or a seed.
+            UsageError: without a method or a seed, or for an adapter that cannot be.
             RunError: if the folder holds a study with other settings.
         """
         names = [text.replace(" ", "") for text in methods]
         if not names or not seeds:
             raise UsageError("A comparison needs at least one method (-m) or a sweep (--sweep), and one seed.")
+        kinds = [checked_text(text) for text in adapters]
         record = _held(path)
         if record:
             _same_settings(path, record["settings"], settings_of(base))
             names = [*record["methods"], *names]
             seeds = [*record["seeds"], *seeds]
+            kinds = [*record.get("adapters", [None]), *kinds]
         elif in_use(path):
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
-        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)))
+        found = _distinct_adapters(kinds or [None])
+        base.model_copy(update={"adapter": next(filter(None, found), None)}).check_tapt()
+        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found)
 
     @classmethod
     def read(cls, path: Path) -> Grid:
@@ -70,7 +89,8 @@ class Grid:
         record = _held(path)
         if not record:
             raise RunError(f"{path} holds no study: {path / STUDY_FILE} is missing. Name a folder that compare made.")
-        return cls(path, make_config(**record["settings"]), tuple(record["methods"]), tuple(record["seeds"]))
+        axes = (tuple(axis) for axis in (record["methods"], record["seeds"], record.get("adapters", [None])))
+        return cls(path, make_config(**record["settings"]), *axes)
 
     def adding(self, methods: list[str]) -> Grid:
         """The same with further methods behind its own."""
@@ -78,7 +98,7 @@ class Grid:
 
     def runs(self) -> list[GridRun]:
         """Every run, seed by seed, so that an early stop still leaves methods to compare."""
-        return [self._run(method, seed) for seed in self.seeds for method in self.methods]
+        return [self._run(a, method, seed) for seed in self.seeds for a in self.adapters for method in self.methods]
 
     @property
     def cache(self) -> Path:
@@ -99,20 +119,25 @@ class Grid:
             )
         methods = _distinct([*record.get("methods", []), *self.methods])
         seeds = tuple(dict.fromkeys([*record.get("seeds", []), *self.seeds]))
+        adapters = _distinct_adapters([*(record.get("adapters", [None]) if record else []), *self.adapters])
         record = {
             "task": task,
             "model": model,
             "methods": list(methods),
+            "adapters": list(adapters),
             "seeds": list(seeds),
             "settings": settings_of(self.base),
             "versions": versions,
         }
         write_json(self.path / STUDY_FILE, record)
-        return replace(self, methods=methods, seeds=seeds)
+        return replace(self, methods=methods, seeds=seeds, adapters=adapters)
 
-    def _run(self, method: str, seed: int) -> GridRun:
-        config = self.base.model_copy(update={"method": method, "seed": seed})
-        return GridRun(config, RunFolder(self.path / "runs" / folder_name(method) / f"seed-{seed}"))
+    def _run(self, adapter: str | None, method: str, seed: int) -> GridRun:
+        own: dict[str, Any] = {"method": method, "adapter": adapter, "seed": seed}
+        if adapter is None:
+            own |= {"tapt_steps": None, "tapt_epochs": None}
+        config = self.base.model_copy(update=own)
+        return GridRun(config, RunFolder(self.path / "runs" / folder_name(method, adapter) / f"seed-{seed}"))
 
 
 def held_settings(path: Path) -> dict[str, Any] | None:
@@ -141,13 +166,22 @@ def _distinct(methods: list[str]) -> tuple[str, ...]:
     return tuple(texts.values())
 
 
+def _distinct_adapters(adapters: Sequence[str | None]) -> tuple[str | None, ...]:
+    texts: dict[str, str | None] = {}
+    for text in adapters:
+        texts.setdefault(canonical(text), text)
+    return tuple(texts.values())
+
+
 def settings_of(base: RunConfig) -> dict[str, Any]:
     """What all runs of a study share."""
     return {name: value for name, value in base.record().items() if name not in _OF_ONE_RUN}
 
 
-def folder_name(method: str) -> str:
-    """A name that every file system takes; unlike for unlike methods."""
+def folder_name(method: str, adapter: str | None = None) -> str:
+    """A name that every file system takes; unlike for unlike methods and adapters."""
+    if adapter is not None:
+        method = f"{adapter}__{method}"
     name = re.sub(r"[:,]", "-", method)
     if re.fullmatch(r"[\w.=-]{1,60}", name):
         return name
@@ -160,6 +194,6 @@ def _same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]) -> N
     if differing:
         listed = ", ".join(f"{name}: {there.get(name)!r} there, {here[name]!r} here" for name in differing)
         raise RunError(
-            f"{path} already holds a study with other settings ({listed}). Methods and seeds may be added to a "
-            f"study, settings not: give another --out."
+            f"{path} already holds a study with other settings ({listed}). Methods, adapters and seeds may be added to "
+            f"a study, settings not: give another --out."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import isfinite
 from pathlib import Path
@@ -15,6 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 from gradgate.errors import MethodError, RunError
 from gradgate.methods import method as read_method
 from gradgate.study.grid import folder_name
+from gradgate.tasks.averages import AVERAGES, ZERO_SHOT
+from gradgate.training.adapter_choice import canonical, titled
 from gradgate.training.folder import RunFolder
 
 T = TypeVar("T")
@@ -24,7 +26,11 @@ DEV = "dev"
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """The task of a study. ``rows``: split to number of rows; ``fingerprint``: digest of the data."""
+    """The task of a study.
+
+    ``rows``: split to number of rows; ``languages``: split to language, of a task in several; ``source``: the language
+    that it is trained in; ``fingerprint``: digest of the data.
+    """
 
     name: str
     kind: str
@@ -33,6 +39,8 @@ class TaskRecord:
     labels: tuple[str | int, ...] | None = None
     fingerprint: str | None = None
     rows: dict[str, int] = field(default_factory=dict)
+    languages: dict[str, str] = field(default_factory=dict)
+    source: str = "en"
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class ModelRecord:
 
 @dataclass(frozen=True)
 class StudyRecord:
-    """``study.json``: the grid of methods and seeds, and the settings that all runs share."""
+    """``study.json``: the grid of adapters, methods and seeds, and the settings that all runs share."""
 
     task: TaskRecord
     model: ModelRecord
@@ -53,6 +61,17 @@ class StudyRecord:
     seeds: tuple[int, ...]
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
+    adapters: tuple[str | None, ...] = (None,)
+
+    @property
+    def arms(self) -> tuple[tuple[str | None, str], ...]:
+        """Every adapter with every method; None for the model itself."""
+        return tuple(product(self.adapters, self.methods))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the arms, as tables and figures have them."""
+        return tuple(titled(method, adapter) for adapter, method in self.arms)
 
 
 @dataclass(frozen=True)
@@ -68,6 +87,7 @@ class Cost:
         parameters: in the model.
         parameters_trained: open at any time.
         device: where it ran.
+        bytes_stored: that the task needs beside the pretrained model; None where it was not counted.
     """
 
     steps: int
@@ -78,17 +98,22 @@ class Cost:
     parameters_trained: int
     device: str
     peak_memory_bytes: int | None = None
+    bytes_stored: int | None = None
 
 
 @dataclass(frozen=True)
 class Scores:
-    """``scores.json``: metric name to value, on dev and on each test split, from the best checkpoint on dev."""
+    """``scores.json``: metric name to value, on dev and on each test split, from the best checkpoint on dev.
+
+    ``averages``: the same over languages, as :func:`gradgate.tasks.averages.average` gives them.
+    """
 
     metric: str
     best_step: int
     dev: dict[str, float | None]
     tests: dict[str, dict[str, float | None]]
     cost: Cost
+    averages: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,7 +135,7 @@ class DevRecord:
 
 @dataclass(frozen=True)
 class Cell:
-    """One method with one seed. ``scores`` is there if finished, ``failure`` if failed."""
+    """One method with one seed, on an adapter or the model. ``scores`` is there if finished, ``failure`` if failed."""
 
     method: str
     seed: int
@@ -120,12 +145,18 @@ class Cell:
     failure: Failure | None = None
     history: tuple[DevRecord, ...] = ()
     versions: dict[str, Any] = field(default_factory=dict)
+    adapter: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What tables and figures call its method."""
+        return titled(self.method, self.adapter)
 
     def metrics(self, split: str) -> dict[str, float | None]:
-        """All metrics on ``"dev"`` or a test split; empty if the run has not finished or has no such split."""
+        """All metrics on ``"dev"``, a test split or an average; empty if the run has not finished or has none."""
         if self.scores is None:
             return {}
-        return self.scores.dev if split == DEV else self.scores.tests.get(split, {})
+        return self.scores.dev if split == DEV else {**self.scores.averages, **self.scores.tests}.get(split, {})
 
     def score(self, split: str) -> float | None:
         """The study's metric on a split, or None."""
@@ -137,8 +168,9 @@ class StudyResults:
     """A study and its runs.
 
     Attributes:
-        cells: one for each method and seed of the study, methods first, in the study's order.
+        cells: one for each adapter, method and seed of the study, in this order.
         test_splits: the test splits that any finished run has; those of the task while none has finished.
+        averages: the averages over languages that any finished run has.
         problems: what a reader should know: files that could not be read, runs that do not belong.
     """
 
@@ -147,20 +179,25 @@ class StudyResults:
     cells: tuple[Cell, ...]
     test_splits: tuple[str, ...]
     problems: tuple[str, ...]
+    averages: tuple[str, ...] = ()
 
     @property
     def main_split(self) -> str:
-        """The split that methods are compared on: ``test``, else the first test split, else dev."""
-        return _main_split(self.test_splits)
+        """What methods are compared on: the zero-shot average, ``test``, else the first test split, else dev."""
+        return _main_split(self.test_splits, self.averages)
+
+    def language(self, split: str) -> str:
+        """The language of a split of a task in several languages, else the split's name."""
+        return self.study.task.languages.get(split, split)
 
     @property
     def reference(self) -> str:
-        """The method that the others are compared to: the first."""
-        return self.study.methods[0]
+        """The label that the others are compared to: the first."""
+        return self.study.labels[0]
 
-    def of(self, method: str) -> tuple[Cell, ...]:
-        """The cells of one method, one for each seed."""
-        return tuple(cell for cell in self.cells if cell.method == method)
+    def of(self, label: str) -> tuple[Cell, ...]:
+        """The cells of one label, one for each seed."""
+        return tuple(cell for cell in self.cells if cell.label == label)
 
     def count(self, status: Status) -> int:
         """How many cells have this status."""
@@ -171,6 +208,7 @@ class StudyResults:
 class _RunConfig:
     method: str
     seed: int
+    adapter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -195,23 +233,29 @@ def read_study(folder: Path) -> StudyResults:
     if not study.methods or not study.seeds:
         raise RunError(f"{file} is damaged: expected at least one method and one seed.")
     found, problems = _find_runs(folder, study)
-    cells = [found.get(key, Cell(*key, "missing")) for key in product(study.methods, study.seeds)]
+    cells = [
+        found.get((label, seed), Cell(method, seed, "missing", adapter=adapter))
+        for (label, adapter, method), seed in product(_named(study), study.seeds)
+    ]
     finished = [cell.scores for cell in cells if cell.scores]
     splits = tuple(dict.fromkeys(split for scores in finished for split in scores.tests))
     if not finished:
         splits = tuple(split for split in study.task.rows if split not in ("train", DEV))
-    cells = [_check_score(cell, study.task.metric, _main_split(splits)) for cell in cells]
+    averages = tuple(name for name in AVERAGES if any(name in scores.averages for scores in finished))
+    cells = [_check_score(cell, study.task.metric, _main_split(splits, averages)) for cell in cells]
     problems += _differing(cells)
-    return StudyResults(folder, study, tuple(cells), splits, tuple(problems))
+    return StudyResults(folder, study, tuple(cells), splits, tuple(problems), averages)
 
 
-def _main_split(test_splits: tuple[str, ...]) -> str:
+def _main_split(test_splits: tuple[str, ...], averages: tuple[str, ...]) -> str:
+    if ZERO_SHOT in averages:
+        return ZERO_SHOT
     return "test" if "test" in test_splits else (*test_splits, DEV)[0]
 
 
 def _find_runs(folder: Path, study: StudyRecord) -> tuple[dict[tuple[str, int], Cell], list[str]]:
-    """The study's runs by method and seed as ``run.json`` names them, and what is wrong with the rest."""
-    texts = {_canonical(method): method for method in study.methods}
+    """The study's runs by label and seed as ``run.json`` names them, and what is wrong with the rest."""
+    arms = {_canonical(adapter, method): (label, adapter, method) for label, adapter, method in _named(study)}
     begun = {path.parent for path in folder.glob("runs/*/seed-*/run.json")}
     found: dict[tuple[str, int], Cell] = {}
     damaged: dict[Path, str] = {}
@@ -222,65 +266,69 @@ def _find_runs(folder: Path, study: StudyRecord) -> tuple[dict[tuple[str, int], 
         except RunError as error:
             damaged[path] = str(error)
             continue
-        method, seed = texts.get(_canonical(run.config.method)), run.config.seed
+        arm, seed = arms.get(_canonical(run.config.adapter, run.config.method)), run.config.seed
         place = path.relative_to(folder)
-        if method is None or seed not in study.seeds:
-            problems.append(f"{place} is left out: {run.config.method} with seed {seed} is not part of this study.")
-        elif (method, seed) in found:
-            problems.append(f"{place} is left out: {found[method, seed].folder} holds the same method and seed.")
+        if arm is None or seed not in study.seeds:
+            what = titled(run.config.method, run.config.adapter)
+            problems.append(f"{place} is left out: {what} with seed {seed} is not part of this study.")
+        elif (arm[0], seed) in found:
+            problems.append(f"{place} is left out: {found[arm[0], seed].folder} holds the same method and seed.")
         else:
-            found[method, seed] = _read_cell(RunFolder(path), method, seed, run.versions)
-    for method, seed in product(study.methods, study.seeds):
-        path = folder / "runs" / folder_name(method) / f"seed-{seed}"
-        if (method, seed) in found or (path in begun and path not in damaged):
+            found[arm[0], seed] = _read_cell(
+                RunFolder(path), Cell(arm[2], seed, "missing", adapter=arm[1]), run.versions
+            )
+    for (label, adapter, method), seed in product(_named(study), study.seeds):
+        path = folder / "runs" / folder_name(method, adapter) / f"seed-{seed}"
+        if (label, seed) in found or (path in begun and path not in damaged):
             continue
+        cell = Cell(method, seed, "missing", path, adapter=adapter)
         if path in damaged:
-            found[method, seed] = Cell(method, seed, "failed", path, failure=Failure("RunError", damaged.pop(path)))
+            found[label, seed] = replace(cell, status="failed", failure=Failure("RunError", damaged.pop(path)))
         elif RunFolder(path).error_file.is_file():  # it failed before it could write its configuration
-            found[method, seed] = _read_cell(RunFolder(path), method, seed, {})
+            found[label, seed] = _read_cell(RunFolder(path), cell, {})
     problems += [f"{path.relative_to(folder)} is left out: {reason}" for path, reason in damaged.items()]
     return found, problems
 
 
-def _canonical(method: str) -> str:
+def _named(study: StudyRecord) -> list[tuple[str, str | None, str]]:
+    """Label, adapter and method of each arm."""
+    return [(label, *arm) for label, arm in zip(study.labels, study.arms, strict=True)]
+
+
+def _canonical(adapter: str | None, method: str) -> tuple[str, str]:
     """``gradual:every=50`` and ``gradual`` are one method; one that this version does not know stays as it is."""
     try:
-        return read_method(method).spec
+        return canonical(adapter), read_method(method).spec
     except MethodError:
-        return method
+        return canonical(adapter), method
 
 
-def _read_cell(folder: RunFolder, method: str, seed: int, versions: dict[str, Any]) -> Cell:
+def _read_cell(folder: RunFolder, cell: Cell, versions: dict[str, Any]) -> Cell:
+    """The cell with what its folder holds."""
+    cell = replace(cell, folder=folder.path, versions=versions)
     try:
         if folder.finished:
             scores = _load(folder.scores_file, Scores)
             history = _read_history(folder.history_file)
-            return Cell(method, seed, "finished", folder.path, scores, None, history, versions)
+            return replace(cell, status="finished", scores=scores, history=history)
         if folder.error_file.is_file():
             failure = _load(folder.error_file, Failure)
-            return Cell(method, seed, "failed", folder.path, failure=failure, versions=versions)
+            return replace(cell, status="failed", failure=failure)
     except RunError as error:
-        damage = Failure(type(error).__name__, str(error))
-        return Cell(method, seed, "failed", folder.path, failure=damage, versions=versions)
-    return Cell(method, seed, "missing", folder.path, versions=versions)
+        return replace(cell, status="failed", failure=Failure(type(error).__name__, str(error)))
+    return cell
 
 
 def _check_score(cell: Cell, metric: str, split: str) -> Cell:
-    """The cell, or a failed one if it has no finite number to compare."""
+    """The cell, or a failed one if it has no finite number to compare, or a number that is not finite elsewhere."""
     if cell.scores is None:
         return cell
-    for name in dict.fromkeys((DEV, split)):
+    for name in dict.fromkeys((DEV, split, *cell.scores.tests)):
         value = cell.metrics(name).get(metric)
-        if value is None or not isfinite(value):
+        missing = value is None and name in (DEV, split)
+        if missing or (value is not None and not isfinite(value)):
             reason = f"scores.json: {metric} on {name} is {value}, expected a finite number."
-            return Cell(
-                cell.method,
-                cell.seed,
-                "failed",
-                cell.folder,
-                failure=Failure("RunError", reason),
-                versions=cell.versions,
-            )
+            return replace(cell, status="failed", scores=None, failure=Failure("RunError", reason), history=())
     return cell
 
 

@@ -16,6 +16,7 @@ from gradgate.study.process import run_in_process
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue, QueuedRun, this_worker
 from gradgate.study.status import open_queue
+from gradgate.tasks.averages import average_label
 from gradgate.training.folder import CACHE_FOLDER, RunFolder, read_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.progress import RunProgress
@@ -188,5 +189,6 @@ def _beating(queue: Queue, run: QueuedRun, heard: _Heard) -> Iterator[None]:
 def _scores(folder: RunFolder) -> str:
     scores = read_json(folder.scores_file)
     metric = scores["metric"]
-    splits = {"dev": scores["dev"], **scores["tests"]}
+    averages = {average_label(name): values for name, values in scores.get("averages", {}).items()}
+    splits = {"dev": scores["dev"], **(averages or scores["tests"])}
     return ", ".join(f"{split} {metric} {values[metric]:.4f}" for split, values in splits.items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from transformers import TrainingArguments
 
@@ -16,13 +18,14 @@ def on_cpu(config: RunConfig) -> bool:
     return config.device == "cpu" or not torch.accelerator.is_available()
 
 
-def training_arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingArguments:
+def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **changes: Any) -> TrainingArguments:
     """What Trainer is told; a run scores and saves once an epoch where the configuration does not say otherwise.
 
     Args:
         config: of the run.
         folder: where its checkpoints go.
         examples: rows of the training split.
+        changes: arguments that are other than usual.
 
     Raises:
         RunError: if the precision needs a GPU and the run is on the CPU.
@@ -33,12 +36,12 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int) -> T
     cpu = on_cpu(config)
     if cpu and config.precision == "fp16":
         raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
-    return TrainingArguments(
+    usually: dict[str, Any] = dict(
         output_dir=str(folder.checkpoints),
         per_device_train_batch_size=config.batch_size,
         per_device_eval_batch_size=max(64, config.batch_size),
         gradient_accumulation_steps=config.accumulate,
-        learning_rate=config.lr,
+        learning_rate=config.peak_lr,
         lr_scheduler_type=config.schedule,
         warmup_steps=config.warmup,
         weight_decay=config.weight_decay,
@@ -59,4 +62,20 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int) -> T
         ddp_find_unused_parameters=True,  # methods close what DDP would else wait for
         disable_tqdm=True,
         **config.length,
+    )
+    return TrainingArguments(**usually | changes)
+
+
+def scoring_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
+    """What Trainer is told where it only scores a finished run; the precision is the run's where it can be had here."""
+    cpu = on_cpu(config)
+    return TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        per_device_eval_batch_size=max(64, config.batch_size),
+        use_cpu=cpu,
+        bf16=config.precision == "bf16",
+        fp16=config.precision == "fp16" and not cpu,
+        report_to="none",
+        dataloader_pin_memory=not cpu,
+        disable_tqdm=True,
     )

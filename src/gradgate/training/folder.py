@@ -11,16 +11,23 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError
 from gradgate.lock import Lock, NoLocksError
 from gradgate.timeline import to_yaml
-from gradgate.training.config import FREE, RunConfig
+from gradgate.training.config import FREE
 
 SEAL_FILE = "seal.json"
 CACHE_FOLDER = "cache"
 LOCK_FILE = "run.lock"
+
+
+class Recorded(Protocol):
+    """Settings that a folder is claimed for."""
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON values."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,11 @@ class RunFolder:
         return self.path / CACHE_FOLDER
 
     @property
+    def tapt(self) -> Path:
+        """Task-adaptive pre-training of the run's adapter: a folder like this one, and the adapter itself."""
+        return self.path / "tapt"
+
+    @property
     def model(self) -> Path:
         """The best model with its tokenizer."""
         return self.path / "model"
@@ -80,11 +92,16 @@ class RunFolder:
         return self.path / LOCK_FILE
 
     @property
+    def predictions(self) -> Path:
+        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row."""
+        return self.path / "predictions"
+
+    @property
     def finished(self) -> bool:
         """Whether the run has ended and its scores are written."""
         return self.scores_file.is_file()
 
-    def claim(self, config: RunConfig) -> None:
+    def claim(self, config: Recorded) -> None:
         """Make the folder this configuration's, or check that it already is.
 
         A run that stopped before its first step, as over a wrong setting, gives its folder up.

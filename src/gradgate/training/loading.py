@@ -11,7 +11,14 @@ import torch
 import transformers
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 from gradgate import sample
 from gradgate.errors import RunError
@@ -69,7 +76,7 @@ def model_source(name: str) -> str:
 
 def load_tokenizer(config: RunConfig) -> Any:
     """The tokenizer; one without a padding token pads with its end-of-text token."""
-    tokenizer = _from_pretrained(AutoTokenizer, config, "tokenizer")
+    tokenizer = load_pretrained(AutoTokenizer, config, "tokenizer")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -77,18 +84,54 @@ def load_tokenizer(config: RunConfig) -> Any:
 
 def load_model(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Any:
     """The model with a fresh head for the task, in float32; draws the head from torch's random state."""
-    settings = _from_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
+    return load_with_fresh(config, kind, data, tokenizer)[0]
+
+
+def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+    """As :func:`load_model`, and the names of the parameters that were not in the pretrained weights."""
+    settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = tokenizer.pad_token_id
-    if config.dropout is not None:
-        for name in _DROPOUTS:
-            if isinstance(getattr(settings, name, None), float | int):
-                setattr(settings, name, config.dropout)
-    model = _from_pretrained(
-        kind.auto_model, config, "model", config=settings, dtype=torch.float32, ignore_mismatched_sizes=True
+    set_dropout(settings, config.dropout)
+    model, report = load_pretrained(
+        kind.auto_model,
+        config,
+        "model",
+        config=settings,
+        dtype=torch.float32,
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
     )
     _check_fit(config, settings)
-    return model
+    resized = {entry[0] for entry in report["mismatched_keys"]}
+    return model, frozenset({*report["missing_keys"], *resized})
+
+
+def load_masked_model(config: RunConfig) -> tuple[Any, frozenset[str]]:
+    """The model with its head for masked words, in float32, and the names of what the pretrained weights lacked.
+
+    Raises:
+        RunError: for a model that has no such head, such as a decoder.
+    """
+    settings = load_pretrained(AutoConfig, config, "configuration")
+    if type(settings) not in MODEL_FOR_MASKED_LM_MAPPING:
+        raise RunError(
+            f"{config.model!r} is a {settings.model_type} model, which does not fill in masked words. Language "
+            f"adapters and TAPT are trained on encoders: BERT, RoBERTa, XLM-R and their like."
+        )
+    set_dropout(settings, config.dropout)
+    model, report = load_pretrained(
+        AutoModelForMaskedLM, config, "model", config=settings, dtype=torch.float32, output_loading_info=True
+    )
+    _check_fit(config, settings)
+    return model, frozenset(report["missing_keys"])
+
+
+def set_dropout(settings: Any, rate: float | None) -> None:
+    """Replace every dropout rate of a model's configuration; None leaves them."""
+    for name in _DROPOUTS if rate is not None else ():
+        if isinstance(getattr(settings, name, None), float | int):
+            setattr(settings, name, rate)
 
 
 def _check_fit(config: RunConfig, settings: Any) -> None:
@@ -101,7 +144,8 @@ def _check_fit(config: RunConfig, settings: Any) -> None:
         raise RunError("device='cuda', but torch sees no CUDA device. Use --device cpu or auto.")
 
 
-def _from_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
+def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
+    """What an ``Auto...`` class of transformers makes of the run's model; RunError names ``what`` cannot be loaded."""
     source = model_source(run.model)
     if not Path(source).is_dir() and not _hub_answers(source):
         options["local_files_only"] = True  # what is in the cache is used, without a minute of attempts
@@ -141,7 +185,7 @@ def load_bare(name: str, trust_remote_code: bool = False) -> Any:
         RunError: if there is no such model, or it is of no known kind.
     """
     config = RunConfig(model=name, trust_remote_code=trust_remote_code)
-    settings = _from_pretrained(AutoConfig, config, "configuration")
+    settings = load_pretrained(AutoConfig, config, "configuration")
     # A classification head cannot be built for decoders without a padding token, though its shape needs none.
     if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = 0

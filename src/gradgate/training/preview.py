@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from gradgate.layers import LayerMap, map_layers
 from gradgate.tasks import kind_of, load_task, subsample
+from gradgate.training.adapted import try_adapter
 from gradgate.training.config import RunConfig
 from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
 from gradgate.training.record import task_record, versions
@@ -33,8 +35,8 @@ class Preview:
     notes: tuple[str, ...]
 
 
-def preview(config: RunConfig) -> Preview:
-    """Load data and model once and map the layers; the random state stays as it is.
+def preview(config: RunConfig, adapters: Sequence[str] = ()) -> Preview:
+    """Load data and model once, map the layers and try the adapters; the random state stays as it is.
 
     Raises:
         GradgateError: for data, a model or layers that a run could not work with.
@@ -45,6 +47,8 @@ def preview(config: RunConfig) -> Preview:
         subsample(data.train, config.train_size, config.seed)
     with torch.random.fork_rng(devices=[]):
         model = load_model(config, kind_of(data.spec), data, load_tokenizer(config))
+    for text in adapters:
+        try_adapter(model, text)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Preview(
         task=task_record(data),

@@ -37,14 +37,20 @@ class Silent:
 
 
 class Bar:
-    """A progress bar on a terminal, with the latest loss and dev score beside it. Use as a context manager."""
+    """A progress bar on a terminal, with the latest loss and dev score beside it. Use as a context manager.
 
-    def __init__(self, console: Console) -> None:
+    Args:
+        console: where it is drawn.
+        action, unit: what is done, and what is counted.
+    """
+
+    def __init__(self, console: Console, action: str = "training", unit: str = "steps") -> None:
+        self._action = action
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("steps"),
+            TextColumn(unit),
             TimeRemainingColumn(),
             TextColumn("{task.fields[latest]}"),
             console=console,
@@ -60,7 +66,7 @@ class Bar:
         self._bar.stop()
 
     def begin(self, total: int, done: int) -> None:
-        self._bar.update(self._task, description="training", total=total, completed=done)
+        self._bar.update(self._task, description=self._action, total=total, completed=done)
 
     def advance(self, step: int, loss: float | None) -> None:
         latest = "  ".join(filter(None, ["" if loss is None else f"loss {loss:.3f}", self._score]))

@@ -72,4 +72,6 @@ def task_record(data: TaskData) -> dict[str, Any]:
         "labels": list(data.labels) if data.labels is not None else None,
         "fingerprint": data.fingerprint,
         "rows": data.rows,
+        "languages": data.languages,
+        "source": data.spec.source,
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import functools
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,40 +15,35 @@ from typing import Any
 import torch
 from transformers import PrinterCallback, Trainer, set_seed
 
+from gradgate import adapters
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.prefix import PrefixCache
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
-from gradgate.training import launched
+from gradgate.tasks.averages import average
+from gradgate.training import adapted, launched, tapt
 from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
-from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
+from gradgate.training.callbacks import PREDICTIONS_FILE, Best, Cost, Flow, History, Seal, dev_scores
 from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
+from gradgate.training.loading import hush_libraries, load_tokenizer, load_with_fresh
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.record import write_run_file
+from gradgate.training.scoring import DEV, Scorer, Split, predictions_text, write_predictions
 from gradgate.training.sharded import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.trainer import RunTrainer
 
+TRAIN = "train"
 _TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "dev_file", "test_file")
-
-
-@dataclass(frozen=True)
-class Features:
-    """A task's splits as the model takes them, and how to batch them."""
-
-    train: Any
-    dev: Any
-    tests: dict[str, Any]
-    collator: Any
 
 
 def find_task_of(config: RunConfig) -> TaskSpec:
     """The task that the configuration names, with its flags applied."""
     flags = {name: getattr(config, name) for name in _TASK_FLAGS}
-    return find_task(config.task, data=config.data, **flags)
+    languages = None if config.languages is None else config.languages.split(",")
+    return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
 
 
 def train(
@@ -74,6 +70,7 @@ def train(
     """
     folder = RunFolder(Path(out))
     progress = progress if progress and launched.is_first() else Silent()
+    config.check_tapt()
     check_launch(config)
     launched.join(on_cpu(config))
     with ExitStack() as held:
@@ -123,28 +120,36 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
         progress.note(text)
     kind = kind_of(data.spec)
     tokenizer = load_tokenizer(config)
-    features = _features(config, kind, data, tokenizer)
+    splits = _splits(config, kind, data, tokenizer)
+    examples, windows = len(splits[TRAIN].rows), len(splits[TRAIN].features)
+    if config.tapt is not None:
+        tapt.adapt(config, tokenizer, splits[TRAIN].features, folder.tapt, progress, stop)
     set_seed(config.seed)
-    model = load_model(config, kind, data, tokenizer)
+    model, fresh = load_with_fresh(config, kind, data, tokenizer)
+    if config.adapter is not None:
+        adapted.put_adapter(model, config.adapter, fresh, config.seed)
+        if config.tapt is not None:
+            adapters.restore(model, folder.tapt, adapted.NAME)
     layers = map_layers(model, layers=config.layers)
     kept = _prefix_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)
     gate.method.check(layers)
-    launched.on_first(lambda: write_run_file(config, folder, data, model, len(features.train)))
-    arguments = training_arguments(config, folder, len(features.train))
+    launched.on_first(lambda: write_run_file(config, folder, data, model, examples))
+    arguments = training_arguments(config, folder, windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
     metric = data.spec.metric
-    best = Best(folder, metric, greater_is_better(metric))
+    scorer = Scorer(kind, data, splits)
+    best = Best(folder, metric, greater_is_better(metric), scorer)
     cost = Cost()
     trainer = RunTrainer(
         model=model,
         args=arguments,
-        train_dataset=features.train,
-        eval_dataset=features.dev,
-        data_collator=features.collator,
+        train_dataset=splits[TRAIN].features,
+        eval_dataset=splits[DEV].features,
+        data_collator=kind.collator(tokenizer),
         processing_class=tokenizer,
-        compute_metrics=lambda output: kind.metrics(output.predictions, output.label_ids, data),
+        compute_metrics=scorer,
         callbacks=[gate, History(folder, gate), best, cost, Flow(progress, metric, stop), Seal()],
     )
     trainer.remove_callback(PrinterCallback)
@@ -158,14 +163,18 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             f"Stopped at step {trainer.state.global_step} of {trainer.state.max_steps}; the state is saved in "
             f"{folder.path}. Run the same command again to go on from there."
         )
-    scores = _score(trainer, features, best, metric)
-    scores["cost"] = _cost(trainer, gate, cost)
+    scores = _score(trainer, scorer, best, folder)
+    scores["averages"] = average({"dev": scores["dev"], **scores["tests"]}, data.languages, data.spec.source)
+    scores["cost"] = _cost(trainer, gate, cost, fresh)
 
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
 
     def finish() -> None:
         if config.keep_model:
-            model.save_pretrained(folder.model, state_dict=whole)
+            if config.adapter is not None:
+                adapted.save_adapted(model, folder.model, fresh)
+            else:
+                model.save_pretrained(folder.model, state_dict=whole)
             tokenizer.save_pretrained(folder.model)
         write_json(folder.scores_file, scores)
         folder.error_file.unlink(missing_ok=True)
@@ -189,20 +198,12 @@ def _prefix_cache(config: RunConfig, cache: Path, progress: RunProgress) -> Pref
     )
 
 
-def _features(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Features:
-    train_split = data.train
+def _splits(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> dict[str, Split]:
+    train_rows = data.train
     if config.train_size is not None:
-        train_split = subsample(train_split, config.train_size, config.seed)
-
-    def encode(split: Any) -> Any:
-        return kind.encode(split, tokenizer, config.max_length)
-
-    return Features(
-        encode(train_split),
-        encode(data.dev),
-        {name: encode(split) for name, split in data.tests.items()},
-        kind.collator(tokenizer),
-    )
+        train_rows = subsample(train_rows, config.train_size, config.seed)
+    rows = {TRAIN: train_rows, DEV: data.dev, **data.tests}
+    return {name: Split(split, kind.encode(split, tokenizer, config.max_length)) for name, split in rows.items()}
 
 
 def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
@@ -211,15 +212,17 @@ def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
     folder.write_plan(tuner.timeline.to_dict(tuner.method, tuner.layers, tuner.clock.step))
 
 
-def _score(trainer: RunTrainer, features: Features, best: Best, metric: str) -> dict[str, Any]:
+def _score(trainer: RunTrainer, scorer: Scorer, best: Best, folder: RunFolder) -> dict[str, Any]:
     weights, dev = launched.on_first(lambda: _best(best))
     trainer.load_weights(weights)
+    launched.on_first(lambda: write_predictions(folder, DEV, (weights / PREDICTIONS_FILE).read_text(encoding="utf-8")))
     tests = {}
-    for name, split in features.tests.items():
-        scores = dev_scores(trainer.predict(split, metric_key_prefix="eval").metrics)
-        tests[name] = scores
+    for name in scorer.data.tests:
+        scorer.split = name
+        tests[name] = dev_scores(trainer.predict(scorer.splits[name].features, metric_key_prefix="eval").metrics)
+        launched.on_first(functools.partial(write_predictions, folder, name, predictions_text(scorer.latest)))
     step = int(dev.pop("step"))
-    return {"metric": metric, "best_step": step, "dev": dev, "tests": tests}
+    return {"metric": best.metric, "best_step": step, "dev": dev, "tests": tests}
 
 
 def _best(best: Best) -> tuple[Path, dict[str, Any]]:
@@ -230,7 +233,7 @@ def _best(best: Best) -> tuple[Path, dict[str, Any]]:
     return kept
 
 
-def _cost(trainer: Trainer, gate: GateCallback, cost: Cost) -> dict[str, Any]:
+def _cost(trainer: Trainer, gate: GateCallback, cost: Cost, fresh: frozenset[str]) -> dict[str, Any]:
     tuner = gate.tuner
     assert tuner is not None
     return {
@@ -241,6 +244,7 @@ def _cost(trainer: Trainer, gate: GateCallback, cost: Cost) -> dict[str, Any]:
         "trainable_share": tuner.mean_open_fraction,
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "parameters_trained": tuner.parameters_opened,
+        "bytes_stored": adapted.bytes_stored(trainer.model, tuner.names_opened, fresh),
         "device": trainer.args.device.type,
         "prefix_rows": asdict(tuner.prefix_rows) if tuner.prefix_rows else None,
     }

@@ -164,8 +164,13 @@ class Tuner:
     @property
     def parameters_opened(self) -> int:
         """How many parameters were open in at least one step so far."""
-        opened = {name for phase in self.timeline.phases for name in (*phase.open, *phase.sparse)}
-        return sum(self._gating.size(name) for name in opened)
+        return sum(self._gating.parameters[name].numel() for name in self.names_opened)
+
+    @property
+    def names_opened(self) -> frozenset[str]:
+        """The canonical names of those parameters."""
+        opened = {group for phase in self.timeline.phases for group in (*phase.open, *phase.sparse)}
+        return frozenset(name for group in opened for name in self._gating.groups[group])
 
     @property
     def prefix_rows(self) -> Tally | None:

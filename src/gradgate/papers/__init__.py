@@ -1,0 +1,9 @@
+"""The papers' experiments as data: settings, published numbers, and the claims that a study can check."""
+
+from __future__ import annotations
+
+from gradgate.papers.catalog import find_preset, presets
+from gradgate.papers.preset import Cell, Preset
+from gradgate.papers.published import Paper, Published, papers, read_table
+
+__all__ = ["Cell", "Paper", "Preset", "Published", "find_preset", "papers", "presets", "read_table"]

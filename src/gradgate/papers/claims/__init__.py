@@ -1,0 +1,35 @@
+"""The papers' claims as tests: pure functions of printed or measured numbers, one file a paper."""
+
+from __future__ import annotations
+
+from gradgate.errors import UsageError, nearest
+from gradgate.papers.claims import adaptereff, elsa, fun, graddrop
+from gradgate.papers.claims.base import Claim, Finding, Outcome, State
+from gradgate.papers.numbers import Numbers
+
+__all__ = ["Claim", "Finding", "Outcome", "State", "check", "claims", "find_claim"]
+
+
+def claims(paper: str | None = None) -> tuple[Claim, ...]:
+    """The claims of all papers, or of the one with this key, in the papers' order."""
+    every = (*elsa.CLAIMS, *graddrop.CLAIMS, *fun.CLAIMS, *adaptereff.CLAIMS)
+    return tuple(claim for claim in every if paper in (None, claim.paper))
+
+
+def find_claim(name: str) -> Claim:
+    """The claim with this name, such as ``G1``.
+
+    Raises:
+        UsageError: naming the nearest.
+    """
+    known = {claim.id: claim for claim in claims()}
+    if name.upper() not in known:
+        raise UsageError(f"There is no claim {name!r}.{nearest(name, known)} Known: {', '.join(known)}.")
+    return known[name.upper()]
+
+
+def check(claim: Claim, numbers: Numbers) -> Outcome:
+    """What these numbers say of a claim."""
+    if claim.check is None:
+        return Outcome("cannot tell", (Finding("cannot tell", f"needs {claim.needs}"),))
+    return claim.check(numbers)

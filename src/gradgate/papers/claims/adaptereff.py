@@ -1,0 +1,209 @@
+"""What the AdapterEff paper claims (He et al. 2021): adapters against fine-tuning."""
+
+from __future__ import annotations
+
+from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, below, both, most_of
+from gradgate.papers.claims.quantities import Quantity, mean_minus, minus
+from gradgate.papers.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
+
+TUNED, TAPT, MIXED = "Fine-tune", "Fine-tune+TAPT", "Fine-tune+mixout"
+WIDE, WIDE_TAPT = "Adapter-256", "Adapter-256+TAPT"
+NARROW, NARROW_MIXED, BEST_SIZE = "Adapter-64", "Adapter-64+mixout", "Adapter-64-256"
+EN = "en"
+_LOW = ("chemprot", "acl_arc", "scierc", "hyperpartisan")
+_HIGH = ("rct", "agnews", "helpful", "imdb")
+
+
+def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = EN) -> Finding:
+    return above(numbers, f"{place}{'' if on == EN else f', {on}'}: {one} - {other}", minus(place, one, other, on))
+
+
+def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> Finding:
+    where = f"{places[0].model}{'' if places[0].size == 'full' else f', {places[0].size} examples'}"
+    what = f"{where}, mean over {len(places)} tasks: {one} - {other}"
+    return above(numbers, what, mean_minus(places, one, other, EN))
+
+
+def _a2(numbers: Numbers) -> Outcome:
+    low = [
+        _mean(numbers, places, WIDE, other)
+        for other in (TUNED, TAPT)
+        if (places := numbers.places(WIDE, other, tasks=_LOW))
+    ]
+    places = [] if numbers.stand_in else numbers.places(WIDE, TUNED, tasks=_HIGH)
+    high = []
+    if places:
+        what = f"mean over {len(places)} large tasks: {WIDE} - {TUNED}"
+        quantity = mean_minus(places, WIDE, TUNED, EN)
+        high = [above(numbers, what, quantity, -0.5), below(numbers, what, quantity, 0.5)]
+    return all_of([*low, *high], f"needs {WIDE} and {TUNED}")
+
+
+def _a3(numbers: Numbers) -> Outcome:
+    places = numbers.places(WIDE_TAPT, WIDE, tasks=_LOW)
+    findings = [_minus(numbers, place, WIDE_TAPT, WIDE) for place in places]
+    return most_of(findings, f"needs {WIDE_TAPT} and {WIDE}")
+
+
+def _a4(numbers: Numbers) -> Outcome:
+    small = [place for place in numbers.places(TUNED) if place.size in ("1000", "5000")]
+    findings = []
+    for name in (BEST_SIZE, NARROW):
+        for model, size in dict.fromkeys((place.model, place.size) for place in small):
+            places = [p for p in numbers.places(name, TUNED) if (p.model, p.size) == (model, size)]
+            findings += [_mean(numbers, places, name, TUNED)] if places else []
+    return all_of(findings, f"needs {NARROW} and {TUNED} with 1k or 5k examples")
+
+
+def _a5(numbers: Numbers) -> Outcome:
+    findings = []
+    for model in dict.fromkeys(place.model for place in numbers.places(TUNED)):
+        for name in (BEST_SIZE, NARROW):
+            there = [place for place in numbers.places(name, TUNED, models=[model]) if place.size.isdigit()]
+            sizes = sorted({place.size for place in there}, key=int)
+            tasks = [{place.task for place in there if place.size == size} for size in (sizes[:1] + sizes[-1:])]
+            common = sorted(set.intersection(*tasks)) if len(sizes) > 1 else []
+            if common:
+                small, large = ([Place(model, task, size) for task in common] for size in (sizes[0], sizes[-1]))
+                what = f"{model}, mean over {len(common)} tasks: {name} - {TUNED} at {sizes[0]}, minus at {sizes[-1]}"
+                findings.append(above(numbers, what, _shrinks(small, large, name)))
+    return all_of(findings, f"needs {NARROW} and {TUNED} with training sets of two sizes")
+
+
+def _shrinks(small: list[Place], large: list[Place], name: str) -> Quantity:
+    first, second = mean_minus(small, name, TUNED, EN), mean_minus(large, name, TUNED, EN)
+    return lambda score: first(score) - second(score)
+
+
+def _a6(numbers: Numbers) -> Outcome:
+    findings = [
+        _minus(numbers, place, name, TUNED, on)
+        for name in (WIDE, NARROW)
+        for place in numbers.places(name, TUNED, tasks=("POS", "NER", "XNLI"))
+        for on in numbers.on(place, name, TUNED)
+        if on in ("all", "target", "distant")
+    ]
+    return all_of(findings, f"needs an adapter and {TUNED} with test languages besides English")
+
+
+def _a7(numbers: Numbers) -> Outcome:
+    wider, level = [], []
+    for place in numbers.places(WIDE, NARROW, tasks=("TAE-low", "XNLI", "GLUE")):
+        on = next((on for on in ("target", EN) if on in numbers.on(place, WIDE, NARROW)), None)
+        if on is None:
+            continue
+        what, quantity = f"{place}: {WIDE} - {NARROW}", minus(place, WIDE, NARROW, on)
+        if place.size == "full":
+            wider.append(above(numbers, what, quantity))
+        else:
+            level += [above(numbers, what, quantity, -0.5), below(numbers, what, quantity, 0.5)]
+    return all_of([*wider, *level], f"needs {WIDE} and {NARROW}")
+
+
+def _a9(numbers: Numbers) -> Outcome:
+    means, gaps = [], []
+    for place in numbers.places(TUNED):
+        for name in numbers.methods(place):
+            if name.startswith("Adapter") and DEV_MEAN in numbers.on(place, name, TUNED):
+                means.append(_minus(numbers, place, name, TUNED, DEV_MEAN))
+                what = f"{place}: best - mean of all evaluations, {TUNED} - {name}"
+                gaps.append(above(numbers, what, _steadier(place, name)))
+    return all_of([*means, *gaps], f"needs an adapter and {TUNED}, with several evaluations on dev")
+
+
+def _steadier(place: Place, name: str) -> Quantity:
+    best, mean = minus(place, TUNED, name, DEV_BEST), minus(place, TUNED, name, DEV_MEAN)
+    return lambda score: best(score) - mean(score)
+
+
+def _a11(numbers: Numbers) -> Outcome:
+    places = numbers.places(MIXED, TUNED)
+    tuned = [
+        _minus(numbers, place, MIXED, TUNED)
+        if place.task in ("cola", "mrpc")
+        else below(numbers, f"{place}: {MIXED} - {TUNED}", minus(place, MIXED, TUNED, EN))
+        for place in places
+    ]
+    adapters = [
+        below(numbers, f"{place}: {NARROW_MIXED} - {NARROW}", minus(place, NARROW_MIXED, NARROW, EN))
+        for place in numbers.places(NARROW_MIXED, NARROW)
+    ]
+    return both(all_of(tuned, f"needs {MIXED} and {TUNED}"), most_of(adapters, f"needs {NARROW_MIXED} and {NARROW}"))
+
+
+CLAIMS = (
+    Claim(
+        "A1",
+        "adaptereff",
+        "Adapters change representations less than fine-tuning, and upper layers change most.",
+        needs="the representations of trained models, which scores do not have",
+    ),
+    Claim(
+        "A2",
+        "adaptereff",
+        "Adapters are above fine-tuning on small tasks, even after pretraining on their texts; level on large ones.",
+        (("adaptereff_table01",),),
+        _a2,
+    ),
+    Claim(
+        "A3",
+        "adaptereff",
+        "Pretraining on the task's texts helps adapters on most small tasks.",
+        (("adaptereff_table01",),),
+        _a3,
+    ),
+    Claim(
+        "A4",
+        "adaptereff",
+        "Adapters are above fine-tuning on GLUE with 1k and 5k examples, on average.",
+        (("adaptereff_table02",),),
+        _a4,
+    ),
+    Claim(
+        "A5",
+        "adaptereff",
+        "What adapters gain shrinks as the training set grows.",
+        (("adaptereff_table02",),),
+        _a5,
+    ),
+    Claim(
+        "A6",
+        "adaptereff",
+        "Adapters transfer better than fine-tuning to all, target and distant languages.",
+        (("adaptereff_table03",), ("adaptereff_table04",)),
+        _a6,
+    ),
+    Claim(
+        "A7",
+        "adaptereff",
+        "Wider adapters help on the special domains and all of XNLI; with little data they make no difference.",
+        (("adaptereff_table05",),),
+        _a7,
+    ),
+    Claim(
+        "A8",
+        "adaptereff",
+        "Fine-tuning varies more over learning rates than adapters do.",
+        needs="runs at several learning rates; one study has one",
+    ),
+    Claim(
+        "A9",
+        "adaptereff",
+        "Over all evaluations on dev, adapters have the higher mean and the smaller distance from mean to best.",
+        (("adaptereff_table06",),),
+        _a9,
+    ),
+    Claim(
+        "A10",
+        "adaptereff",
+        "Late in training the dev loss of fine-tuning rises more, and its minima are sharper.",
+        needs="dev losses to the end of long runs, and loss landscapes",
+    ),
+    Claim(
+        "A11",
+        "adaptereff",
+        "Mixout helps fine-tuning on CoLA and MRPC alone, and lowers adapters on most tasks.",
+        (("adaptereff_table07",),),
+        _a11,
+    ),
+)

@@ -1,0 +1,262 @@
+"""What the Elsa paper claims (Lee et al. 2019): how much quality ever more frozen layers keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradgate.papers.claims.base import FAILS, HOLDS, Claim, Finding, Outcome, above, all_of, any_of, below, both
+from gradgate.papers.claims.quantities import Quantity, mean_ratio, minus
+from gradgate.papers.numbers import QUALITY, SECONDS, Lookup, Numbers, Place
+from gradgate.study.sharing import model_sizes, saved_share
+
+BASELINE = "baseline"
+ENOUGH = 0.95
+_GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "MNLI-mm", "QNLI", "RTE")
+_A3 = tuple(
+    f"elsa_tableA3_{name}{kind}-{size}"
+    for name in ("", "mt-")
+    for kind in ("bert", "roberta")
+    for size in ("base", "large")
+)
+_B = tuple(f"elsa_table{table}_xlm-r-{size}" for table in ("B1", "B2") for size in ("base", "large"))
+_NER = ("elsa_table04", "elsa_table05")
+
+Pairs = list[tuple[Place, str]]
+
+
+def frozen_share(method: str) -> float | None:
+    """The share of frozen layers of ``frozen 9/12``: 0.75; None for another label."""
+    word, _, share = method.partition(" ")
+    if word != "frozen":
+        return None
+    frozen, _, layers = share.partition("/")
+    return int(frozen) / int(layers)
+
+
+def _groups(numbers: Numbers) -> dict[tuple[str, str], Pairs]:
+    """Scores whose ratios are averaged: those of one model on GLUE, or in the languages of another task."""
+    groups: dict[tuple[str, str], Pairs] = {}
+    for place in numbers.places(BASELINE):
+        name = "GLUE" if place.task in _GLUE else place.task
+        groups.setdefault((place.model, name), []).extend((place, on) for on in numbers.languages(place, BASELINE))
+    return {name: pairs for name, pairs in groups.items() if pairs}
+
+
+def _labels(numbers: Numbers, place: Place) -> dict[float, str]:
+    """The share of frozen layers of each point here, to its label."""
+    shares = ((frozen_share(name), name) for name in numbers.methods(place))
+    return dict(sorted((share, name) for share, name in shares if share is not None))
+
+
+def _at(numbers: Numbers, pairs: Pairs, *wanted: float) -> str | None:
+    """The point nearest to the first of these shares that is no more than a layer of 12 away."""
+    labels = _labels(numbers, pairs[0][0])
+    for share in wanted:
+        near = [(abs(share - there), name) for there, name in labels.items() if abs(share - there) < 1 / 12 - 1e-9]
+        if near:
+            return min(near)[1]
+    return None
+
+
+def _quality(numbers: Numbers, pairs: Pairs, method: str) -> Quantity:
+    """As the paper prints it where it does, since its scores are rounded to shares of two digits."""
+    place = pairs[0][0]
+    if QUALITY in numbers.on(place, method):
+        return lambda score: score(place, method, QUALITY)
+    return mean_ratio(pairs, method, BASELINE)
+
+
+def _said(model: str, task: str, method: str) -> str:
+    return f"{task}, {model}: relative quality of {method}"
+
+
+def _mean_quality(numbers: Numbers, points: Sequence[tuple[Pairs, str]]) -> Quantity:
+    qualities = [_quality(numbers, pairs, method) for pairs, method in points]
+
+    def mean(score: Lookup) -> float:
+        return sum(quality(score) for quality in qualities) / len(qualities)
+
+    return mean
+
+
+def _e1(numbers: Numbers) -> Outcome:
+    points = [(pairs, name) for pairs in _groups(numbers).values() if (name := _at(numbers, pairs, 0.75))]
+    if not points:
+        return all_of([], f"needs {BASELINE} and 9 of 12 or 18 of 24 frozen layers")
+    what = f"mean relative quality of {len(points)} groups at three quarters frozen"
+    return all_of([above(numbers, what, _mean_quality(numbers, points), ENOUGH, or_equal=True)])
+
+
+def _e2(numbers: Numbers) -> Outcome:
+    findings = []
+    for (model, task), pairs in _groups(numbers).items():
+        head = _labels(numbers, pairs[0][0]).get(1.0)
+        if head and task == "NER" and not numbers.stand_in:
+            findings += [
+                below(numbers, f"{place}, {on}: F1 of {head}", _score(place, head, on), 10.0) for place, on in pairs
+            ]
+        elif head and (task == "GLUE" or numbers.stand_in):
+            findings.append(below(numbers, _said(model, task, head), _quality(numbers, pairs, head), 0.7))
+    return all_of(findings, f"needs {BASELINE} and all layers frozen, on GLUE or NER")
+
+
+def _score(place: Place, method: str, on: str) -> Quantity:
+    return lambda score: score(place, method, on)
+
+
+def _e3(numbers: Numbers) -> Outcome:
+    findings = []
+    for (model, task), pairs in _groups(numbers).items():
+        if task == "NER" and not numbers.stand_in:
+            wanted = (8 / 12, 19 / 24) if "base" in model else (19 / 24, 8 / 12)
+        elif (task == "GLUE" and model.startswith("MT-RoBERTa")) or numbers.stand_in:
+            wanted = (9 / 12, 17 / 24) if "base" in model else (17 / 24, 9 / 12)
+        else:
+            continue
+        name = _at(numbers, pairs, *wanted)
+        if name:
+            findings.append(
+                above(numbers, _said(model, task, name), _quality(numbers, pairs, name), ENOUGH, or_equal=True)
+            )
+    return all_of(findings, "needs 9 of 12 or 17 of 24 layers frozen on GLUE, or 8 of 12 or 19 of 24 on NER")
+
+
+def _e4(numbers: Numbers) -> Outcome:
+    half, shrinking = [], []
+    for (model, task), pairs in _groups(numbers).items():
+        names = [_at(numbers, pairs, share) for share in (0.5, 0.75, 1.0)]
+        if names[0]:
+            half.append(
+                above(numbers, _said(model, task, names[0]), _quality(numbers, pairs, names[0]), 0.975, or_equal=True)
+            )
+        if all(names):
+            first, second, last = (_quality(numbers, pairs, str(name)) for name in names)
+            what = f"{task}, {model}: quality gained from {names[2]} to {names[1]}, minus from there to {names[0]}"
+            shrinking.append(above(numbers, what, _bend(first, second, last)))
+    return both(
+        all_of(half, f"needs {BASELINE} and half of the layers frozen"), *([all_of(shrinking)] * bool(shrinking))
+    )
+
+
+def _bend(first: Quantity, second: Quantity, last: Quantity) -> Quantity:
+    return lambda score: second(score) - last(score) - (first(score) - second(score))
+
+
+def _e5(numbers: Numbers) -> Outcome:
+    findings = []
+    for place in numbers.places(BASELINE, tasks=["SST-2"]):
+        for on in numbers.languages(place, BASELINE):
+            name = _at(numbers, [(place, on)], 17 / 24)
+            if name and (numbers.stand_in or place.model == "MT-RoBERTa-large"):
+                findings.append(above(numbers, f"{place}: {name} - {BASELINE}", minus(place, name, BASELINE, on)))
+    return all_of(findings, "needs MT-RoBERTa-large on SST-2 with 0 and 17 of 24 layers frozen")
+
+
+def _e6(numbers: Numbers) -> Outcome:
+    tests = [
+        (place, name, on)
+        for pairs in _groups(numbers).values()
+        for place, on in pairs
+        for name in _labels(numbers, place).values()
+    ]
+    findings = [
+        above(
+            numbers,
+            f"{place}{'' if on == 'en' else f' {on}'}: {name} - {BASELINE}",
+            minus(place, name, BASELINE, on),
+            tests=len(tests),
+        )
+        for place, name, on in tests
+    ]
+    outcome = any_of(findings, f"needs {BASELINE} and frozen layers")
+    held = tuple(finding for finding in findings if finding.state == HOLDS)
+    return Outcome(outcome.state, held or outcome.findings, f"one of {len(tests)} must hold: {len(held)} do")
+
+
+def _e7(numbers: Numbers) -> Outcome:
+    """Follows from the sizes of the models alone (Table 1), whatever was measured."""
+    if not numbers.exact:
+        return all_of([], "follows from the sizes of models, not from scores; see the saved parameters of the tables")
+    findings = []
+    for layers, frozen, tasks, share in (
+        (12, 9, 8, 0.72),
+        (12, 12, 8, 0.87),
+        (24, 17, 5, 0.60),
+        (24, 24, 5, 0.80),
+        (12, 8, 4, 0.58),
+        (12, 12, 4, 0.75),
+        (24, 19, 4, 0.61),
+        (24, 24, 4, 0.75),
+    ):
+        groups = dict.fromkeys(["embeddings", *(f"layers.{index}" for index in range(layers)), "head"], 0)
+        saved = saved_share(model_sizes(groups, "paper"), frozen, tasks)
+        state = HOLDS if round(saved, 2) == share else FAILS
+        findings.append(
+            Finding(state, f"{frozen} of {layers} layers shared by {tasks} tasks save {saved:.4f}, claimed {share:.2f}")
+        )
+    return all_of(findings)
+
+
+def _e8(numbers: Numbers) -> Outcome:
+    findings = [
+        below(
+            numbers,
+            f"{place}: seconds a step, {name} / {BASELINE}",
+            mean_ratio([(place, SECONDS)], name, BASELINE),
+            1.0,
+        )
+        for place in numbers.places(BASELINE)
+        for share, name in _labels(numbers, place).items()
+        if SECONDS in numbers.on(place, name, BASELINE)
+    ]
+    return all_of(findings, "needs times, which the paper does not print")
+
+
+CLAIMS = (
+    Claim(
+        "E1",
+        "elsa",
+        "With three quarters of the layers frozen 0.95 of the quality is kept on average.",
+        ((*_A3, *_B),),
+        _e1,
+    ),
+    Claim(
+        "E2",
+        "elsa",
+        "The head alone keeps less than 0.7 of the quality on GLUE and has an F1 below 0.1 on named entities.",
+        (("elsa_table02", "elsa_table03"), _NER),
+        _e2,
+    ),
+    Claim(
+        "E3",
+        "elsa",
+        "Tuning 3 of 12 or 7 of 24 layers keeps 0.95 of MT-RoBERTa's quality on GLUE; XLM-R on NER takes 4 or 5.",
+        (("elsa_tableA3_mt-roberta-base", "elsa_tableA3_mt-roberta-large"), _B[:2]),
+        _e3,
+    ),
+    Claim(
+        "E4",
+        "elsa",
+        "Returns diminish, and tuning half of the layers keeps at least 0.975 of the quality.",
+        ((*_A3, *_B),),
+        _e4,
+    ),
+    Claim(
+        "E5",
+        "elsa",
+        "MT-RoBERTa-large gets better on SST-2 with 17 frozen layers.",
+        (("elsa_table03",), ("elsa_tableA3_mt-roberta-large",)),
+        _e5,
+    ),
+    Claim("E6", "elsa", "Tuning everything is not always best: some frozen layers help somewhere.", (_A3,), _e6),
+    Claim(
+        "E7",
+        "elsa",
+        "Sharing the frozen layers saves 0.72 of the parameters of 8 base models, about 0.60 of 5 large ones.",
+        (("elsa_table02",),),
+        _e7,
+    ),
+    Claim(
+        "E8", "elsa", "Frozen layers make a step faster, as the backward pass stops at the lowest tuned one.", (), _e8
+    ),
+)

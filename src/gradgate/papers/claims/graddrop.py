@@ -1,0 +1,152 @@
+"""What the GradDrop paper claims (O'Neill and Dutta 2023): differences to standard fine-tuning (SFT) on XGLUE."""
+
+from __future__ import annotations
+
+from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, both
+from gradgate.papers.claims.quantities import gain_gap, mean_minus, minus
+from gradgate.papers.numbers import DEV_DROP, Numbers, Place
+
+SFT, DROP, LAYER, EPOCH = "SFT", "GradDrop", "Layer-GradDrop", "GradDrop-Epoch"
+TOP, BOTTOM = "GradFreeze-TopDown", "GradFreeze-BottomUp"
+ANNEAL, ANNEAL_LAYER = "Anneal-GradDrop", "Anneal-Layer-GradDrop"
+VARIANTS = (DROP, ANNEAL, ANNEAL_LAYER, LAYER, EPOCH)
+AVG = "avg"
+_TABLE10 = (("graddrop_table10",),)
+
+
+def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = AVG, threshold: float = 0.0) -> Finding:
+    return above(numbers, f"{place}: {one} - {other}", minus(place, one, other, on), threshold)
+
+
+def _mean(numbers: Numbers, one: str, other: str, threshold: float = 0.0) -> Finding:
+    places = numbers.places(one, other)
+    what = f"mean over {len(places)} tasks: {one} - {other}"
+    return above(numbers, what, mean_minus(places, one, other, AVG), threshold)
+
+
+def _on(numbers: Numbers, task: str, pairs: list[tuple[str, str]]) -> Outcome:
+    findings = [
+        _minus(numbers, place, one, other) for one, other in pairs for place in numbers.places(one, other, tasks=[task])
+    ]
+    names = ", ".join(dict.fromkeys(name for pair in pairs for name in pair))
+    return all_of(findings, f"needs two of {names} on {task}")
+
+
+def _g1(numbers: Numbers) -> Outcome:
+    return _on(numbers, "XNLI", [(DROP, SFT)])
+
+
+def _g2(numbers: Numbers) -> Outcome:
+    others = [name for name in (SFT, TOP, BOTTOM, DROP, ANNEAL, ANNEAL_LAYER) if numbers.places(name)]
+    findings = [
+        _mean(numbers, best, other, 1.0 if other == SFT else 0.0)
+        for best in (LAYER, EPOCH)
+        for other in others
+        if numbers.places(best, other)
+    ]
+    return all_of(findings, f"needs {LAYER}, {EPOCH} and {SFT}")
+
+
+def _g3(numbers: Numbers) -> Outcome:
+    places = numbers.places(TOP, BOTTOM)
+    findings = [_minus(numbers, place, TOP, BOTTOM) for place in places]
+    findings += [_mean(numbers, SFT, BOTTOM)] if numbers.places(SFT, BOTTOM) else []
+    return all_of(findings, f"needs {TOP}, {BOTTOM} and {SFT}")
+
+
+def _g4(numbers: Numbers) -> Outcome:
+    findings = [_minus(numbers, place, SFT, EPOCH, DEV_DROP) for place in numbers.places(SFT, EPOCH)]
+    return all_of(findings, f"needs {SFT} and {EPOCH}")
+
+
+def _g5(numbers: Numbers) -> Outcome:
+    return _on(numbers, "QAM", [(EPOCH, SFT)])
+
+
+def _g6(numbers: Numbers) -> Outcome:
+    pairs = [(variant, SFT) for variant in VARIANTS]
+    return both(*(_on(numbers, task, pairs) for task in (["NC"] if numbers.stand_in else ["NC", "POS"])))
+
+
+def _g7(numbers: Numbers) -> Outcome:
+    return _on(numbers, "NER", [(DROP, SFT)])
+
+
+def _g8(numbers: Numbers) -> Outcome:
+    return _largest(numbers, "XNLI", (DROP, LAYER, EPOCH), ("ar", "sw"))
+
+
+def _g9(numbers: Numbers) -> Outcome:
+    return _largest(numbers, "POS", (LAYER,), ("ar", "tr", "ur"))
+
+
+def _g10(numbers: Numbers) -> Outcome:
+    others = (SFT, TOP, BOTTOM, ANNEAL, ANNEAL_LAYER, LAYER, EPOCH)
+    return _on(numbers, "XNLI", [(DROP, other) for other in others])
+
+
+def _largest(numbers: Numbers, task: str, variants: tuple[str, ...], named: tuple[str, ...]) -> Outcome:
+    """Whether the named languages gain more than every other one."""
+    findings = []
+    for variant in variants:
+        for place in numbers.places(variant, SFT, tasks=[task]):
+            languages = numbers.languages(place, variant, SFT)
+            rest = [language for language in languages if language not in named]
+            if set(named) <= set(languages) and rest:
+                findings.append(_gain(numbers, place, variant, named, rest))
+    return all_of(
+        findings, f"needs {SFT} and a variant on {task} with the test languages {', '.join(named)} and others"
+    )
+
+
+def _gain(numbers: Numbers, place: Place, variant: str, named: tuple[str, ...], rest: list[str]) -> Finding:
+    what = f"{place}, {variant}: smallest gain of {', '.join(named)} - largest gain of the other languages"
+    return above(numbers, what, gain_gap(place, variant, SFT, named, rest))
+
+
+CLAIMS = (
+    Claim(
+        "G1", "graddrop", "GradDrop is above SFT on XNLI (in the paper by 0.7 points).", (("graddrop_table01",),), _g1
+    ),
+    Claim(
+        "G2",
+        "graddrop",
+        "Layer-GradDrop and GradDrop-Epoch have the two highest means over all tasks, more than 1 point above SFT.",
+        _TABLE10,
+        _g2,
+    ),
+    Claim(
+        "G3",
+        "graddrop",
+        "GradFreeze from the bottom up is below that from the top down on every task, and below SFT on average.",
+        _TABLE10,
+        _g3,
+    ),
+    Claim(
+        "G4",
+        "graddrop",
+        "From its best epoch to the last, GradDrop-Epoch loses less than SFT (on test in the paper, on dev here).",
+        (),
+        _g4,
+    ),
+    Claim("G5", "graddrop", "GradDrop-Epoch is above SFT on QAM (by 3.16).", (("graddrop_table03",),), _g5),
+    Claim("G6", "graddrop", "Every variant is above SFT on NC and on POS.", _TABLE10, _g6),
+    Claim("G7", "graddrop", "GradDrop is above SFT on NER.", (("graddrop_table06",), ("graddrop_table10",)), _g7),
+    Claim(
+        "G8",
+        "graddrop",
+        "Swahili and Arabic gain most on XNLI, by GradDrop and by its layer and epoch forms.",
+        (("graddrop_table01",),),
+        _g8,
+    ),
+    Claim(
+        "G9", "graddrop", "Arabic, Urdu and Turkish gain most on POS, by Layer-GradDrop.", (("graddrop_table07",),), _g9
+    ),
+    Claim("G10", "graddrop", "GradDrop is the best of the paper's own runs on XNLI.", (("graddrop_table01",),), _g10),
+    Claim(
+        "G11",
+        "graddrop",
+        "GradDrop-Epoch and Layer-GradDrop have the highest t statistics over the tasks.",
+        needs="the t statistics of Fig. 3, which the paper draws and does not print",
+    ),
+)

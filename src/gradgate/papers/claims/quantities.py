@@ -1,0 +1,46 @@
+"""What claims compare: functions of the scores of one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from gradgate.papers.numbers import Lookup, Place
+
+Quantity = Callable[[Lookup], float]
+
+
+def minus(place: Place, one: str, other: str, on: str) -> Quantity:
+    """How much the first method is above the second."""
+    return lambda score: score(place, one, on) - score(place, other, on)
+
+
+def mean_minus(places: Sequence[Place], one: str, other: str, on: str) -> Quantity:
+    """The same, the mean over several places."""
+    return lambda score: fmean(score(place, one, on) - score(place, other, on) for place in places)
+
+
+def lowest_minus(place: Place, one: str, other: str, on: Sequence[str]) -> Quantity:
+    """How much the lowest language of the first method is above the lowest one of the second."""
+    return lambda score: min(score(place, one, name) for name in on) - min(score(place, other, name) for name in on)
+
+
+def gain_gap(place: Place, one: str, other: str, named: Sequence[str], rest: Sequence[str]) -> Quantity:
+    """The smallest gain of the named languages minus the largest gain of the rest."""
+
+    def gap(score: Lookup) -> float:
+        gains = {on: score(place, one, on) - score(place, other, on) for on in (*named, *rest)}
+        return min(gains[on] for on in named) - max(gains[on] for on in rest)
+
+    return gap
+
+
+def gap_difference(place: Place, one: str, other: str, on: str, than: str) -> Quantity:
+    """How much larger the difference of two methods is on one language or average than on another."""
+    first, second = minus(place, one, other, on), minus(place, one, other, than)
+    return lambda score: first(score) - second(score)
+
+
+def mean_ratio(pairs: Sequence[tuple[Place, str]], method: str, reference: str) -> Quantity:
+    """The relative quality of a method: the mean of its scores over those of the reference (Elsa, Sec. 3)."""
+    return lambda score: fmean(score(place, method, on) / score(place, reference, on) for place, on in pairs)

@@ -1,0 +1,230 @@
+"""A preset turned into runs: in full, on given models and data, or on the embedded sample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any, Literal
+
+from gradgate.errors import RunError
+from gradgate.papers.preset import Cell, Preset
+from gradgate.papers.supplies import OurModel, OurTask, Supplies, count_rows, describe_model, stand_in
+from gradgate.papers.translate import on_layers, on_steps, on_width
+from gradgate.training.config import RunConfig, make_config
+
+Scale = Literal["full", "sample"]
+SAMPLE_SEEDS = 2
+# On the embedded sample, as measured on two cores of a server.
+_SECONDS_A_RUN = 4.0
+_SECONDS_A_STEP = 0.06
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A cell with the settings, method and adapter that it is run with."""
+
+    cell: Cell
+    settings: dict[str, Any]
+    method: str
+    adapter: str | None
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A cell of the paper and what we run for it; ``study`` is the folder of its study. The seed does not count."""
+
+    cell: Cell
+    config: RunConfig
+    study: str
+    steps: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """About how long one repeat takes on the sample."""
+        return _SECONDS_A_RUN + _SECONDS_A_STEP * self.steps
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a reproduction will do.
+
+    Attributes:
+        left_out: a cell that is not run, in words, to the reason.
+        notes: what a reader must know of the translation.
+    """
+
+    preset: Preset
+    scale: Scale
+    seeds: tuple[int, ...]
+    runs: tuple[PlannedRun, ...]
+    left_out: dict[str, str]
+    notes: tuple[str, ...]
+
+    def studies(self) -> dict[str, list[PlannedRun]]:
+        """Folder to the runs of its study, each once."""
+        found: dict[str, dict[str, PlannedRun]] = {}
+        for run in self.runs:
+            found.setdefault(run.study, {}).setdefault(run.config.fingerprint(), run)
+        return {name: list(runs.values()) for name, runs in found.items()}
+
+    @property
+    def count(self) -> int:
+        """How many runs there are, repeats and all."""
+        return len(self.seeds) * sum(len(runs) for runs in self.studies().values())
+
+    @property
+    def minutes(self) -> float | None:
+        """About how long it takes on two cores; known for the sample alone."""
+        if self.scale != "sample":
+            return None
+        seconds = sum(run.seconds for runs in self.studies().values() for run in runs)
+        return len(self.seeds) * seconds / 60
+
+
+def plan_full(preset: Preset, supplies: Supplies, seeds: Sequence[int], extra: dict[str, Any], partial: bool) -> Plan:
+    """The paper's runs on what was found.
+
+    Args:
+        extra: settings that replace those of the preset.
+        partial: leave out what cannot be had, instead of refusing.
+
+    Raises:
+        RunError: if something cannot be had, naming all of it.
+    """
+    if supplies.lacking and not partial:
+        listed = "".join(f"\n  {what}: {why}" for what, why in supplies.lacking.items())
+        raise RunError(
+            f"{preset.name} cannot be run as it stands; nothing has been started. What is lacking:{listed}\n"
+            f"Give --model FOLDER (or LABEL=FOLDER) and --data DIR, --partial to run the rest, or --scale sample to run"
+            f" the grid on the embedded model and data."
+        )
+    chosen: list[_Chosen] = []
+    left_out: dict[str, str] = {}
+    for cell in preset.cells():
+        model, task = supplies.models.get(cell.model), supplies.tasks.get(cell.task)
+        if model is None or task is None:
+            what = f"task {cell.task}" if task is None else f"model {cell.model}"
+            left_out[_words(cell)] = supplies.lacking.get(what, "another model was given by --model")
+            continue
+        method = on_layers(cell.method, cell.paper_model.layers, model.layers)
+        settings = _with(cell.settings | task.settings | {"model": model.name}, extra)
+        chosen.append(_Chosen(cell, settings, method, cell.adapter))
+    notes = [
+        f"{label} has {cell_layers} layers in the paper and {ours.layers} here: frozen layers are in proportion."
+        for label, ours in supplies.models.items()
+        if (cell_layers := preset.models[label].layers) != ours.layers
+    ]
+    return _plan(preset, "full", seeds, chosen, left_out, notes)
+
+
+def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> Plan:
+    """The paper's methods on the embedded model; one task and model of each kind stands for all that are alike."""
+    from gradgate.sample import QUICKSTART_SETTINGS
+
+    model = describe_model("sample")
+    usual = {**QUICKSTART_SETTINGS, "model": "sample", "keep_model": False}
+    first_model = next(iter(preset.models))
+    tasks: dict[str, str] = {}
+    for label, task in preset.tasks.items():
+        tasks.setdefault(stand_in(task), label)
+    standing = {label: OurTask({"task": name}, count_rows({"task": name})) for name, label in tasks.items()}
+    cells = [cell for cell in preset.cells() if cell.model == first_model and cell.task in standing]
+    chosen = [_on_sample(cell, model, standing[cell.task], usual, extra) for cell in cells]
+    return _plan(preset, "sample", seeds, chosen, {}, _sample_notes(preset, tasks, model))
+
+
+def _on_sample(cell: Cell, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]) -> _Chosen:
+    settings = {name: value for name, value in cell.settings.items() if name != "steps"}
+    settings = _with(settings | usual | task.settings, extra)
+    sizes = [rows or cell.paper_task.rows for rows in cell.preset.sizes.values()]
+    if "train_size" in cell.settings and "train_size" not in extra:
+        settings["train_size"] = max(
+            int(settings["batch_size"]), round(task.rows * cell.settings["train_size"] / max(sizes))
+        )
+    rows = settings.get("train_size") or task.rows
+    steps = settings.get("steps") or round(settings["epochs"] * -(-rows // settings["batch_size"]))
+    layers = cell.paper_model.layers
+    method = on_steps(on_layers(cell.method, layers, model.layers), layers, cell.steps(), model.layers, steps)
+    adapter = None if cell.adapter is None else on_width(cell.adapter, cell.paper_model.hidden, model.hidden)
+    return _Chosen(cell, settings, method, adapter, steps)
+
+
+def _with(settings: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+    """The settings with others in place of some; a length in steps replaces one in epochs, and the reverse."""
+    lengths = {"epochs", "steps"}
+    kept = {name: value for name, value in settings.items() if not (name in lengths and lengths & set(extra))}
+    return kept | extra
+
+
+def _sample_notes(preset: Preset, tasks: dict[str, str], model: OurModel) -> list[str]:
+    notes = ["The sample is a small model with made-up texts: its scores say nothing about those of the paper."]
+    if len(preset.models) > 1:
+        notes.append(f"It stands in for {next(iter(preset.models))}; the paper's other models are left out.")
+    for name, label in tasks.items():
+        alike = [other for other, task in preset.tasks.items() if stand_in(task) == name and other != label]
+        also = f", and would for {', '.join(alike)}" if alike else ""
+        notes.append(f"The task {name} stands in for {label}{also}.")
+    if any(method.adapter for method in preset.methods.values()):
+        notes.append("Adapters learn at the same rate as everything else.")
+    layers = next(iter(preset.models.values())).layers
+    parts = "Frozen layers, intervals, and the sizes of adapters and training sets"
+    notes.append(f"{parts} are in proportion: {model.layers} layers here, {layers} in the paper.")
+    return notes
+
+
+def _plan(
+    preset: Preset,
+    scale: Scale,
+    seeds: Sequence[int],
+    chosen: list[_Chosen],
+    left_out: dict[str, str],
+    notes: list[str],
+) -> Plan:
+    configs: list[tuple[_Chosen, RunConfig]] = []
+    for each in chosen:
+        whole = each.settings | {"method": each.method} | ({"adapter": each.adapter} if each.adapter else {})
+        unknown = [name for name in whole if name not in RunConfig.model_fields]
+        if unknown:
+            left_out[_words(each.cell)] = f"this version has no setting {unknown[0]!r}"
+        else:
+            configs.append((each, make_config(**whole)))
+    names = _study_names([(each.cell, config) for each, config in configs])
+    runs = [PlannedRun(each.cell, config, names[config.fingerprint()], each.steps) for each, config in configs]
+    if not runs:
+        reasons = dict.fromkeys(left_out.values())
+        raise RunError(f"Nothing of {preset.name} can be run: {'; '.join(reasons)}.")
+    return Plan(preset, scale, tuple(seeds), tuple(runs), left_out, (*preset.notes, *notes))
+
+
+def _study_names(configs: list[tuple[Cell, RunConfig]]) -> dict[str, str]:
+    """The study of each run: equal settings share one, where it would have no runs that the paper has not."""
+    groups: dict[str, list[tuple[Cell, RunConfig]]] = {}
+    for cell, config in configs:
+        shared = config.model_copy(update={"method": "full", "adapter": None, "seed": 0}).fingerprint()
+        groups.setdefault(shared, []).append((cell, config))
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for group in groups.values():
+        arms = {(config.adapter, config.method) for _, config in group}
+        whole = len(arms) == len({adapter for adapter, _ in arms}) * len({method for _, method in arms})
+        for adapter in [None] if whole else dict.fromkeys(config.adapter for _, config in group):
+            members = [(cell, config) for cell, config in group if whole or config.adapter == adapter]
+            name = _folder(members[0][0], taken)
+            taken.add(name)
+            names |= {config.fingerprint(): name for _, config in members}
+    return names
+
+
+def _folder(cell: Cell, taken: set[str]) -> str:
+    words = [cell.model, cell.task, *([cell.size] if len(cell.preset.sizes) > 1 else [])]
+    name = re.sub(r"[^\w.-]+", "-", "-".join(words)).strip("-").lower()
+    others = (f"{name}-{number}" for number in count(2))
+    return next(free for free in chain([name], others) if free not in taken)
+
+
+def _words(cell: Cell) -> str:
+    size = [] if len(cell.preset.sizes) == 1 else [cell.size]
+    return ", ".join([cell.model, cell.task, *size, cell.label])

@@ -1,0 +1,80 @@
+"""The papers and the numbers that they print, read from the tables beside this module."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+FOLDER: Path = Path(__file__).parent / "data"
+TABLES: Path = FOLDER / "tables"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: ``key`` names it in presets, ``name`` in its tables."""
+
+    key: str
+    name: str
+    title: str
+    authors: str
+    link: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """One printed number.
+
+    Attributes:
+        paper: its short name.
+        table: as numbered in the paper.
+        language: a code, or the average that the table has: ``avg``, ``all``, ``target``, ``distant``.
+        size: of the training set as the table has it: ``full``, a number of examples, or a share.
+        std: over the paper's repeats, where it is printed.
+        note: what a reader must know of this number, such as that it was taken from another paper.
+    """
+
+    paper: str
+    table: str
+    model: str
+    method: str
+    task: str
+    metric: str
+    language: str
+    size: str
+    value: float
+    std: float | None
+    note: str
+
+
+@cache
+def papers() -> dict[str, Paper]:
+    """The papers whose tables are carried along, by key."""
+    entries = yaml.safe_load((FOLDER / "papers.yaml").read_text(encoding="utf-8"))
+    return {key: Paper(key, **entry) for key, entry in entries.items()}
+
+
+@cache
+def read_table(name: str) -> tuple[Published, ...]:
+    """Every number of a table, such as ``elsa_table04``, in its order."""
+    with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(_number(row) for row in csv.DictReader(file))
+
+
+def _number(row: dict[str, str]) -> Published:
+    return Published(
+        row["paper"],
+        row["table"],
+        row["model"],
+        row["method"],
+        row["task"],
+        row["metric"],
+        row["language"],
+        row["train_size"],
+        float(row["value"]),
+        float(row["std"]) if row["std"] else None,
+        row["note"],
+    )

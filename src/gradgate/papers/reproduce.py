@@ -1,0 +1,150 @@
+"""Run a plan: one study folder for each task, model and settings, and one record that joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import RunError
+from gradgate.methods import method as read_method
+from gradgate.papers.catalog import find_preset
+from gradgate.papers.measured import SOURCE, Measured, numbers_of
+from gradgate.papers.numbers import Numbers, Place
+from gradgate.papers.planning import Plan, PlannedRun
+from gradgate.papers.preset import Cell as PaperCell
+from gradgate.papers.preset import Preset
+from gradgate.study.compare import Tally, compare
+from gradgate.study.progress import StudyProgress
+from gradgate.study.results import StudyResults, read_study
+from gradgate.training.adapter_choice import canonical
+from gradgate.training.folder import in_use, read_json, write_json
+
+RECORD = "reproduction.json"
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """One cell of the paper with what was measured for it."""
+
+    cell: PaperCell
+    method: str
+    adapter: str | None
+    measured: Measured
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a folder holds: the preset, the cells with their scores, and what a reader must know."""
+
+    preset: Preset
+    scale: str
+    rows: tuple[Reproduced, ...]
+    left_out: dict[str, str]
+    notes: tuple[str, ...]
+
+    def numbers(self) -> Numbers:
+        """The scores under the labels of the paper."""
+        notes = [] if self.scale == "full" else ["measured on the embedded sample"]
+        return numbers_of(self.preset.paper, [row.measured for row in self.rows], notes=notes)
+
+
+def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextManager[StudyProgress]]) -> Tally:
+    """Run what is missing of every study of a plan; finished runs are skipped.
+
+    Args:
+        out: the folder of the studies; made if it is absent.
+        progress: makes what hears of one study's runs, from a title.
+
+    Raises:
+        GradgateError: as :func:`gradgate.study.compare.compare` does, or if ``out`` holds something else.
+    """
+    _claim(out, plan)
+    write_json(out / RECORD, _record(plan))
+    tallies = []
+    studies = plan.studies()
+    for number, (name, runs) in enumerate(studies.items(), 1):
+        with progress(f"study {number} of {len(studies)}: {name}") as heard:
+            tallies.append(_run_study(out / name, runs, list(plan.seeds), heard))
+    return Tally(sum(tally.finished for tally in tallies), sum(tally.failed for tally in tallies))
+
+
+def _run_study(folder: Path, runs: list[PlannedRun], seeds: list[int], progress: StudyProgress) -> Tally:
+    methods = list(dict.fromkeys(run.config.method for run in runs))
+    adapters = list(dict.fromkeys(run.config.adapter for run in runs))
+    return compare(runs[0].config, methods, seeds, folder, progress, adapters=adapters)
+
+
+def is_reproduction(folder: Path) -> bool:
+    """Whether ``gradgate reproduce`` made this folder."""
+    return (folder / RECORD).is_file()
+
+
+def read_reproduction(folder: Path) -> Reproduction:
+    """What a reproduction has measured so far.
+
+    Raises:
+        RunError: if the folder holds none, or it is damaged.
+    """
+    record = read_json(folder / RECORD)
+    lacking = [name for name in ("preset", "scale", "runs", "left_out", "notes") if name not in record]
+    if lacking:
+        raise RunError(f"{folder} holds no whole reproduction: {RECORD} has no {', '.join(lacking)}.")
+    preset = find_preset(record["preset"])
+    cells = {_labels(cell): cell for cell in preset.cells()}
+    studies = {name: read_study(folder / name) for name in dict.fromkeys(run["study"] for run in record["runs"])}
+    rows = [
+        _row(cells[key], run, studies[run["study"]]) for run in record["runs"] if (key := tuple(run["labels"])) in cells
+    ]
+    return Reproduction(preset, record["scale"], tuple(rows), record["left_out"], tuple(record["notes"]))
+
+
+def study_folders(folder: Path) -> list[Path]:
+    """The studies of a reproduction."""
+    return [folder / name for name in dict.fromkeys(run["study"] for run in read_json(folder / RECORD)["runs"])]
+
+
+def _row(cell: PaperCell, run: dict[str, Any], results: StudyResults) -> Reproduced:
+    wanted = read_method(run["method"]), canonical(run["adapter"])
+    arms = zip(results.study.arms, results.study.labels, strict=True)
+    own = [label for (adapter, method), label in arms if (read_method(method), canonical(adapter)) == wanted]
+    if not own:
+        raise RunError(f"{results.folder} has no runs of {run['method']}, which {RECORD} says it has.")
+    task = cell.paper_task
+    place = Place(cell.model, task.published or cell.task, cell.size)
+    measured = Measured(place, cell.label, results.of(own[0]), results, task.language or SOURCE)
+    return Reproduced(cell, run["method"], run["adapter"], measured)
+
+
+def _labels(cell: PaperCell) -> tuple[str, ...]:
+    return cell.model, cell.task, cell.size, cell.label
+
+
+def _claim(out: Path, plan: Plan) -> None:
+    record = read_json(out / RECORD) if is_reproduction(out) else {}
+    if not record and in_use(out):
+        raise RunError(f"{out} is not empty and holds no reproduction. Give another --out.")
+    there = (record.get("preset", plan.preset.name), record.get("scale", plan.scale))
+    if there != (plan.preset.name, plan.scale):
+        raise RunError(f"{out} already holds {there[0]} at scale {there[1]}. Give another --out.")
+
+
+def _record(plan: Plan) -> dict[str, Any]:
+    return {
+        "preset": plan.preset.name,
+        "scale": plan.scale,
+        "seeds": list(plan.seeds),
+        "runs": [
+            {
+                "labels": list(_labels(run.cell)),
+                "method": run.config.method,
+                "adapter": run.config.adapter,
+                "study": run.study,
+            }
+            for run in plan.runs
+        ],
+        "left_out": plan.left_out,
+        "notes": list(plan.notes),
+    }

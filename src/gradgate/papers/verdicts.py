@@ -1,0 +1,77 @@
+"""Claims checked on printed numbers, on any study, and on reproductions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradgate.papers.claims import Claim, Outcome, check, claims
+from gradgate.papers.measured import numbers_of_study
+from gradgate.papers.numbers import Numbers, printed
+from gradgate.papers.published import papers
+from gradgate.papers.reproduce import is_reproduction, read_reproduction
+from gradgate.report.formats import counted
+from gradgate.study.results import read_study
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim and what one source of numbers says of it. ``source``: a study, or tables of the paper."""
+
+    claim: Claim
+    outcome: Outcome
+    source: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def checked(self) -> bool:
+        """Whether the source had anything to compare: a number stands in one of the findings."""
+        return any("claimed" in finding.text for finding in self.outcome.findings)
+
+    def record(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "claim": self.claim.id,
+            "paper": self.claim.paper,
+            "wording": self.claim.wording,
+            "source": self.source,
+            "state": self.outcome.state,
+            "rule": self.outcome.rule,
+            "findings": [{"state": finding.state, "text": finding.text} for finding in self.outcome.findings],
+            "notes": list(self.notes),
+        }
+
+
+def check_printed(paper: str | None = None) -> list[Verdict]:
+    """Every claim on the numbers that its paper prints; those that it prints none for cannot be told."""
+    return [
+        Verdict(claim, check(claim, printed(source)), _tables(source))
+        for claim in claims(paper)
+        for source in claim.sources or ((),)
+    ]
+
+
+def check_study(folder: Path, paper: str | None = None) -> list[Verdict]:
+    """Every claim of a paper, or of all of them, on a study or a reproduction.
+
+    Raises:
+        RunError: if the folder holds neither.
+    """
+    if is_reproduction(folder):
+        reproduction = read_reproduction(folder)
+        own = reproduction.preset.paper
+        return _check(own, reproduction.numbers(), str(folder)) if paper in (None, own) else []
+    results = read_study(folder)
+    wanted = papers() if paper is None else [paper]
+    return [verdict for key in wanted for verdict in _check(key, numbers_of_study(key, results), str(folder))]
+
+
+def _check(paper: str, numbers: Numbers, source: str) -> list[Verdict]:
+    return [Verdict(claim, check(claim, numbers), source, numbers.notes) for claim in claims(paper)]
+
+
+def _tables(source: tuple[str, ...]) -> str:
+    if not source:
+        return "not printed"
+    return source[0] if len(source) == 1 else f"{source[0]} and {counted(len(source) - 1, 'table')} more"
