@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -181,7 +182,13 @@ def test_a_killed_process_is_a_failed_run_and_resumes_when_tried_again(
 
 
 def test_ctrl_c_saves_the_run_and_the_study_goes_on_from_there(base: RunConfig, done: Path, tmp_path: Path) -> None:
-    heard = Heard(lambda step: signal.raise_signal(signal.SIGINT) if step == 1 else None)
+    def interrupt(step: int) -> None:
+        if step == 1:
+            main = threading.main_thread().ident
+            assert main is not None
+            signal.pthread_kill(main, signal.SIGINT)
+
+    heard = Heard(interrupt)
     with pytest.raises(InterruptedRunError, match="Run the same command again to go on") as stopped:
         compare(base, ["full", "head"], [0], tmp_path / "study", heard)
     assert stopped.value.exit_code == 130

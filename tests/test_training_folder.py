@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from gradgate.errors import RunError
+from gradgate.errors import FolderLockedError, RunError
 from gradgate.training.config import make_config
 from gradgate.training.folder import RunFolder, is_whole, read_json, seal, write_json, write_text
 from run_folders import files
@@ -107,3 +109,41 @@ def test_the_newest_whole_checkpoint_is_by_number_not_by_name(begun: RunFolder) 
     for step in (9, 10):
         seal(begun.checkpoints / f"checkpoint-{step}")
     assert begun.latest_checkpoint() == begun.checkpoints / "checkpoint-10"
+
+
+def test_one_process_at_a_time_trains_in_a_folder(begun: RunFolder) -> None:
+    with begun.locked():
+        assert begun.is_locked
+        with pytest.raises(FolderLockedError, match=f"run is being trained by process {os.getpid()} on "):
+            RunFolder(begun.path).locked().__enter__()
+    assert not begun.is_locked
+    with begun.locked():
+        pass
+
+
+def test_a_lock_ends_with_the_process_that_holds_it(begun: RunFolder) -> None:
+    ready, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with begun.locked():
+            os.write(write, b"!")
+            signal.pause()
+    assert os.read(ready, 1) == b"!"
+    assert begun.is_locked
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert not begun.is_locked
+    assert begun.lock_file.is_file()
+
+
+def test_a_folder_with_other_files_gets_no_lock_file(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("42")
+    with pytest.raises(RunError, match="holds no run"):
+        RunFolder(tmp_path).locked().__enter__()
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_lock_file_that_a_kill_left_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "run.lock").write_text("process 1 on afar")
+    with RunFolder(tmp_path).locked():
+        RunFolder(tmp_path).claim(make_config())

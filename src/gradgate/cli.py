@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import gradgate
+from gradgate.cli_study import Grace, StoreAddress, Workers, study_app, worker
 from gradgate.clock import Clock
+from gradgate.console import console, errors
+from gradgate.console import print_json as _print_json
 from gradgate.errors import GradgateError, UsageError
 from gradgate.flags import Config, run_config, takes_settings
 from gradgate.methods import method as read_method
@@ -29,9 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# In a file or a pipe there is no edge to wrap at.
-console = Console(width=None if sys.stdout.isatty() else 160)
-errors = Console(stderr=True)
+app.add_typer(study_app, name="study")
 _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
@@ -226,12 +224,22 @@ def compare(
     sweep: Sweep = None,
     seeds: Seeds = "3",
     out_folder: Out = Path("studies/latest"),
+    workers: Workers = 1,
+    store: StoreAddress = None,
+    grace: Grace = 30,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
     """Compare methods, and adapters, over seeds and write the report. Run again, it does what is missing."""
-    _compare(settings, method or [], _read_seeds(seeds), out_folder, quiet, as_json, sweep, adapter or [])
+    from gradgate.study.store import Heartbeat
+
+    options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or []}
+    options |= {"workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
+    _compare(settings, method or [], _read_seeds(seeds), out_folder, quiet, as_json, **options)
+
+
+app.command()(worker)
 
 
 @app.command("pretrain-adapter")
@@ -394,8 +402,7 @@ def _compare(
     folder: Path,
     quiet: bool,
     as_json: bool,
-    sweep: str | None = None,
-    adapters: Sequence[str] = (),
+    **options: Any,
 ) -> None:
     from gradgate.report import render_table, write_report
     from gradgate.study.compare import compare as compare_runs
@@ -405,10 +412,10 @@ def _compare(
 
     config = run_config(settings)
     if quiet or as_json:
-        tally = compare_runs(config, names, seeds, folder, SilentStudy(), sweep, adapters)
+        tally = compare_runs(config, names, seeds, folder, SilentStudy(), **options)
     else:
         with StudyBars(errors) as bars:
-            tally = compare_runs(config, names, seeds, folder, bars, sweep, adapters)
+            tally = compare_runs(config, names, seeds, folder, bars, **options)
     written = write_report(folder)
     if as_json:
         _print_json(records(read_study(folder)))
@@ -430,7 +437,3 @@ def _read_seeds(text: str) -> list[int]:
     if min(numbers) < 0 or (counted and numbers == [0]):
         raise UsageError(f"--seeds {text!r}: expected how many (3) or a list of seeds (0,7,42; for one seed: 7,).")
     return list(range(numbers[0])) if counted else numbers
-
-
-def _print_json(value: Any) -> None:
-    console.print_json(json.dumps(value))

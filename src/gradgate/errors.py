@@ -56,6 +56,14 @@ class RunError(GradgateError, RuntimeError):
     """A run folder, checkpoint or model that cannot be used."""
 
 
+class FolderLockedError(RunError):
+    """A run folder in which another process trains."""
+
+
+class StoreError(GradgateError, RuntimeError):
+    """A study's store that cannot be opened, read or written."""
+
+
 def nearest(word: str, choices: Iterable[str]) -> str:
     """``" Did you mean 'x'?"``, or an empty string where nothing is near."""
     near = get_close_matches(word, list(choices), n=3, cutoff=0.5)

@@ -20,8 +20,7 @@ from gradgate.papers.supplies import given_models, supply
 from gradgate.report import write_report
 from gradgate.report.markup import to_csv, to_markdown, to_terminal
 from gradgate.report.tables import Table
-from gradgate.study.compare import StudyProgress
-from gradgate.study.progress import SilentStudy, StudyBars
+from gradgate.study.progress import SilentStudy, StudyBars, StudyProgress
 from gradgate.training.folder import write_text
 
 _SCALES = ("full", "sample")

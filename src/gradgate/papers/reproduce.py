@@ -16,7 +16,8 @@ from gradgate.papers.numbers import Numbers, Place
 from gradgate.papers.planning import Plan, PlannedRun
 from gradgate.papers.preset import Cell as PaperCell
 from gradgate.papers.preset import Preset
-from gradgate.study.compare import StudyProgress, Tally, compare
+from gradgate.study.compare import Tally, compare
+from gradgate.study.progress import StudyProgress
 from gradgate.study.results import StudyResults, read_study
 from gradgate.training.adapter_choice import canonical
 from gradgate.training.folder import in_use, read_json, write_json

@@ -20,8 +20,8 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
+from gradgate.lock import Lock, NoLocksError
 from gradgate.prefix.keys import KEY_BYTES
-from gradgate.prefix.lock import Lock
 
 SUFFIX = ".rows"
 FREE_BYTES = 1 << 30  # left to checkpoints and others
@@ -139,7 +139,8 @@ class Store:
     def _open(self, folder: Path, limit: int) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = Lock.take(self.path.with_suffix(".lock"))
+            with suppress(NoLocksError):  # then no process writes
+                self._lock = Lock.take(self.path.with_suffix(".lock"))
             if self._lock is not None and not self._is_ours():
                 self._begin()
             others = sum(file.stat().st_size for file in folder.glob(f"*{SUFFIX}") if file != self.path)

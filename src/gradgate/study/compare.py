@@ -1,46 +1,25 @@
-"""Run every run of a grid that is not finished yet, one after another."""
+"""Run every run of a grid that is not finished yet."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import shutil
-import signal
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Event
-from typing import Any, Protocol
+
+import torch
 
 from gradgate.methods import method as read_method
-from gradgate.study.grid import Grid, GridRun
+from gradgate.study.grid import Grid, held_settings
+from gradgate.study.progress import StudyProgress
+from gradgate.study.queue import Queue
+from gradgate.study.store import DamagedStoreError, Heartbeat, Store, alone_in, open_store, set_aside
 from gradgate.study.sweep import read_sweep
-from gradgate.tasks.averages import average_label
+from gradgate.study.workers import Workers
 from gradgate.training import launched
 from gradgate.training.config import RunConfig
-from gradgate.training.folder import RunFolder, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.preview import preview
-from gradgate.training.progress import RunProgress
-
-
-class StudyProgress(Protocol):
-    """Hears of each run of a study."""
-
-    def begin_study(self, total: int, finished: int) -> None:
-        """``finished`` of ``total`` runs were done before."""
-
-    def begin_run(self, label: str) -> RunProgress:
-        """A run starts; what is returned hears of its steps."""
-
-    def end_run(self, label: str, outcome: str, failed: bool) -> None:
-        """A run has ended, with its score or its error."""
-
-    def note(self, text: str) -> None:
-        """Something that a person should read."""
+from gradgate.training.preview import Preview, preview
 
 
 @dataclass(frozen=True)
@@ -59,11 +38,18 @@ def compare(
     progress: StudyProgress,
     sweep: str | None = None,
     adapters: Sequence[str | None] = (),
+    *,
+    workers: int = 1,
+    store: str | None = None,
+    heartbeat: Heartbeat | None = None,
 ) -> Tally:
     """Run what is missing of adapters times methods times seeds; finished runs are skipped, failed ones tried again.
 
+    Other processes and machines may work on the same study at the same time.
+
     Args:
-        base: the settings that all runs share; its method, adapter and seed do not count.
+        base: the settings that all runs share; its method, adapter and seed do not count. Without ``threads``, each
+            run takes its worker's part of the CPU cores, or what the study was begun with.
         methods: the first is the one that the report compares the others to.
         seeds: one run of each method for each.
         out: the study folder; methods and seeds that it already holds stay in it.
@@ -72,13 +58,18 @@ def compare(
             :mod:`gradgate.study.sweep`.
         adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
             new study. The first method with the first adapter is the reference.
+        workers: runs that are trained at the same time.
+        store: the address of a database server that keeps the queue; see :func:`gradgate.study.store.open_store`.
+        heartbeat: of a study that is begun.
 
     Raises:
         GradgateError: before anything runs, if the data, the model or a method cannot work.
-        InterruptedRunError: when Ctrl-C or SIGTERM stopped the study after saving the current run.
+        StoreError: if the queue cannot be kept; what runs is saved first.
+        InterruptedRunError: when Ctrl-C or SIGTERM stopped the study after saving the current runs.
     """
     launched.refuse("gradgate compare")
     swept = read_sweep(sweep) if sweep is not None else None
+    base = _with_threads(base, out, workers)
     grid = Grid.of(out, base, [swept.reference, *methods] if swept else methods, seeds, adapters)
     seen = preview(base, [text for text in grid.adapters if text is not None])
     for text in seen.notes:
@@ -87,87 +78,45 @@ def compare(
         grid = grid.adding(swept.methods(seen.layers, grid.methods))
     for name in grid.methods:
         read_method(name).check(seen.layers)
-    grid.write(seen.task, seen.model, seen.versions)
+    grid, opened = _begin(grid, seen, store, heartbeat, progress)
     runs = grid.runs()
-    waiting = [run for run in runs if not run.folder.finished]
-    progress.begin_study(len(runs), len(runs) - len(waiting))
-    with stoppable(progress.note) as stop:
-        for run in waiting:
-            failure = _run(run, grid.cache, progress.begin_run(run.label), stop)
+    progress.begin_study(len(runs), sum(run.folder.finished for run in runs))
+    try:
+        with stoppable(progress.note) as stop:
+            Workers(Queue(opened), grid.cache, progress, stop).work(workers)
             if stop.is_set():
                 raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
-            progress.end_run(run.label, failure or _outcome(run.folder), failure is not None)
+    finally:
+        opened.close()
     failed = sum(not run.folder.finished for run in runs)
     if not failed:
         shutil.rmtree(grid.cache, ignore_errors=True)
     return Tally(len(runs) - failed, failed)
 
 
-def _run(run: GridRun, cache: Path, progress: RunProgress, stop: Event) -> str | None:
-    """Run one in a process of its own. Returns the reason if it failed."""
-    context = _context()
-    ours, theirs = context.Pipe(duplex=False)
-    told = (run.config.record(), str(run.folder.path), str(cache), theirs)
-    process = context.Process(target=_enter, args=told, daemon=True)
-    process.start()
-    theirs.close()
+def _begin(
+    grid: Grid, seen: Preview, url: str | None, heartbeat: Heartbeat | None, progress: StudyProgress
+) -> tuple[Grid, Store]:
+    """Write the study's file, and queue what is missing."""
+    with alone_in(grid.path):
+        grid = grid.write(seen.task, seen.model, seen.versions)
+    better = bool(seen.task["metric_higher_is_better"])
     try:
-        _follow(process, ours, progress, stop)
-    except KeyboardInterrupt:
-        process.kill()
-        raise
-    finally:
-        process.join()
-        ours.close()
-    if process.exitcode == 0 or stop.is_set():
-        return None
-    if not run.folder.error_file.is_file():
-        _note_death(run.folder, process.exitcode)
-    return str(read_json(run.folder.error_file)["message"])
+        opened = open_store(grid.path, url, heartbeat=heartbeat, higher_is_better=better)
+    except DamagedStoreError as error:
+        aside = set_aside(grid.path)
+        progress.note(
+            f"{error} The damaged file is kept as {aside.name}, and the queue is built anew from the run folders."
+        )
+        opened = open_store(grid.path, url, heartbeat=heartbeat, higher_is_better=better)
+    Queue(opened).add(grid.runs())
+    return grid, opened
 
 
-def _enter(config: dict[str, Any], folder: str, cache: str, connection: Connection) -> None:
-    from gradgate.study.worker import run_in_process  # the parent has no need of what this imports
-
-    run_in_process(config, folder, cache, connection)
-
-
-def _context() -> Any:
-    """A fork server imports torch and transformers once for all runs; Windows starts each process anew."""
-    if sys.platform == "win32":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gradgate.study.worker"])
-    return context
-
-
-def _follow(process: Any, connection: Connection, progress: RunProgress, stop: Event) -> None:
-    """Pass on what the run tells until it ends; pass on a request to stop once."""
-    asked = False
-    while True:
-        if stop.is_set() and not asked:
-            asked = True
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGTERM)
-        try:
-            if connection.poll(0.2):
-                word, *values = connection.recv()
-                getattr(progress, word)(*values)
-        except (EOFError, OSError):
-            return
-
-
-def _note_death(folder: RunFolder, code: int) -> None:
-    cause = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-    hint = " The machine may have run out of memory: try a smaller --batch-size." if code == -signal.SIGKILL else ""
-    log = folder.path.with_name(f"{folder.path.name}.log")
-    message = f"The process of this run ended by {cause}.{hint} Its output is in {log}."
-    write_json(folder.error_file, {"type": "ProcessDied", "message": message, "step": None})
-
-
-def _outcome(folder: RunFolder) -> str:
-    scores = read_json(folder.scores_file)
-    metric = scores["metric"]
-    averages = {average_label(name): values for name, values in scores.get("averages", {}).items()}
-    splits = {"dev": scores["dev"], **(averages or scores["tests"])}
-    return ", ".join(f"{split} {metric} {values[metric]:.4f}" for split, values in splits.items())
+def _with_threads(base: RunConfig, out: Path, workers: int) -> RunConfig:
+    """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
+    if base.threads is not None:
+        return base
+    held = held_settings(out)
+    threads = max(1, torch.get_num_threads() // workers) if held is None else held.get("threads")
+    return base.model_copy(update={"threads": threads})

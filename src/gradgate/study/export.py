@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import Any
 
 from gradgate.study.results import Cell, StudyResults
@@ -31,3 +33,18 @@ def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
         "scores": {split: cell.metrics(split) for split in splits if cell.metrics(split)},
         "error": cell.failure.message if cell.failure else None,
     }
+
+
+def as_table(records: list[dict[str, Any]]) -> str:
+    """The same as CSV; ``scores`` becomes one column for each split and metric, as ``test.accuracy``."""
+    rows = []
+    for record in records:
+        row = {name: value for name, value in record.items() if name != "scores"}
+        scores = record["scores"].items()
+        rows.append(row | {f"{split}.{name}": value for split, values in scores for name, value in values.items()})
+    columns = dict.fromkeys(name for row in rows for name in row)
+    file = io.StringIO()
+    writer = csv.DictWriter(file, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()

@@ -13,7 +13,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.methods import Method
 from gradgate.methods import method as read_method
 from gradgate.training.adapter_choice import canonical, checked_text
-from gradgate.training.config import FREE, RunConfig
+from gradgate.training.config import FREE, RunConfig, make_config
 from gradgate.training.folder import CACHE_FOLDER, RunFolder, in_use, read_json, write_json
 
 STUDY_FILE = "study.json"
@@ -79,6 +79,19 @@ class Grid:
         base.model_copy(update={"adapter": next(filter(None, found), None)}).check_tapt()
         return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found)
 
+    @classmethod
+    def read(cls, path: Path) -> Grid:
+        """The grid that a study folder holds.
+
+        Raises:
+            RunError: if it holds none.
+        """
+        record = _held(path)
+        if not record:
+            raise RunError(f"{path} holds no study: {path / STUDY_FILE} is missing. Name a folder that compare made.")
+        axes = (tuple(axis) for axis in (record["methods"], record["seeds"], record.get("adapters", [None])))
+        return cls(path, make_config(**record["settings"]), *axes)
+
     def adding(self, methods: list[str]) -> Grid:
         """The same with further methods behind its own."""
         return replace(self, methods=_distinct([*self.methods, *methods]))
@@ -92,8 +105,8 @@ class Grid:
         """What closed layers gave out, shared by all runs until the study has finished."""
         return self.path / CACHE_FOLDER
 
-    def write(self, task: dict[str, Any], model: dict[str, Any], versions: dict[str, str]) -> None:
-        """Write ``study.json``.
+    def write(self, task: dict[str, Any], model: dict[str, Any], versions: dict[str, str]) -> Grid:
+        """Write ``study.json``. Returns the grid with what another process may have put there meanwhile.
 
         Raises:
             RunError: if the study was begun on other data.
@@ -104,16 +117,20 @@ class Grid:
                 f"{self.path} was begun on other data: the files of task {task['name']!r} have changed since, so "
                 f"that new runs would not compare with finished ones. Give another --out."
             )
+        methods = _distinct([*record.get("methods", []), *self.methods])
+        seeds = tuple(dict.fromkeys([*record.get("seeds", []), *self.seeds]))
+        adapters = _distinct_adapters([*(record.get("adapters", [None]) if record else []), *self.adapters])
         record = {
             "task": task,
             "model": model,
-            "methods": list(self.methods),
-            "adapters": list(self.adapters),
-            "seeds": list(self.seeds),
+            "methods": list(methods),
+            "adapters": list(adapters),
+            "seeds": list(seeds),
             "settings": settings_of(self.base),
             "versions": versions,
         }
         write_json(self.path / STUDY_FILE, record)
+        return replace(self, methods=methods, seeds=seeds, adapters=adapters)
 
     def _run(self, adapter: str | None, method: str, seed: int) -> GridRun:
         own: dict[str, Any] = {"method": method, "adapter": adapter, "seed": seed}
@@ -121,6 +138,12 @@ class Grid:
             own |= {"tapt_steps": None, "tapt_epochs": None}
         config = self.base.model_copy(update=own)
         return GridRun(config, RunFolder(self.path / "runs" / folder_name(method, adapter) / f"seed-{seed}"))
+
+
+def held_settings(path: Path) -> dict[str, Any] | None:
+    """What all runs of the study in a folder share; None where there is no study."""
+    settings: dict[str, Any] | None = _held(path).get("settings")
+    return settings
 
 
 def _held(path: Path) -> dict[str, Any]:

@@ -1,12 +1,34 @@
-"""A study's progress on a terminal: one bar for the runs, one for the steps of the current run."""
+"""A study's progress on a terminal: a bar for all its runs, and one for the steps of each that is under way."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from gradgate.training.progress import RunProgress, Silent
+
+
+class StudyProgress(Protocol):
+    """Hears of each run of a study, from several threads."""
+
+    def begin_study(self, total: int, finished: int) -> None:
+        """``finished`` of ``total`` runs were done before."""
+
+    def begin_run(self, label: str) -> RunProgress:
+        """A run starts; what is returned hears of its steps."""
+
+    def end_run(self, label: str, outcome: str, failed: bool) -> None:
+        """A run has ended, with its score or its error."""
+
+    def count(self, states: Mapping[str, int]) -> None:
+        """How many runs of the study, here and elsewhere, are in each state now."""
+
+    def note(self, text: str) -> None:
+        """Something that a person should read."""
 
 
 class SilentStudy:
@@ -19,11 +41,16 @@ class SilentStudy:
 
     def end_run(self, label: str, outcome: str, failed: bool) -> None: ...
 
+    def count(self, states: Mapping[str, int]) -> None: ...
+
     def note(self, text: str) -> None: ...
 
 
 class StudyBars:
-    """Two bars, and a line for each run that has ended. Use as a context manager."""
+    """One bar for the study, one for each run under way, and a line for each run that has ended.
+
+    Use as a context manager.
+    """
 
     def __init__(self, console: Console) -> None:
         self._bars = Progress(
@@ -35,15 +62,17 @@ class StudyBars:
             TextColumn("{task.fields[latest]}", markup=False),
             console=console,
         )
-        self._runs = self._bars.add_task("study", total=None, unit="runs", latest="")
-        self._steps = self._bars.add_task("starting", total=None, unit="steps", latest="")
+        self._runs = self._bars.add_task("study", total=None, unit="runs", latest="starting")
+        self._steps: dict[str, TaskID] = {}
 
     def __enter__(self) -> StudyBars:
         self._bars.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bars.update(self._steps, visible=False)
+        for task in self._steps.values():
+            self._bars.remove_task(task)
+        self._steps = {}
         self._bars.stop()
 
     def begin_study(self, total: int, finished: int) -> None:
@@ -52,13 +81,22 @@ class StudyBars:
             self.note(f"{finished} of {total} runs were finished before and are kept.")
 
     def begin_run(self, label: str) -> RunProgress:
-        self._bars.reset(self._steps, description=label, total=None, unit="steps", latest="loading")
-        return _Steps(self._bars, self._steps)
+        if label in self._steps:  # it was given back and claimed again
+            self._bars.remove_task(self._steps.pop(label))
+        task = self._bars.add_task(label, total=None, unit="steps", latest="loading")
+        self._steps[label] = task
+        return _Steps(self._bars, task)
 
     def end_run(self, label: str, outcome: str, failed: bool) -> None:
+        self._bars.remove_task(self._steps.pop(label))
         self._bars.advance(self._runs)
         mark = Text("failed  ", style="red") if failed else Text("done    ", style="green")
         self._bars.console.print(mark + Text(f"{label}: {outcome}"))
+
+    def count(self, states: Mapping[str, int]) -> None:
+        ended = states.get("finished", 0) + states.get("failed", 0)
+        latest = ", ".join(f"{states[state]} {state}" for state in ("waiting", "running", "failed") if state in states)
+        self._bars.update(self._runs, completed=ended, total=sum(states.values()), latest=latest)
 
     def note(self, text: str) -> None:
         self._bars.console.print(Text(text))

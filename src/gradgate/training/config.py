@@ -75,6 +75,9 @@ class RunConfig(BaseModel):
     eval_every: int | None = Field(None, ge=1, description="optimizer steps between scores on dev; default each epoch")
     save_every: int | None = Field(None, ge=1, description="optimizer steps between checkpoints; default each epoch")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
+    threads: int | None = Field(
+        None, ge=1, description="CPU threads of the computation; sums depend on it in their last bits"
+    )
     fsdp: bool = Field(False, description="shard the model over the launched processes, with PyTorch's FSDP2")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
     audit: bool | None = Field(None, description="prove at each change of plan that closed weights are bit-identical")

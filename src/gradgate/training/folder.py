@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from contextlib import suppress
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
-from gradgate.errors import RunError
+from gradgate.errors import FolderLockedError, RunError
+from gradgate.lock import Lock, NoLocksError
 from gradgate.timeline import to_yaml
 from gradgate.training.config import FREE
 
 SEAL_FILE = "seal.json"
 CACHE_FOLDER = "cache"
+LOCK_FILE = "run.lock"
 
 
 class Recorded(Protocol):
@@ -83,6 +87,11 @@ class RunFolder:
         return self.path / "model"
 
     @property
+    def lock_file(self) -> Path:
+        """Locked while a process trains here, which it names."""
+        return self.path / LOCK_FILE
+
+    @property
     def predictions(self) -> Path:
         """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row."""
         return self.path / "predictions"
@@ -114,9 +123,60 @@ class RunFolder:
                 )
             if not differing:
                 return
-        elif in_use(self.path):
-            raise RunError(f"{self.path} is not empty and holds no run. Give another --out.")
+        else:
+            self._refuse_other_files()
         write_json(self.run_file, {"config": config.record()})
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The right to write here, which ends with the process; a file system without locks gives it to all.
+
+        Raises:
+            FolderLockedError: if another process has it.
+            RunError: if nothing can be written, or the folder holds files that are no run.
+        """
+        if not self.run_file.is_file():
+            self._refuse_other_files()
+        lock = self._lock()
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.release()
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a process trains here."""
+        try:
+            lock = Lock.take(self.lock_file) if self.lock_file.is_file() else None
+        except OSError:
+            return False
+        if lock is not None:
+            lock.release()
+        return lock is None and self.lock_file.is_file()
+
+    def _lock(self) -> Lock | None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = Lock.take(self.lock_file)
+        except NoLocksError:
+            return None
+        except OSError as error:
+            raise RunError(f"Cannot write {self.lock_file}: {error.strerror or error}.") from error
+        if lock is not None:
+            with suppress(OSError):
+                self.lock_file.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+            return lock
+        holder = "another process"
+        with suppress(OSError, UnicodeDecodeError):
+            holder = self.lock_file.read_text(encoding="utf-8") or holder
+        raise FolderLockedError(
+            f"{self.path} is being trained by {holder}. Wait until it has ended, or give another --out."
+        )
+
+    def _refuse_other_files(self) -> None:
+        if in_use(self.path):
+            raise RunError(f"{self.path} is not empty and holds no run. Give another --out.")
 
     def latest_checkpoint(self) -> Path | None:
         """The newest checkpoint that is whole; a damaged or half-written one is passed over.
@@ -146,6 +206,8 @@ class RunFolder:
         """Remove what only an unfinished run needs."""
         for folder in (self.checkpoints, self.best, self.cache):
             shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            self.lock_file.unlink()
 
 
 def seal(folder: Path) -> None:
@@ -164,7 +226,7 @@ def is_whole(folder: Path) -> bool:
 
 def in_use(path: Path) -> bool:
     """Whether a path is a file, or a folder with anything in it."""
-    return path.is_file() or (path.is_dir() and not all(map(_is_part, path.iterdir())))
+    return path.is_file() or (path.is_dir() and not all(_is_part(p) or p.suffix == ".lock" for p in path.iterdir()))
 
 
 def _is_part(path: Path) -> bool:

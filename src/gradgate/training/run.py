@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import functools
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
@@ -63,6 +65,7 @@ def train(
 
     Raises:
         GradgateError: for anything that a user can mend; the folder keeps what was saved before.
+        FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the run after saving it.
     """
     folder = RunFolder(Path(out))
@@ -70,13 +73,26 @@ def train(
     config.check_tapt()
     check_launch(config)
     launched.join(on_cpu(config))
-    finished = launched.on_first(lambda: _claim(folder, config))
-    if finished is not None:
-        progress.note(f"{folder.path} is finished; nothing to do.")
-        return finished
+    with ExitStack() as held:
+        finished = launched.on_first(lambda: _claim(folder, config, held))
+        if finished is not None:
+            progress.note(f"{folder.path} is finished; nothing to do.")
+            return finished
+        return _run(config, folder, progress, cache or folder.cache)
+
+
+def _claim(folder: RunFolder, config: RunConfig, held: ExitStack) -> dict[str, Any] | None:
+    """Make the folder this run's until ``held`` is closed; what the folder holds where the run is finished."""
+    if not folder.finished:
+        held.enter_context(folder.locked())
+    folder.claim(config)
+    return read_json(folder.scores_file) if folder.finished else None
+
+
+def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Path) -> dict[str, Any]:
     try:
-        with stoppable(progress.note) as stop:
-            return _train(config, folder, progress, stop, cache or folder.cache)
+        with stoppable(progress.note) as stop, _threads(config.threads):
+            return _train(config, folder, progress, stop, cache)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
             raise RunError(
@@ -86,10 +102,15 @@ def train(
         raise
 
 
-def _claim(folder: RunFolder, config: RunConfig) -> dict[str, Any] | None:
-    """Make the folder this run's; what it holds where the run is finished."""
-    folder.claim(config)
-    return read_json(folder.scores_file) if folder.finished else None
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> dict[str, Any]:

@@ -7,8 +7,12 @@ import sys
 from pathlib import Path
 
 
+class NoLocksError(OSError):
+    """A file system without locks."""
+
+
 class Lock:
-    """The right to write to one file."""
+    """The right to write to one file or folder."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -19,20 +23,17 @@ class Lock:
 
         Raises:
             OSError: if the file cannot be made.
+            NoLocksError: if its file system has no locks.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if sys.platform == "win32":
-                import msvcrt
-
-                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # also of a file system without locks: then no process writes
+            _lock(descriptor)
+        except (BlockingIOError, PermissionError):
             os.close(descriptor)
             return None
+        except OSError as error:
+            os.close(descriptor)
+            raise NoLocksError(error.errno, error.strerror, str(path)) from error
         return cls(descriptor)
 
     def release(self) -> None:
@@ -42,3 +43,14 @@ class Lock:
 
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

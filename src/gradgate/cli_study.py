@@ -1,0 +1,113 @@
+"""The commands for a study under way: workers, and what they did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradgate.console import console, errors, print_json, print_line
+from gradgate.flags import Config
+
+study_app = typer.Typer(help="Look at a study under way, and mend it.", no_args_is_help=True, rich_markup_mode=None)
+
+Folder = Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")]
+StoreAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar="GRADGATE_STORE",
+        help="Database server that keeps the queue, as postgresql+psycopg://user:password@host/database; by default "
+        "a SQLite file in the study's folder.",
+    ),
+]
+Workers = Annotated[int, typer.Option(min=1, help="Runs that are trained at the same time.")]
+Grace = Annotated[
+    int, typer.Option(min=1, help="Seconds without a sign of life after which a worker's run is given to another.")
+]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+
+
+def worker(
+    study: Folder,
+    store: StoreAddress = None,
+    workers: Workers = 1,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay for runs that are added later.")] = False,
+    quiet: _Quiet = False,
+    config_file: Config = None,
+) -> None:
+    """Train what waits in a study, on any machine that sees its folder and store; end when nothing is left."""
+    from gradgate.study.progress import SilentStudy, StudyBars
+    from gradgate.study.workers import join
+
+    if quiet:
+        failed = join(study, store, SilentStudy(), workers, linger=wait)
+    else:
+        with StudyBars(errors) as bars:
+            failed = join(study, store, bars, workers, linger=wait)
+    if failed:
+        errors.print(f"{failed} runs failed; 'gradgate study failed {study}' says why.", markup=False, soft_wrap=True)
+        raise typer.Exit(1)
+
+
+@study_app.command()
+def status(study: Folder, store: StoreAddress = None, as_json: _AsJson = False, config_file: Config = None) -> None:
+    """What waits, runs, has finished or failed."""
+    from gradgate.study.status import read_status, status_table
+
+    found = read_status(study, store)
+    if as_json:
+        print_json(found.record())
+    else:
+        console.print(status_table(found))
+
+
+@study_app.command()
+def failed(study: Folder, store: StoreAddress = None, as_json: _AsJson = False, config_file: Config = None) -> None:
+    """The failed runs, why they failed, and where their logs are."""
+    from gradgate.study.status import failures_table, read_status
+
+    found = read_status(study, store)
+    if as_json:
+        print_json([run for run in found.record()["runs"] if run["state"] == "failed"])
+    else:
+        console.print(failures_table(found), soft_wrap=True)
+
+
+@study_app.command()
+def retry(
+    study: Folder,
+    store: StoreAddress = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Of this method only.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of this seed only.")] = None,
+    config_file: Config = None,
+) -> None:
+    """Let failed runs wait for a worker again; they go on from their last checkpoint."""
+    from gradgate.study.status import open_queue
+
+    queue = open_queue(study, store)
+    text = None if method is None else method.replace(" ", "")
+    again = queue.retry(lambda run: text in (None, run.config["method"]) and seed in (None, run.config["seed"]))
+    for run in again:
+        print_line(run.label)
+    print_line(f"{len(again)} runs wait again; start them with: gradgate worker {study}")
+
+
+@study_app.command()
+def export(
+    study: Folder,
+    as_json: _AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print as CSV, one column for each split and metric.")] = False,
+    config_file: Config = None,
+) -> None:
+    """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said."""
+    from gradgate.study.export import as_table, records
+    from gradgate.study.results import read_study
+
+    found = records(read_study(study))
+    if as_csv and not as_json:
+        print_line(as_table(found).rstrip("\n"))
+    else:
+        print_json(found)

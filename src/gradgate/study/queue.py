@@ -1,0 +1,240 @@
+"""The runs of a study as trials of its store: who claims which, and what became of them.
+
+Each try of a run is a trial; of the trials with one fingerprint the latest counts. What a run computed is in its
+folder, so a finished folder settles whatever the store says.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+from optuna import create_trial
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.trial import FrozenTrial, TrialState
+
+from gradgate.errors import RunError
+from gradgate.study.grid import GridRun
+from gradgate.study.store import Store
+from gradgate.training.folder import RunFolder, read_json, write_json
+
+State = Literal["waiting", "running", "finished", "failed"]
+LOSSES = 5  # a run that outlives more workers than this takes them down with it
+_STATES: dict[TrialState, State] = {
+    TrialState.WAITING: "waiting",
+    TrialState.RUNNING: "running",
+    TrialState.COMPLETE: "finished",
+}
+
+
+@dataclass(frozen=True)
+class QueuedRun:
+    """One run of a study as its store has it.
+
+    Attributes:
+        trial: id of the latest trial.
+        fingerprint, config: of the run's configuration.
+        label: for people.
+        folder: relative to the study's.
+        state: what is to do or was done.
+        lost: how many workers have died while they ran it, since it was queued or retried.
+        worker: who claimed it: ``host``, ``pid`` and ``slot``.
+        progress: of the training, where known: ``step``, ``total``, ``loss``.
+        error: why it failed.
+        started, ended: when it was claimed and settled.
+    """
+
+    trial: int
+    fingerprint: str
+    config: dict[str, Any]
+    label: str
+    folder: Path
+    state: State
+    lost: int
+    worker: dict[str, Any] | None
+    progress: dict[str, Any] | None
+    error: str | None
+    started: datetime | None
+    ended: datetime | None
+
+
+def this_worker(slot: int = 0) -> dict[str, Any]:
+    """How this process names itself."""
+    return {"host": socket.gethostname(), "pid": os.getpid(), "slot": slot}
+
+
+class Queue:
+    """The runs of one study, in the order in which they were added."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def runs(self) -> list[QueuedRun]:
+        """Every run once."""
+        with self.store.told():
+            trials = self.store.study.get_trials(deepcopy=False)
+        latest = {trial.user_attrs["fingerprint"]: trial for trial in trials if "fingerprint" in trial.user_attrs}
+        return [_read(trial) for trial in latest.values()]
+
+    def folder_of(self, run: QueuedRun) -> RunFolder:
+        """The run's folder."""
+        return RunFolder(self.store.folder / run.folder)
+
+    def add(self, runs: Sequence[GridRun]) -> None:
+        """Queue what has not finished and neither waits nor runs; take over what has finished without the store."""
+        with self.store.alone(), self.store.told():
+            held = {run.fingerprint: run for run in self.runs()}
+            for run in runs:
+                self._add(run, held.get(run.config.fingerprint()))
+
+    def _add(self, run: GridRun, held: QueuedRun | None) -> None:
+        attributes = {
+            "fingerprint": run.config.fingerprint(),
+            "config": run.config.record(),
+            "label": run.label,
+            "folder": run.folder.path.relative_to(self.store.folder).as_posix(),
+            "lost": 0,
+        }
+        if held is not None and held.state == "waiting":
+            self.store.storage.set_trial_user_attr(held.trial, "config", attributes["config"])
+        elif run.folder.finished:
+            value, told = _outcome(run.folder)
+            if held is None or (held.state == "failed" and value is not None):
+                self._create(TrialState.FAIL if value is None else TrialState.COMPLETE, {**attributes, **told}, value)
+        elif held is None or held.state != "running":
+            self._create(TrialState.WAITING, attributes)
+
+    def claim(self, worker: dict[str, Any]) -> QueuedRun | None:
+        """Make the first waiting run whose folder nobody trains in the worker's own; None if there is none."""
+        storage = self.store.storage
+        for run in self.runs():
+            if run.state != "waiting" or self.folder_of(run).is_locked:
+                continue
+            with self.store.told():
+                storage.record_heartbeat(run.trial)  # before it runs: a claim without one would never be stale
+                with suppress(UpdateFinishedTrialError):
+                    if storage.set_trial_state_values(run.trial, TrialState.RUNNING):
+                        storage.set_trial_user_attr(run.trial, "worker", worker)
+                        return run
+        return None
+
+    def beat(self, run: QueuedRun, progress: dict[str, Any]) -> None:
+        """Show that the worker lives, and how far the run is."""
+        with self.store.told(), suppress(UpdateFinishedTrialError):
+            self.store.storage.record_heartbeat(run.trial)
+            if progress:
+                self.store.storage.set_trial_user_attr(run.trial, "progress", progress)
+
+    def finish(self, run: QueuedRun) -> None:
+        """Take in the scores from the run's folder."""
+        value, told = _outcome(self.folder_of(run))
+        self._settle(run, TrialState.FAIL if value is None else TrialState.COMPLETE, told, value)
+
+    def fail(self, run: QueuedRun, message: str) -> None:
+        """Note why a run failed; it stays so until it is retried."""
+        self._settle(run, TrialState.FAIL, {"error": message})
+
+    def give_back(self, run: QueuedRun) -> None:
+        """Let another worker have it."""
+        self._settle(run, TrialState.WAITING, {})
+
+    def retry(self, wanted: Callable[[QueuedRun], bool] = lambda run: True) -> list[QueuedRun]:
+        """Queue failed runs again. Returns them."""
+        with self.store.alone(), self.store.told():
+            failed = [run for run in self.runs() if run.state == "failed" and wanted(run)]
+            for run in failed:
+                self._again(run, lost=0)
+        return failed
+
+    def recover(self) -> None:
+        """Queue the runs of dead workers again; one that lost too many of them has failed."""
+        storage = self.store.storage
+        with self.store.told():
+            silent = storage._get_stale_trial_ids(self.store.id)  # fail_stale_trials warns at each call
+            for run in self.runs():
+                if run.state == "running" and (run.trial in silent or _is_gone(run.worker)):
+                    with suppress(UpdateFinishedTrialError):
+                        storage.set_trial_state_values(run.trial, TrialState.FAIL)
+        if not any(map(_is_lost, self.runs())):
+            return
+        with self.store.alone(), self.store.told():
+            for run in filter(_is_lost, self.runs()):
+                self._again(run, run.lost + 1)
+
+    def _again(self, run: QueuedRun, lost: int) -> None:
+        attributes = {"fingerprint": run.fingerprint, "config": run.config, "label": run.label, "lost": lost}
+        attributes["folder"] = run.folder.as_posix()
+        if lost <= LOSSES:
+            self._create(TrialState.WAITING, attributes)
+            return
+        message = f"{lost} workers died while they ran it, the last one on {(run.worker or {}).get('host')}."
+        with suppress(RunError):
+            error = {"type": "WorkerDied", "message": message, "step": None}
+            write_json(self.folder_of(run).error_file, error)
+        self._create(TrialState.FAIL, {**attributes, "error": message})
+
+    def _create(self, state: TrialState, attributes: dict[str, Any], value: float | None = None) -> None:
+        self.store.study.add_trial(create_trial(state=state, value=value, user_attrs=attributes))
+
+    def _settle(self, run: QueuedRun, state: TrialState, told: dict[str, Any], value: float | None = None) -> None:
+        storage = self.store.storage
+        with self.store.told(), suppress(UpdateFinishedTrialError):  # another took this worker for dead
+            for name, item in told.items():
+                storage.set_trial_user_attr(run.trial, name, item)
+            storage.set_trial_state_values(run.trial, state, None if value is None else [value])
+
+
+def _read(trial: FrozenTrial) -> QueuedRun:
+    told = trial.user_attrs
+    return QueuedRun(
+        trial=trial._trial_id,
+        fingerprint=told["fingerprint"],
+        config=told["config"],
+        label=told["label"],
+        folder=Path(told["folder"]),
+        state=_STATES.get(trial.state, "failed"),
+        lost=told["lost"],
+        worker=told.get("worker"),
+        progress=told.get("progress"),
+        error=told.get("error"),
+        started=trial.datetime_start,
+        ended=trial.datetime_complete,
+    )
+
+
+def _outcome(folder: RunFolder) -> tuple[float | None, dict[str, Any]]:
+    """The dev score of a finished run, None if it is no number; and what else to note."""
+    try:
+        scores = read_json(folder.scores_file)
+        value = scores["dev"].get(scores["metric"])
+    except (RunError, LookupError, AttributeError) as error:
+        return None, {"error": f"scores.json is damaged: {error}"}
+    if value is None or not isfinite(value):
+        return None, {"error": f"scores.json: {scores['metric']} on dev is {value}, expected a finite number."}
+    return float(value), {"metric": scores["metric"], "scores": {"dev": scores["dev"], **scores["tests"]}}
+
+
+def _is_lost(run: QueuedRun) -> bool:
+    """Whether its worker died: who fails otherwise says why."""
+    return run.state == "failed" and run.error is None
+
+
+def _is_gone(worker: dict[str, Any] | None) -> bool:
+    """Whether a worker on this machine has ended; of others only their silence tells."""
+    if worker is None or worker["host"] != socket.gethostname() or sys.platform == "win32":
+        return False
+    try:
+        os.kill(worker["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

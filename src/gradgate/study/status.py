@@ -1,0 +1,172 @@
+"""How far a study is: what waits, runs, has finished or failed, and how long the rest may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Column, Table
+from rich.text import Text
+
+from gradgate.study.grid import Grid
+from gradgate.study.queue import Queue, QueuedRun
+from gradgate.study.results import read_study
+from gradgate.study.store import open_store, read_store
+
+STATES = ("finished", "running", "waiting", "failed")
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One run of a study.
+
+    Attributes:
+        label: method and seed.
+        folder: relative to the study's; None for a run that has none.
+        state: ``"finished"``, ``"running"``, ``"waiting"`` or ``"failed"``.
+        worker: ``host:pid`` of who claimed it.
+        step, total, loss: of a running one, where known.
+        lost: how many workers died while they ran it.
+        error: why it failed.
+        seconds: since it was claimed; of a run that has ended, how long it took.
+    """
+
+    label: str
+    folder: str | None
+    state: str
+    worker: str | None = None
+    step: int | None = None
+    total: int | None = None
+    loss: float | None = None
+    lost: int = 0
+    error: str | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class StudyStatus:
+    """All runs of a study in the order in which they are claimed."""
+
+    folder: Path
+    runs: tuple[RunStatus, ...]
+
+    def count(self, state: str) -> int:
+        """How many runs are in a state."""
+        return sum(run.state == state for run in self.runs)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What the rest takes at the pace of the finished runs; None while that is not known or nothing runs."""
+        taken = [run.seconds for run in self.runs if run.state == "finished" and run.seconds]
+        running = self.count("running")
+        if not taken or not running:
+            return None
+        return median(taken) * (self.count("waiting") + running / 2) / running
+
+    def record(self) -> dict[str, Any]:
+        """For scripts."""
+        runs = [{name: value for name, value in vars(run).items() if value is not None} for run in self.runs]
+        return {
+            "study": str(self.folder),
+            **{state: self.count(state) for state in STATES},
+            "seconds_left": self.seconds_left,
+            "runs": runs,
+        }
+
+
+def read_status(folder: Path, url: str | None = None) -> StudyStatus:
+    """How far a study is; one without a store is judged by its folders.
+
+    Raises:
+        RunError: if the folder holds no study.
+        StoreError: if the store cannot be read.
+    """
+    read_study(folder)
+    store = read_store(folder, url)
+    if store is None:
+        return StudyStatus(folder, tuple(_of_folders(folder)))
+    try:
+        queue = Queue(store)
+        return StudyStatus(folder, tuple(_of_queue(run, queue) for run in queue.runs()))
+    finally:
+        store.close()
+
+
+def open_queue(folder: Path, url: str | None = None) -> Queue:
+    """The queue of a study that was begun; built anew from the study's file if the store is empty.
+
+    Raises:
+        RunError: if the folder holds no study.
+        StoreError: if the store cannot be used.
+    """
+    grid = Grid.read(folder)
+    queue = Queue(open_store(folder, url, higher_is_better=read_study(folder).study.task.metric_higher_is_better))
+    if not queue.runs():
+        queue.add(grid.runs())
+    return queue
+
+
+def _of_queue(run: QueuedRun, queue: Queue) -> RunStatus:
+    progress = (run.progress or {}) if run.state == "running" else {}
+    worker = run.worker if run.state != "waiting" else None
+    until = run.ended or datetime.now()
+    return RunStatus(
+        label=run.label,
+        folder=run.folder.as_posix(),
+        state="finished" if queue.folder_of(run).finished and run.state != "failed" else run.state,
+        worker=f"{worker['host']}:{worker['pid']}" if worker else None,
+        lost=run.lost,
+        error=run.error if run.state == "failed" else None,
+        seconds=(until - run.started).total_seconds() if run.started and worker else None,
+        **progress,
+    )
+
+
+def _of_folders(folder: Path) -> list[RunStatus]:
+    states = {"finished": "finished", "failed": "failed", "missing": "waiting"}
+    return [
+        RunStatus(
+            label=f"{cell.method} seed {cell.seed}",
+            folder=cell.folder.relative_to(folder).as_posix() if cell.folder else None,
+            state=states[cell.status],
+            error=cell.failure.message if cell.failure else None,
+        )
+        for cell in read_study(folder).cells
+    ]
+
+
+def status_table(status: StudyStatus) -> Group:
+    """Counts, and one line for each run under way."""
+    counts = ", ".join(f"{status.count(state)} {state}" for state in STATES)
+    left = status.seconds_left
+    head = f"{len(status.runs)} runs: {counts}" + (f"; about {_duration(left)} left" if left is not None else "")
+    running = [run for run in status.runs if run.state == "running"]
+    if not running:
+        return Group(Text(head))
+    table = Table("run", "worker", Column("step", justify="right"), "loss", "for", box=SIMPLE_HEAD)
+    for run in running:
+        step = "" if run.step is None else f"{run.step} of {run.total}"
+        loss = "" if run.loss is None else f"{run.loss:.3f}"
+        table.add_row(*map(Text, (run.label, run.worker or "", step, loss, _duration(run.seconds or 0))))
+    return Group(Text(head), table)
+
+
+def failures_table(status: StudyStatus) -> Group:
+    """Each failed run with its reason and the place of its log."""
+    failed = [run for run in status.runs if run.state == "failed"]
+    lines = []
+    for run in failed:
+        lines += [Text(run.label, style="bold"), Text(f"    {run.error or 'its worker died'}")]
+        lines += [Text(f"    log: {status.folder / run.folder}.log")] if run.folder else []
+    return Group(*(lines or [Text("No run has failed.")]))
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,295 @@
+"""Where the queue of a study is kept: a database in its folder, or on a server that several machines see."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+import sqlalchemy
+from optuna.exceptions import StorageInternalError
+from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from gradgate.errors import GradgateError, StoreError
+from gradgate.lock import Lock, NoLocksError
+from gradgate.training.folder import read_json, write_json
+
+DATABASE_FILE = "study.db"
+STORE_FILE = "store.json"
+LOCK_FILE = "study.lock"
+_LOCAL = "gradgate"
+_PATIENCE = 30  # seconds for another process to end its write
+_TRIES = 5
+
+
+class DamagedStoreError(StoreError):
+    """A database file that cannot be read any more."""
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """How workers show that they live.
+
+    Attributes:
+        interval: seconds between two signs of life.
+        grace: seconds without one after which a worker counts as dead.
+    """
+
+    interval: int = 5
+    grace: int = 30
+
+    @classmethod
+    def within(cls, grace: int) -> Heartbeat:
+        """Several signs of life within the grace period."""
+        return cls(max(1, grace // 6), grace)
+
+
+class Store:
+    """An open optuna study."""
+
+    def __init__(self, folder: Path, study: optuna.Study, storage: RDBStorage, place: str) -> None:
+        self.folder = folder
+        self.study = study
+        self.storage = storage
+        self.place = place
+        self.id = storage.get_study_id_from_name(study.study_name)
+        self.heartbeat = Heartbeat(storage.heartbeat_interval or 1, storage.grace_period or 1)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep all other processes out of the parts that are written in this way."""
+        with ExitStack() as held:
+            held.enter_context(alone_in(self.folder))
+            if self.storage.engine.name == "postgresql":
+                connection = held.enter_context(self.storage.engine.connect())
+                key = zlib.crc32(self.study.study_name.encode())
+                connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(key)))
+            yield
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Turn what the database raises into a StoreError."""
+        with _told(self.place):
+            yield
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.storage.remove_session()
+        self.storage.engine.dispose()
+
+
+def open_store(
+    folder: Path, url: str | None = None, *, heartbeat: Heartbeat | None = None, higher_is_better: bool = True
+) -> Store:
+    """Open the store of a study; make it if there is none.
+
+    Args:
+        folder: of the study.
+        url: of a database server, as ``postgresql+psycopg://user:password@host/database``. By default the one that
+            the study was begun with; a study that was begun without has a SQLite file in its folder.
+        heartbeat: of a store that is made; an older one keeps its own.
+        higher_is_better: of the score.
+
+    Raises:
+        DamagedStoreError: if the SQLite file is damaged.
+        StoreError: if the store cannot be reached or written, or is not the one that the study was begun with.
+    """
+    with alone_in(folder):
+        address, name = _address(folder, url)
+        return _open(folder, address, name, heartbeat or Heartbeat(), higher_is_better)
+
+
+def read_store(folder: Path, url: str | None = None) -> Store | None:
+    """Open the store of a study to look at it; None if it has none yet. A SQLite file is only read."""
+    file = folder / DATABASE_FILE
+    if (folder / STORE_FILE).is_file() or url is not None:
+        return _open(folder, *_address(folder, url), Heartbeat(), True)
+    if not file.is_file():
+        return None
+    query = {"mode": "ro", "uri": "true"}
+    address = sqlalchemy.URL.create("sqlite", database=f"file:{_quoted(file)}", query=query)
+    return _open(folder, address, _LOCAL, Heartbeat(), True)
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename a study's SQLite file, so that a new one can be made. Returns the new name."""
+    with alone_in(folder):
+        journal = folder / f"{DATABASE_FILE}-journal"
+        aside = folder / f"{DATABASE_FILE}.damaged-{time.time_ns()}"
+        (folder / DATABASE_FILE).rename(aside)
+        if journal.is_file():  # of the old file: the new one must not be rolled back to it
+            journal.rename(aside.with_name(f"{aside.name}-journal"))
+        return aside
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep all other processes on machines that share a study folder out of what is done so."""
+    lock, until = None, time.monotonic() + _PATIENCE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        while (lock := Lock.take(folder / LOCK_FILE)) is None:
+            if time.monotonic() > until:
+                raise StoreError(f"{folder / LOCK_FILE} has been locked by another process for {_PATIENCE} s.")
+            time.sleep(0.05)
+    except NoLocksError:
+        pass
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be written: {error.strerror or error}. Nothing is lost: what has finished can be "
+            f"reported, and the study goes on once the folder can be written."
+        ) from error
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _address(folder: Path, url: str | None) -> tuple[sqlalchemy.URL, str]:
+    """The database's address and the study's name in it; noted in the folder where it is a server's."""
+    file = folder / STORE_FILE
+    if not file.is_file():
+        if url is None:
+            return sqlalchemy.URL.create("sqlite", database=str((folder / DATABASE_FILE).resolve())), _LOCAL
+        if (folder / DATABASE_FILE).is_file():
+            raise StoreError(
+                f"{folder} keeps its queue in {folder / DATABASE_FILE}. Leave --store out; or remove that file when "
+                f"no worker runs, and the queue is built anew: finished runs stay."
+            )
+        address = _parsed(url)
+        name = f"{folder.resolve().name}-{uuid.uuid4().hex[:8]}"
+        write_json(file, {"url": address.render_as_string(hide_password=True), "study": name})
+        return address, name
+    record = read_json(file)
+    noted = sqlalchemy.make_url(record["url"])
+    if url is None and noted.password is not None:
+        raise StoreError(f"{folder} keeps its queue in {record['url']}. Give --store with the password.")
+    address = noted if url is None else _parsed(url)
+    return address, record["study"]
+
+
+def _parsed(url: str) -> sqlalchemy.URL:
+    try:
+        return sqlalchemy.make_url(url)
+    except ArgumentError:
+        raise StoreError(
+            f"--store {url!r} is no address: expected one such as postgresql+psycopg://user:password@host/database."
+        ) from None
+
+
+def _open(folder: Path, address: sqlalchemy.URL, name: str, heartbeat: Heartbeat, higher_is_better: bool) -> Store:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    place = address.database or "" if address.get_backend_name() == "sqlite" else str(address)
+    with _told(place):
+        storage = _storage(address)
+        study = _study(storage, name, heartbeat, higher_is_better, create=not _reads_only(address))
+        beats = study.user_attrs.get("heartbeat", [heartbeat.interval, heartbeat.grace])
+        storage.heartbeat_interval, storage.grace_period = beats
+        return Store(folder, study, storage, place)
+
+
+def _study(storage: RDBStorage, name: str, heartbeat: Heartbeat, higher_is_better: bool, create: bool) -> optuna.Study:
+    if not create:
+        return optuna.load_study(study_name=name, storage=storage)
+    direction = StudyDirection.MAXIMIZE if higher_is_better else StudyDirection.MINIMIZE
+    study = optuna.create_study(storage=storage, study_name=name, direction=direction, load_if_exists=True)
+    if "heartbeat" not in study.user_attrs:
+        study.set_user_attr("heartbeat", [heartbeat.interval, heartbeat.grace])
+    return study
+
+
+def _storage(address: sqlalchemy.URL) -> RDBStorage:
+    """optuna's storage. Others may make the same tables at this moment."""
+    url = re.sub(r"([{}])", r"\1\1", address.render_as_string(hide_password=False))  # optuna formats it
+    sqlite = address.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {"pool_pre_ping": True}
+    if sqlite and "timeout" not in address.query:
+        options = {"connect_args": {"timeout": _PATIENCE}}
+    for left in reversed(range(_TRIES)):
+        try:
+            storage = RDBStorage(url, engine_kwargs=options)
+            break
+        except SQLAlchemyError as error:
+            if not left or "exist" not in str(error):
+                raise
+            time.sleep(0.2)
+    if sqlite:
+        _write_one_by_one(storage.engine, "BEGIN" if _reads_only(address) else "BEGIN IMMEDIATE")
+    return storage
+
+
+def _write_one_by_one(engine: Engine, begin: str) -> None:
+    """Have each SQLite transaction lock the file when it begins.
+
+    Python's driver begins one at the first write only, so that two processes would both read that a run waits, and
+    both claim it.
+    """
+
+    @sqlalchemy.event.listens_for(engine, "connect")
+    def connect(connection: Any, record: Any) -> None:
+        connection.isolation_level = None
+
+    @sqlalchemy.event.listens_for(engine, "begin")
+    def begins(connection: Any) -> None:
+        connection.exec_driver_sql(begin)
+
+    engine.dispose()
+
+
+def _reads_only(address: sqlalchemy.URL) -> bool:
+    return address.query.get("mode") == "ro"
+
+
+def _quoted(file: Path) -> str:
+    return file.resolve().as_uri().removeprefix("file://")
+
+
+@contextmanager
+def _told(place: str) -> Iterator[None]:
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError, sqlite3.Error) as error:
+        raise _explained(place, _root(error)) from error
+    except ImportError as error:
+        raise StoreError(
+            f"{place} needs a database driver that is not installed ({_root(error)}): pip install 'gradgate[postgres]'."
+        ) from error
+    except GradgateError:
+        raise
+    except RuntimeError as error:  # optuna: tables of another version
+        raise StoreError(f"{place}: {error}") from error
+
+
+def _root(error: BaseException) -> BaseException:
+    """What the database's driver said."""
+    while (inner := getattr(error, "orig", None) or error.__cause__) is not None:
+        error = inner
+    return error
+
+
+def _explained(place: str, error: BaseException) -> StoreError:
+    said = str(error).strip()
+    kept = "What has been saved is still there: run the same command again to go on."
+    if not isinstance(error, sqlite3.Error):
+        return StoreError(f"The store {place} cannot be used: {said}. {kept}")
+    if "locked" in said:
+        return StoreError(f"{place} is locked by another program ({said}). End that program. {kept}")
+    if "full" in said or "I/O" in said:
+        return StoreError(f"{place} cannot be written ({said}). Make room on its disk. {kept}")
+    if "readonly" in said or "unable to open" in said:
+        return StoreError(f"{place} cannot be written ({said}). Make file and folder writable. {kept}")
+    if "not a database" in said or "malformed" in said:
+        return DamagedStoreError(f"{place} is damaged ({said}). 'gradgate compare' builds it anew; finished runs stay.")
+    return StoreError(f"{place} cannot be used: {said}. {kept}")
