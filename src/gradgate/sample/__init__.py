@@ -8,7 +8,7 @@ from typing import Any
 MODEL: Path = Path(__file__).parent / "model"
 """The encoder's folder, as ``AutoModel`` and ``AutoTokenizer`` load it."""
 
-TASK: Path = Path(__file__).parent / "data"
+DATA: Path = Path(__file__).parent / "data"
 """The folder that holds ``task.yaml`` and the three splits."""
 
 QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every=30", "graddrop:p=0.2")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gradgate.sample.draw import Dice, Draw
-from gradgate.sample.frames import Event, Quality, Role, Statement
+from gradgate.sample.frames import Event, Role, Statement
 from gradgate.sample.languages import GRAMMARS, SOURCE
 from gradgate.sample.opinions import opinion
 
@@ -55,7 +55,9 @@ def _translation(dice: Dice, draw: Draw, paired: list[str]) -> Passage:
         one, other = other, one
     if dice.chance(0.15):
         event, asked = askable(draw)
-        return Passage("translation", *(GRAMMARS[code].text(GRAMMARS[code].asking(event, asked)) for code in (one, other)))
+        return Passage(
+            "translation", *(GRAMMARS[code].text(GRAMMARS[code].asking(event, asked)) for code in (one, other))
+        )
     statement = any_statement(draw)
     return Passage("translation", *(GRAMMARS[code].text(GRAMMARS[code].statement(statement)) for code in (one, other)))
 
@@ -94,7 +96,14 @@ def askable(draw: Draw) -> tuple[Event, Role]:
 
 def asked_of(event: Event) -> list[Role]:
     from gradgate.sample.languages.grammar import is_human
-    return [role for role in ROLES if getattr(event, role) is not None and event.agent not in ("I", "nobody", "somebody") and not (role == "patient" and is_human(event.patient))]
+
+    return [
+        role
+        for role in ROLES
+        if getattr(event, role) is not None
+        and event.agent not in ("I", "nobody", "somebody")
+        and not (role == "patient" and is_human(event.patient))
+    ]
 
 
 def _question(dice: Dice, draw: Draw, language: str) -> Passage:
@@ -103,4 +112,8 @@ def _question(dice: Dice, draw: Draw, language: str) -> Passage:
     statements = [Statement((event,)), Statement((draw.event(),))]
     if dice.chance(0.5):
         statements.reverse()
-    return Passage("question", grammar.text(grammar.asking(event, asked)), grammar.join_sentences([grammar.statement(one) for one in statements]))
+    return Passage(
+        "question",
+        grammar.text(grammar.asking(event, asked)),
+        grammar.join_sentences([grammar.statement(one) for one in statements]),
+    )

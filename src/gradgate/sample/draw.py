@@ -117,7 +117,9 @@ class Draw:
         kind = "action" if chance < 75 else "giving" if chance < 90 else "activity"
         verb = dice.pick(words.verbs[kind])
         agent: Agent = self.agent()
-        if verb in ("buy", "sell", "invite", "order", "visit", "photograph", "find", "open", "close") and dice.chance(0.3):
+        if verb in ("buy", "sell", "invite", "order", "visit", "photograph", "find", "open", "close") and dice.chance(
+            0.3
+        ):
             agent = self.organisation()
         patient = self.patient(verb) if words.takes[verb] else None
         recipient = (self.person() if dice.chance(0.7) else self.someone()) if kind == "giving" else None

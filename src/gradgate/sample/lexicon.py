@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,10 +73,20 @@ def concepts() -> Concepts:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """One language's entries, each split at its spaces; ``_`` in an entry stands for a space within a form.
+    """One language's words. Entries of more than one form are split; ``_`` in a form stands for a space.
 
-    ``names`` has only what is not written as in ``concepts.yaml``; the other fields are empty where a language has no
-    use for them.
+    Args:
+        nouns, adjectives, verbs: concept -> its forms, which each file's comments explain.
+        names: forms of the names that are not written as in ``concepts.yaml``.
+        times: concept -> the phrase with its parts of speech.
+        joints: "and" and "but" between clauses, with a comma where the language puts one, and parts of speech.
+        conjunction: "and" between people.
+        pronouns: I, somebody and nobody.
+        asked: role -> what asks for it, with parts of speech.
+        stop, question_mark: what ends a statement and a question.
+        numerals: two to six, where they are plain words.
+        at: places that take another preposition than most.
+        locatives: irregular locatives of places.
     """
 
     nouns: Mapping[str, tuple[str, ...]]
@@ -84,9 +94,15 @@ class Lexicon:
     verbs: Mapping[str, tuple[str, ...]]
     names: Mapping[str, tuple[str, ...]]
     times: Mapping[str, str]
+    joints: Mapping[str, str]
+    conjunction: str
+    pronouns: Mapping[str, str]
+    asked: Mapping[str, str]
+    stop: str = "."
+    question_mark: str = "?"
     numerals: tuple[str, ...] = ()
-    at: frozenset[str] = frozenset()
-    locatives: Mapping[str, str] = None  # type: ignore[assignment]
+    at: tuple[str, ...] = ()
+    locatives: Mapping[str, str] = field(default_factory=dict)
 
     def name(self, key: str) -> tuple[str, ...]:
         """The forms of a name."""
@@ -97,13 +113,9 @@ class Lexicon:
 def lexicon(language: str) -> Lexicon:
     """The lexicon of a language by its two-letter code."""
     raw = _read(f"lexicons/{language}")
-    return Lexicon(
-        **{part: {key: _forms(entry) for key, entry in raw[part].items()} for part in ("nouns", "adjectives", "verbs", "names")},
-        times=raw["times"],
-        numerals=tuple(raw.get("numerals", ())),
-        at=frozenset(raw.get("at", ())),
-        locatives=raw.get("locatives", {}),
-    )
+    for part in ("nouns", "adjectives", "verbs", "names"):
+        raw[part] = {concept: _forms(entry) for concept, entry in raw[part].items()}
+    return Lexicon(**raw)
 
 
 def _forms(entry: str) -> tuple[str, ...]:

@@ -31,5 +31,13 @@ def neutral(draw: Draw) -> Event | Quality:
         return draw.quality(["neutral"])
     patient = event.patient
     if isinstance(patient, Thing) and patient.adjective and concepts().polarity[patient.adjective] != "neutral":
-        return Event(event.verb, event.agent, Thing(patient.noun, patient.count, patient.definite), event.recipient, event.place, event.time, event.negated)
+        return Event(
+            event.verb,
+            event.agent,
+            Thing(patient.noun, patient.count, patient.definite),
+            event.recipient,
+            event.place,
+            event.time,
+            event.negated,
+        )
     return event

@@ -36,12 +36,16 @@ def main() -> None:
 def pretrain(out: Path, steps: int, rate: float, hidden: int) -> None:
     torch.manual_seed(SEED)
     even = dict.fromkeys(TEXT, 1)
-    vocabulary = chain.from_iterable((p.first, p.second or "") for p in passages(40_000, SEED + 5, even, {k: 1 for k in PARALLEL}))
+    vocabulary = chain.from_iterable(
+        (p.first, p.second or "") for p in passages(40_000, SEED + 5, even, dict.fromkeys(PARALLEL, 1))
+    )
     tokenizer = build_tokenizer(vocabulary, 6000)
     tokenizer.save_pretrained(out)
-    model = BertForMaskedLM(config(tokenizer, hidden))
+    model = BertForMaskedLM._from_config(config(tokenizer, hidden), attn_implementation="eager")
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98), fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(step / 200, (steps - step) / (steps - 200)))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(step / 200, (steps - step) / (steps - 200))
+    )
     generator = torch.Generator().manual_seed(SEED)
     start, kept = time.time(), []
     for step, batch in enumerate(batches(tokenizer, steps, SEED), 1):
@@ -52,8 +56,8 @@ def pretrain(out: Path, steps: int, rate: float, hidden: int) -> None:
         optimizer.zero_grad()
         schedule.step()
         kept.append(loss.item())
-        if step % 100 == 0:
-            print(step, f"{sum(kept[-100:]) / 100:.3f} {time.time() - start:.0f}s", flush=True)
+        if step % 25 == 0:
+            print(step, f"{sum(kept[-25:]) / 25:.3f} {time.time() - start:.0f}s", flush=True)
         if step % 500 == 0 or step == steps:
             save(model, tokenizer, out)
 
@@ -82,7 +86,9 @@ def encode(tokenizer: PreTrainedTokenizerFast, chunk: Sequence[Passage]) -> list
     return made
 
 
-def lm_loss(model: BertForMaskedLM, tokenizer: PreTrainedTokenizerFast, batch: list[Encoded], generator: torch.Generator) -> torch.Tensor:
+def lm_loss(
+    model: BertForMaskedLM, tokenizer: PreTrainedTokenizerFast, batch: list[Encoded], generator: torch.Generator
+) -> torch.Tensor:
     """Mean loss of the masked tokens; the positions of a translation begin again at 1, as in XLM."""
     longest = max(len(ids) for ids, _, _ in batch)
     ids = torch.tensor([one + [tokenizer.pad_token_id] * (longest - len(one)) for one, _, _ in batch])
@@ -99,7 +105,9 @@ def lm_loss(model: BertForMaskedLM, tokenizer: PreTrainedTokenizerFast, batch: l
     drawn = torch.randint(5, len(tokenizer), ids.shape, generator=generator)
     noisy = torch.where(chosen & (how >= 0.9), drawn, noisy)
     with torch.autocast("cpu", torch.bfloat16):
-        states = model.bert(noisy, attention_mask=attention, token_type_ids=types, position_ids=positions).last_hidden_state
+        states = model.bert(
+            noisy, attention_mask=attention, token_type_ids=types, position_ids=positions
+        ).last_hidden_state
         logits = model.cls(states[chosen])
     return torch.nn.functional.cross_entropy(logits.float(), ids[chosen])
 

@@ -30,7 +30,7 @@ class Word:
 
 def noted(entries: str) -> list[Word]:
     """The words of a lexicon's entry such as ``in/ADP summer/NOUN``."""
-    return [Word(*entry.split("/")) for entry in entries.split()]
+    return [Word(text, tag) for text, tag in (entry.split("/") for entry in entries.split())]
 
 
 def tagged(text: str, tag: str) -> list[Word]:
@@ -47,9 +47,7 @@ def in_role(words: Iterable[Word], role: Role) -> list[Word]:
     """The words as the phrase of one role; adpositions at either end are no part of it."""
     phrase = list(words)
     inner = [place for place, word in enumerate(phrase) if word.tag != "ADP"]
-    return [
-        replace(word, role=role) if inner[0] <= place <= inner[-1] else word for place, word in enumerate(phrase)
-    ]
+    return [replace(word, role=role) if inner[0] <= place <= inner[-1] else word for place, word in enumerate(phrase)]
 
 
 def capitalised(words: list[Word], capital: Callable[[str], str]) -> list[Word]:

@@ -17,7 +17,16 @@ from gradgate.sample.languages.turkish import Turkish
 GRAMMARS: dict[str, Grammar] = {
     grammar.code: grammar
     for grammar in (
-        English(), German(), Spanish(), French(), Russian(), Greek(), Turkish(), Swahili(), Hindi(), Chinese()
+        English(),
+        German(),
+        Spanish(),
+        French(),
+        Russian(),
+        Greek(),
+        Turkish(),
+        Swahili(),
+        Hindi(),
+        Chinese(),
     )
 }
 SOURCE = "en"

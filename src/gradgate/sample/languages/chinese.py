@@ -10,12 +10,6 @@ from gradgate.sample.words import Word, entity, tagged
 class Chinese(Grammar):
     code = "zh"
     spaced = False
-    stop = "。"
-    question_mark = "？"
-    joints = {"and": "，/PUNCT 而且/CCONJ", "but": "，/PUNCT 但是/CCONJ"}
-    conjunction = "和"
-    pronouns = {"I": "我", "somebody": "有人", "nobody": "没有 人"}
-    asked = {"agent": "谁/PRON", "patient": "什么/PRON", "place": "在/ADP 哪里/PRON", "time": "什么/PRON 时候/NOUN"}
 
     def event(self, event: Event) -> list[Word]:
         return [*self.agent(event), *self._rest(event)]
@@ -59,7 +53,10 @@ class Chinese(Grammar):
         elif thing.count > 1:
             words = [*self.numeral(thing), Word(classifier, "NOUN")]
         else:
-            words = [Word("那" if thing.definite else "一", "DET" if thing.definite else "NUM"), Word(classifier, "NOUN")]
+            words = [
+                Word("那" if thing.definite else "一", "DET" if thing.definite else "NUM"),
+                Word(classifier, "NOUN"),
+            ]
         if thing.adjective:
             adjective = self.adjective(thing.adjective).removesuffix("的")
             words += [Word(adjective, "ADJ"), Word("的", "PART")]

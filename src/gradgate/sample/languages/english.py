@@ -9,10 +9,6 @@ from gradgate.sample.words import Word, entity, tagged
 
 class English(Grammar):
     code = "en"
-    joints = {"and": "and/CCONJ", "but": ",/PUNCT but/CCONJ"}
-    conjunction = "and"
-    pronouns = {"I": "I", "somebody": "somebody", "nobody": "nobody"}
-    asked = {"agent": "who/PRON", "patient": "what/PRON", "place": "where/ADV", "time": "when/ADV"}
 
     def event(self, event: Event) -> list[Word]:
         base, past = self.words.verbs[event.verb]

@@ -1,4 +1,4 @@
-"""French: elision before vowels, contracted articles, negation around the auxiliary, some adjectives before the noun."""
+"""French: elision, contracted articles, negation around the auxiliary, and some adjectives before the noun."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ _VOWELS = "aeiouéèêàâîôûœhyAEIOUÉ"
 
 class French(Grammar):
     code = "fr"
-    joints = {"and": "et/CCONJ", "but": ",/PUNCT mais/CCONJ"}
-    conjunction = "et"
-    pronouns = {"I": "je", "somebody": "quelqu'un", "nobody": "personne"}
-    asked = {"agent": "qui/PRON", "patient": "qu'/PRON est-ce/VERB", "place": "où/ADV est-ce/VERB", "time": "quand/ADV est-ce/VERB"}
 
     def event(self, event: Event) -> list[Word]:
         denied = event.negated or event.agent == "nobody"

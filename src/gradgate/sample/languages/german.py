@@ -17,10 +17,6 @@ _STRONG = {"nom": {"m": "er", "f": "e", "n": "es"}, "acc": {"m": "en", "f": "e",
 
 class German(Grammar):
     code = "de"
-    joints = {"and": "und/CCONJ", "but": ",/PUNCT aber/CCONJ"}
-    conjunction = "und"
-    pronouns = {"I": "ich", "somebody": "jemand", "nobody": "niemand"}
-    asked = {"agent": "wer/PRON", "patient": "was/PRON", "place": "wo/ADV", "time": "wann/ADV"}
 
     def event(self, event: Event) -> list[Word]:
         return [*self.agent(event), self._have(event.agent), *self._rest(event)]

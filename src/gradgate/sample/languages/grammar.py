@@ -32,21 +32,10 @@ class Grammar(ABC):
     Args:
         code: two letters.
         spaced: whether words are written apart.
-        stop, question_mark: what ends a statement and a question.
-        joints: "and" and "but" between clauses, with a comma where the language puts one.
-        conjunction: "and" between people.
-        pronouns: the words for I, somebody and nobody.
-        asked: role -> the word that asks for it.
     """
 
     code: ClassVar[str]
     spaced: ClassVar[bool] = True
-    stop: ClassVar[str] = "."
-    question_mark: ClassVar[str] = "?"
-    joints: ClassVar[dict[str, str]]
-    conjunction: ClassVar[str]
-    pronouns: ClassVar[dict[str, str]]
-    asked: ClassVar[dict[Role, str]]
 
     @cached_property
     def words(self) -> Lexicon:
@@ -76,15 +65,18 @@ class Grammar(ABC):
         """A named body."""
 
     def statement(self, statement: Statement) -> list[Word]:
+        return self.sentence(statement.clauses, statement.joint)
+
+    def sentence(self, clauses: Sequence[Clause], joint: str = "and") -> list[Word]:
         """A whole sentence."""
-        words, *rest = (self.clause(clause) for clause in statement.clauses)
+        words, *rest = (self.clause(clause) for clause in clauses)
         for clause in rest:
-            words = [*words, *noted(self.joints[statement.joint]), *clause]
-        return capitalised([*words, Word(self.stop, "PUNCT")], self.capital)
+            words = [*words, *noted(self.words.joints[joint]), *clause]
+        return capitalised([*words, Word(self.words.stop, "PUNCT")], self.capital)
 
     def asking(self, event: Event, asked: Role) -> list[Word]:
         """A whole question."""
-        return capitalised([*self.question(event, asked), Word(self.question_mark, "PUNCT")], self.capital)
+        return capitalised([*self.question(event, asked), Word(self.words.question_mark, "PUNCT")], self.capital)
 
     def capital(self, letter: str) -> str:
         return letter.upper()
@@ -108,10 +100,10 @@ class Grammar(ABC):
         if isinstance(what, Organisation):
             return self.organisation(what, case)
         if isinstance(what, Both):
-            return [*self.person(what.one, case), Word(self.conjunction, "CCONJ"), *self.person(what.other, case)]
+            return [*self.person(what.one, case), Word(self.words.conjunction, "CCONJ"), *self.person(what.other, case)]
         if isinstance(what, Thing):
             return self.thing(what, case)
-        return [Word(part, "PRON") for part in self.pronouns[what].split()]
+        return [Word(part, "PRON") for part in self.words.pronouns[what].split()]
 
     def person(self, person: Person, case: str) -> list[Word]:
         keys = [person.first, *([person.surname] if person.surname else [])]
@@ -146,7 +138,7 @@ class Grammar(ABC):
         """A place as the answer to "where"."""
 
     def asking_word(self, asked: Role) -> list[Word]:
-        return noted(self.asked[asked])
+        return noted(self.words.asked[asked])
 
     def adjective(self, key: str) -> str:
         return self.words.adjectives[key][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradgate.sample.frames import Event, City, Organisation, Person, Place, Quality, Role, Thing
+from gradgate.sample.frames import City, Event, Organisation, Person, Place, Quality, Role, Thing
 from gradgate.sample.languages.grammar import Grammar, is_plural
 from gradgate.sample.words import Word, entity, noted, tagged
 
@@ -15,7 +15,30 @@ _ARTICLES = {
 _ONE = {"nom": {"m": "ένας", "f": "μία", "n": "ένα"}, "acc": {"m": "έναν", "f": "μία", "n": "ένα"}}
 _NUMERALS = {2: ("δύο", "δύο"), 3: ("τρεις", "τρία"), 4: ("τέσσερις", "τέσσερα"), 5: ("πέντε",) * 2, 6: ("έξι",) * 2}
 # Before these, the feminine article keeps its -n.
-_KEEPS_N = ("α", "ά", "ε", "έ", "η", "ή", "ι", "ί", "ο", "ό", "υ", "ύ", "ω", "ώ", "κ", "π", "τ", "ξ", "ψ", "μπ", "ντ", "γκ")
+_KEEPS_N = (
+    "α",
+    "ά",
+    "ε",
+    "έ",
+    "η",
+    "ή",
+    "ι",
+    "ί",
+    "ο",
+    "ό",
+    "υ",
+    "ύ",
+    "ω",
+    "ώ",
+    "κ",
+    "π",
+    "τ",
+    "ξ",
+    "ψ",
+    "μπ",
+    "ντ",
+    "γκ",
+)
 # Masculine, feminine, neuter; their plurals; masculine accusative, singular and plural.
 _PLAIN = ("ος", "η", "ο", "οι", "ες", "α", "ο", "ους")
 _STRESSED = ("ός", "ή", "ό", "οί", "ές", "ά", "ό", "ούς")
@@ -23,11 +46,6 @@ _STRESSED = ("ός", "ή", "ό", "οί", "ές", "ά", "ό", "ούς")
 
 class Greek(Grammar):
     code = "el"
-    question_mark = ";"
-    joints = {"and": "και/CCONJ", "but": ",/PUNCT αλλά/CCONJ"}
-    conjunction = "και"
-    pronouns = {"I": "εγώ", "somebody": "κάποιος", "nobody": "κανείς"}
-    asked = {"agent": "ποιος/PRON", "patient": "τι/PRON", "place": "πού/ADV", "time": "πότε/ADV"}
 
     def event(self, event: Event) -> list[Word]:
         denied = event.negated or event.agent == "nobody"

@@ -11,11 +11,6 @@ _WHOM = {"का": "किसका", "की": "किसकी", "को": "�
 
 class Hindi(Grammar):
     code = "hi"
-    stop = "।"
-    joints = {"and": "और/CCONJ", "but": ",/PUNCT लेकिन/CCONJ"}
-    conjunction = "और"
-    pronouns = {"I": "मैं", "somebody": "कोई", "nobody": "कोई"}
-    asked = {"agent": "कौन/PRON", "patient": "क्या/PRON", "place": "कहाँ/ADV", "time": "कब/ADV"}
 
     def event(self, event: Event) -> list[Word]:
         denied = event.negated or event.agent == "nobody"

@@ -22,10 +22,6 @@ _SOFT = str.maketrans("ыоау", "иеяю")
 
 class Russian(Grammar):
     code = "ru"
-    joints = {"and": ",/PUNCT и/CCONJ", "but": ",/PUNCT но/CCONJ"}
-    conjunction = "и"
-    pronouns = {"I": "я", "somebody": "кто-то", "nobody": "никто"}
-    asked = {"agent": "кто/PRON", "patient": "что/PRON", "place": "где/ADV", "time": "когда/ADV"}
 
     def event(self, event: Event) -> list[Word]:
         denied = event.negated or event.agent == "nobody"
@@ -173,4 +169,3 @@ def _decline(nominative: str, genitive: str, gender: str, case: str) -> str:
     if nominative == genitive:
         return nominative
     return genitive[:-1] + ("е" if case == "loc" else {"а": "у", "я": "ю"}[genitive[-1]])
-

@@ -11,10 +11,6 @@ _ENDINGS = {"ar": ("ó", "aron", "é"), "er": ("ió", "ieron", "í"), "ir": ("i�
 
 class Spanish(Grammar):
     code = "es"
-    joints = {"and": "y/CCONJ", "but": ",/PUNCT pero/CCONJ"}
-    conjunction = "y"
-    pronouns = {"I": "yo", "somebody": "alguien", "nobody": "nadie"}
-    asked = {"agent": "quién/PRON", "patient": "qué/PRON", "place": "dónde/ADV", "time": "cuándo/ADV"}
 
     def event(self, event: Event) -> list[Word]:
         agent = [] if event.agent == "I" else self.agent(event)

@@ -14,10 +14,6 @@ _BEFORE_E = {1: "mw", 2: "w", 3: "mw", 4: "my", 5: "j", 6: "m", 7: "ch", 8: "vy"
 
 class Swahili(Grammar):
     code = "sw"
-    joints = {"and": "na/CCONJ", "but": ",/PUNCT lakini/CCONJ"}
-    conjunction = "na"
-    pronouns = {"I": "mimi", "somebody": "mtu fulani", "nobody": "hakuna mtu"}
-    asked = {"agent": "nani/PRON", "patient": "nini/PRON", "place": "wapi/ADV", "time": "lini/ADV"}
 
     def event(self, event: Event) -> list[Word]:
         agent = [] if event.agent == "I" else self.agent(event)

@@ -14,10 +14,6 @@ _CASES = {"nom": "", "acc": "(y)I", "dat": "(y)A", "loc": "DA"}
 
 class Turkish(Grammar):
     code = "tr"
-    joints = {"and": "ve/CCONJ", "but": ",/PUNCT ama/CCONJ"}
-    conjunction = "ve"
-    pronouns = {"I": "ben", "somebody": "biri", "nobody": "hiç kimse"}
-    asked = {"agent": "kim/PRON", "patient": "ne/PRON", "place": "nerede/ADV", "time": "ne/PRON zaman/NOUN"}
 
     def capital(self, letter: str) -> str:
         return "İ" if letter == "i" else letter.upper()
