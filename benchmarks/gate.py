@@ -1,5 +1,8 @@
-"""The sparse gate: 25 M elements on the CPU against what torch offers; on CUDA, where there is one, 500 M elements
-as a share of the bandwidth of a copy, and the gradients of a 12-layer model in one launch."""
+"""The sparse gate: 25 M elements on the CPU against what torch offers, and its cost from 1 M to 500 M elements; on
+CUDA, where there is one, 500 M elements as a share of the bandwidth of a copy, and a 12-layer model in one launch.
+
+The floor is ``g.mul_(c)``, which reads and writes each element once, as the gate does.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from benchmarks.timing import medians, rows
+from benchmarks.timing import medians, repeated, rows
 from gradgate import gates
 
 ELEMENTS = 25_000_000
+MILLIONS = (1, 5, 25, 100, 500)
 CUDA_ELEMENTS = 500_000_000
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 KEY = gates.key(seed=0, stream="bench", name="weight", draw=0)
@@ -22,6 +26,7 @@ def run(rounds: int = 7) -> list[str]:
     """One line a rival."""
     torch.manual_seed(0)
     lines = [line for dtype in DTYPES for line in on_cpu(dtype, rounds)]
+    lines += [growth(millions, rounds) for millions in MILLIONS]
     if not torch.cuda.is_available():
         return [*lines, "no CUDA device, so nothing measured there"]
     return [*lines, *(line for dtype in DTYPES for line in on_cuda(dtype, 3 * rounds)), *many_on_cuda(3 * rounds)]
@@ -47,6 +52,18 @@ def on_cpu(dtype: torch.dtype, rounds: int) -> list[str]:
         "bernoulli_ mask": bernoulli,
     }
     return rows(f"CPU {dtype}", medians(rivals, rounds))
+
+
+def growth(millions: int, rounds: int) -> str:
+    gradient = torch.randn(millions * 1_000_000)
+    calls = max(1, 25 // millions)  # of small ones, many: a single call is too short to time
+    rivals = {"mul": lambda: gradient.mul_(1.0), "gate": lambda: gate(gradient)}
+    times = medians({name: repeated(rival, calls) for name, rival in rivals.items()}, rounds)
+    spent = times["gate"] / calls
+    return (
+        f"CPU float32, {millions:3d} M elements: {1e3 * spent:8.2f} ms, {1e3 * spent / millions:.3f} ms for a million, "
+        f"{times['gate'] / times['mul']:.2f}x of g.mul_(c)"
+    )
 
 
 def on_cuda(dtype: torch.dtype, rounds: int) -> list[str]:

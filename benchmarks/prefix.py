@@ -1,9 +1,13 @@
-"""An epoch with 9 of 12 layers closed, with and without the prefix cache, in Trainer: texts of MRPC, batches of 16."""
+"""An epoch with the lowest layers closed, with and without the prefix cache, in Trainer: texts of MRPC, batches of 16.
+
+The floor is a model that has the open layers alone: an epoch over it knows nothing of what lies below.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -14,7 +18,6 @@ from typing import Any
 import torch
 from transformers import (
     AutoTokenizer,
-    BertConfig,
     BertForSequenceClassification,
     DataCollatorWithPadding,
     PrinterCallback,
@@ -24,34 +27,43 @@ from transformers import (
 )
 
 import gradgate as gg
+from benchmarks.models import encoder
 
-LAYERS, FROZEN, BATCH, TEXTS = 12, 9, 16, 192
+BATCH, TEXTS = 16, 192
+FLOOR = "floor: open layers alone"
+DEPTHS = ((12, 9), (6, 3), (6, 4))  # layers, and how many of them are closed
 
 
 def run(rounds: int = 4) -> list[str]:
-    """One line a rival: medians of the epochs after the first, which fills the cache; wall and processor time."""
+    """A table for each depth: medians of the epochs after the first, which fills the cache; wall and processor time."""
     shared = Path(os.environ.get("GRADGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
     if not (shared / "data/glue/MRPC").is_dir() or not (shared / "models/all-MiniLM-L6-v2").is_dir():
         return [f"skipped: no real texts at {shared}; set GRADGATE_SHARED"]
     texts, tokenizer = _texts(shared)
+    return [line for depth in DEPTHS for line in _at(*depth, texts, tokenizer, rounds)]
+
+
+def _at(layers: int, closed: int, texts: Any, tokenizer: Any, rounds: int) -> list[str]:
+    method = f"freeze:layers={closed}"
     with TemporaryDirectory() as folder:
         cache = gg.PrefixCache(folder=Path(folder) / "cache")
         rivals: dict[str, Callable[[Any], Any]] = {
             "full": lambda model: [],
-            "by hand in Trainer": _freeze,
-            f"freeze:layers={FROZEN}": lambda model: [gg.GateCallback(f"freeze:layers={FROZEN}")],
-            "with the cache": lambda model: [gg.GateCallback(f"freeze:layers={FROZEN}", prefix_cache=cache)],
+            "by hand in Trainer": partial(_freeze, closed),
+            method: lambda model: [gg.GateCallback(method)],
+            "with the cache": lambda model: [gg.GateCallback(method, prefix_cache=cache)],
+            FLOOR: partial(_keep_open_layers, closed),
         }
         turns = _Turns(list(rivals))
         threads = [
-            Thread(target=_train, args=(name, prepare, texts, tokenizer, turns, rounds, folder))
+            Thread(target=_train, args=(name, layers, prepare, texts, tokenizer, turns, rounds, folder))
             for name, prepare in rivals.items()
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    return _report(turns.seconds)
+    return [f"{closed} of {layers} layers closed", *_report(turns.seconds)]
 
 
 def _report(seconds: dict[str, list[tuple[float, float]]]) -> list[str]:
@@ -59,7 +71,7 @@ def _report(seconds: dict[str, list[tuple[float, float]]]) -> list[str]:
     epochs["filling the cache"] = seconds["with the cache"][0]
     wall, busy = epochs["with the cache"]
     return [
-        f"{name:<20}{mine:8.2f} s an epoch {mine / wall:6.2f}x   processor {own:8.2f} s {own / busy:6.2f}x"
+        f"  {name:<24}{mine:8.2f} s an epoch {mine / wall:6.2f}x   processor {own:8.2f} s {own / busy:6.2f}x"
         for name, (mine, own) in epochs.items()
     ]
 
@@ -106,12 +118,19 @@ class _Epochs(TrainerCallback):  # type: ignore[misc]
 
 
 def _train(
-    name: str, prepare: Callable[[Any], Any], texts: Any, tokenizer: Any, turns: _Turns, rounds: int, folder: str
+    name: str,
+    layers: int,
+    prepare: Callable[[Any], Any],
+    texts: Any,
+    tokenizer: Any,
+    turns: _Turns,
+    rounds: int,
+    folder: str,
 ) -> None:
     try:
         turns.wait(name)
         torch.manual_seed(0)
-        model = _model()
+        model = encoder(layers)
         trainer = Trainer(
             model,
             TrainingArguments(
@@ -136,16 +155,15 @@ def _train(
         turns.leave(name)
 
 
-def _model() -> BertForSequenceClassification:
-    width = 384
-    return BertForSequenceClassification(
-        BertConfig(hidden_size=width, num_hidden_layers=LAYERS, num_attention_heads=12, intermediate_size=4 * width)
-    )
-
-
-def _freeze(model: BertForSequenceClassification) -> list[Any]:
-    for module in (model.bert.embeddings, *model.bert.encoder.layer[:FROZEN]):
+def _freeze(closed: int, model: BertForSequenceClassification) -> list[Any]:
+    for module in (model.bert.embeddings, *model.bert.encoder.layer[:closed]):
         module.requires_grad_(False)
+    return []
+
+
+def _keep_open_layers(closed: int, model: BertForSequenceClassification) -> list[Any]:
+    model.bert.embeddings.requires_grad_(False)
+    del model.bert.encoder.layer[:closed]
     return []
 
 

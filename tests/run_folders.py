@@ -43,8 +43,10 @@ def history(folder: Path, split: str | None = None) -> list[dict[str, Any]]:
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
-    """The saved model's tensors."""
-    return load_file(folder / "model" / "model.safetensors")
+    """The saved model's tensors; of a run with an adapter, those of the adapter and the head."""
+    files = sorted((folder / "model").glob("*.safetensors"))
+    assert files
+    return {name: tensor for file in files for name, tensor in load_file(file).items()}
 
 
 def assert_same_run(folder: Path, other: Path) -> None:

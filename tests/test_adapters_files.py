@@ -5,10 +5,6 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import stat
-import tarfile
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,50 +12,18 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedModel
 
+from adapter_files import edit, edit_tensors, refused, save_task
+from adapter_models import EVERY_KIND, MODELS, disturb, output, tiny
 from gradgate import adapters
 from gradgate.errors import AdapterError, AdapterFileError
-from loop import assert_same_weights, same, weights
-from test_adapters import EVERY_KIND, MODELS, disturb, output, tiny
+from loop import assert_same_weights, same
 from tiny_models import BARE, LAYERS, TINY
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """The folder of an adapter ``task`` with an invertible adapter and a classification head for BERT."""
-    model = tiny("bert")
-    adapters.add(model, "task", "pfeiffer+inv:reduction=2")
-    disturb(model)
-    adapters.save(model, "task", tmp_path / "task")
-    return tmp_path / "task"
-
-
-def refused(path: Path | str, message: str, model: PreTrainedModel | None = None, **options: Any) -> None:
-    """Loading fails with this message and leaves every name, bit and flag of the model as it was."""
-    model = tiny("bert") if model is None else model
-    before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
-    flags = [p.requires_grad for p in model.parameters()]
-    forwards = [module for module in model.modules() if "forward" in vars(module)]
-    with pytest.raises(AdapterError, match=message):
-        adapters.load(model, path, **options)
-    after = model.state_dict()
-    assert list(after) == list(before)
-    assert all(same(tensor, after[key]) for key, tensor in before.items())
-    assert [p.requires_grad for p in model.parameters()] == flags
-    assert [module for module in model.modules() if "forward" in vars(module)] == forwards
-
-
-def edit(folder: Path, change: Callable[[dict[str, Any]], object], file: str = "adapter_config.json") -> None:
-    values = json.loads((folder / file).read_text())
-    change(values)
-    (folder / file).write_text(json.dumps(values))
-
-
-def edit_tensors(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    tensors = load_file(folder / "adapter.safetensors")
-    change(tensors)
-    save_file(tensors, folder / "adapter.safetensors")
+    return save_task(tmp_path / "task")
 
 
 # What is written is read.
@@ -94,6 +58,13 @@ def test_an_adapter_is_loaded_under_another_name_and_with_fewer_layers(saved: Pa
     assert adapters.load(model, saved) == "task"
 
 
+def test_every_layer_is_counted_from_the_bottom(saved: Path) -> None:
+    model = TINY["bert"]()
+    adapters.load(model, saved, leave_out=[LAYERS - 1])
+    assert isinstance(model.bert.encoder.layer[0].output.adapters["task"], nn.Module)
+    assert "task" not in model.bert.encoder.layer[LAYERS - 1].output.adapters
+
+
 def test_a_folder_of_a_bare_model_and_of_one_with_a_head_are_interchangeable(saved: Path, tmp_path: Path) -> None:
     bare = BARE["bert"]()
     adapters.load(bare, saved)
@@ -105,23 +76,6 @@ def test_a_folder_of_a_bare_model_and_of_one_with_a_head_are_interchangeable(sav
     adapters.load(model, tmp_path / "bare")
     one, other = (m.base_model.embeddings.invertible_adapters["task"] for m in (model, bare))
     assert same(one.F[0].weight, other.F[0].weight)
-
-
-@pytest.mark.parametrize("form", ["zip", "zip-in-a-folder", "tar", "tar.gz"])
-def test_archives_are_read_as_folders_are(saved: Path, tmp_path: Path, form: str) -> None:
-    path = tmp_path / "adapter.archive"
-    inside = "some/folder/" if form == "zip-in-a-folder" else ""
-    if form.startswith("zip"):
-        with zipfile.ZipFile(path, "w") as archive:
-            for file in saved.iterdir():
-                archive.write(file, inside + file.name)
-    else:
-        with tarfile.open(path, "w:gz" if form == "tar.gz" else "w") as tar:
-            tar.add(saved, "task")
-    one, other = tiny("bert"), tiny("bert")
-    adapters.load(one, saved)
-    adapters.load(other, path)
-    assert_same_weights(one, other)
 
 
 def test_files_of_older_versions_of_the_library_are_read(saved: Path) -> None:
@@ -296,212 +250,3 @@ def test_a_name_that_is_taken_is_refused(saved: Path) -> None:
 
 def test_an_unsupported_model_is_refused(saved: Path) -> None:
     refused(saved, "Supported: bert", BARE["gpt2"]())
-
-
-@pytest.mark.parametrize("member", ["../evil", "a/../../evil", "/tmp/evil", "..\\evil", "C:\\evil", "\\evil"])
-@pytest.mark.parametrize("form", ["zip", "tar"])
-def test_an_archive_that_leads_out_of_itself_is_refused(saved: Path, tmp_path: Path, member: str, form: str) -> None:
-    path = archived(saved, tmp_path / "adapter.archive", form, member)
-    before = sorted(tmp_path.rglob("*"))
-    refused(path, "unsafe.*leads out of the archive")
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def archived(saved: Path, path: Path, form: str, member: str) -> Path:
-    if form == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            for file in saved.iterdir():
-                archive.write(file, file.name)
-            archive.writestr(zipfile.ZipInfo(member), b"evil")
-    else:
-        with tarfile.open(path, "w") as tar:
-            tar.add(saved, "task")
-            info = tarfile.TarInfo(member)
-            info.size = 4
-            tar.addfile(info, io.BytesIO(b"evil"))
-    return path
-
-
-@pytest.mark.parametrize("kind", ["zip", "symlink", "hardlink", "device"])
-def test_links_in_an_archive_are_refused(saved: Path, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "adapter.archive"
-    if kind == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.write(saved / "adapter_config.json", "adapter_config.json")
-            link = zipfile.ZipInfo("adapter.safetensors")
-            link.external_attr = (stat.S_IFLNK | 0o777) << 16
-            archive.writestr(link, "/etc/passwd")
-    else:
-        with tarfile.open(path, "w") as tar:
-            tar.add(saved / "adapter_config.json", "adapter_config.json")
-            info = tarfile.TarInfo("adapter.safetensors")
-            info.type = {"symlink": tarfile.SYMTYPE, "hardlink": tarfile.LNKTYPE, "device": tarfile.CHRTYPE}[kind]
-            info.linkname = "/etc/passwd"
-            tar.addfile(info)
-    refused(path, "unsafe.*is a link or no plain file")
-
-
-@pytest.mark.parametrize("form", ["zip", "tar", "tar.gz"])
-@pytest.mark.parametrize("keep", [0.2, 0.6, 0.97])
-def test_a_truncated_archive_is_refused(saved: Path, tmp_path: Path, form: str, keep: float) -> None:
-    path = tmp_path / "adapter.archive"
-    if form == "zip":
-        archived(saved, path, "zip", "more")
-    else:
-        with tarfile.open(path, "w:gz" if form == "tar.gz" else "w") as tar:
-            for file in sorted(saved.iterdir(), key=lambda file: file.stat().st_size):
-                tar.add(file, file.name)
-    data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * keep)])
-    if form == "tar" and keep == 0.97:  # only the padding after the last member is cut
-        data = data[: data.rindex(b"bert.") + 200]
-        path.write_bytes(data)
-    refused(path, "damaged|truncated|lacks|has no")
-
-
-def test_a_flipped_byte_in_an_archive_is_refused(saved: Path, tmp_path: Path) -> None:
-    path = archived(saved, tmp_path / "adapter.archive", "zip", "more")
-    data = bytearray(path.read_bytes())
-    data[data.index((saved / "adapter.safetensors").read_bytes()) + 5000] ^= 1
-    path.write_bytes(data)
-    refused(path, "is damaged .*CRC")
-
-
-def test_an_archive_that_would_fill_the_memory_is_refused(saved: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    from gradgate.adapters import archive
-
-    path = archived(saved, tmp_path / "adapter.archive", "zip", "more")
-    monkeypatch.setattr(archive, "_MOST_BYTES", 1000)
-    refused(path, "GiB, which is no adapter")
-
-
-# Stacks and heads.
-
-
-def test_a_stack_of_which_one_member_is_damaged_leaves_the_model_without_any(tmp_path: Path) -> None:
-    model = tiny("bert")
-    for name in ("lang", "task"):
-        adapters.add(model, name)
-    adapters.activate(model, "lang", "task")
-    adapters.save_setup(model, tmp_path)
-    (tmp_path / "task" / "adapter.safetensors").write_bytes(b"")
-    other = tiny("bert")
-    with pytest.raises(AdapterFileError, match="is damaged"):
-        adapters.load_setup(other, tmp_path)
-    assert adapters.added(other) == {}
-    assert list(other.state_dict()) == list(tiny("bert").state_dict())
-    for setup in ({"type": "Fuse", "children": []}, {"type": "single", "children": ["../task"]}, None, []):
-        edit(tmp_path, lambda values, setup=setup: values.update(adapter_setup=setup), "adapter_setup.json")
-        with pytest.raises(AdapterFileError, match=r"only a stack|cannot be the name"):
-            adapters.load_setup(other, tmp_path)
-
-
-@pytest.mark.parametrize("name", ["bert", "bert-tokens", "bert-qa", "bert-lm", "roberta", "xlm-roberta", "distilbert",
-                                  "electra", "deberta-v2", "mpnet", "llama-classifier"])  # fmt: skip
-def test_a_head_is_saved_and_loaded_with_its_adapter(name: str, tmp_path: Path) -> None:
-    model = tiny(name)
-    adapters.add(model, "task")
-    for key, parameter in model.named_parameters():
-        if parameter.requires_grad and ".task." not in key:
-            parameter.data.add_(0.5)
-    adapters.save(model, "task", tmp_path / "task")
-    other = tiny(name)
-    adapters.load(other, tmp_path / "task", head=True)
-    assert_same_weights(model, other)
-    plain = tiny(name)
-    adapters.load(plain, tmp_path / "task", head=False)
-    assert all(same(p, weights(tiny(name))[key]) for key, p in plain.named_parameters() if ".task." not in key)
-
-
-def test_a_head_that_does_not_fit_is_left_out_with_a_warning_or_refused(saved: Path) -> None:
-    other = BertForSequenceClassification(BertConfig(**tiny("bert").config.to_dict() | {"num_labels": 2}))
-    refused(saved, r"classifier\.bias of shape \(3,\); the model's is \(2,\)", other, head=True)
-    with pytest.warns(UserWarning, match="head was not loaded.*another number of labels"):
-        adapters.load(other, saved)
-    refused(
-        saved, "head of a BertForSequenceClassification; this model is a BertForMaskedLM", tiny("bert-lm"), head=True
-    )
-    (saved / "head_config.json").unlink()
-    refused(saved, "has no prediction head", head=True)
-
-
-def flexible(saved: Path, **config: Any) -> None:
-    edit(saved, lambda values: values.update(config=config, name="task"), "head_config.json")
-
-
-@pytest.mark.parametrize(
-    ("name", "config", "modules"),
-    [
-        ("bert", {"layers": 1, "use_pooler": True}, {1: "classifier"}),
-        ("bert", {"layers": 2, "activation_function": "tanh"}, {1: "bert.pooler.dense", 4: "classifier"}),
-        ("roberta", {"layers": 2, "activation_function": "tanh"}, {1: "classifier.dense", 4: "classifier.out_proj"}),
-        ("electra", {"layers": 2, "activation_function": "gelu"}, {1: "classifier.dense", 4: "classifier.out_proj"}),
-        ("distilbert", {"layers": 2, "activation_function": "relu"}, {1: "pre_classifier", 4: "classifier"}),
-        ("deberta-v2", {"layers": 2, "activation_function": "gelu"}, {1: "pooler.dense", 4: "classifier"}),
-        ("bert-tokens", {"head_type": "tagging", "layers": 1}, {1: "classifier"}),
-        ("bert-qa", {"head_type": "question_answering", "layers": 1}, {1: "qa_outputs"}),
-    ],
-)
-def test_a_flexible_head_becomes_the_models_own(name: str, config: Any, modules: Any, tmp_path: Path) -> None:
-    model = tiny(name)
-    adapters.add(model, "task")
-    adapters.save(model, "task", tmp_path)
-    flexible(
-        tmp_path, **{"head_type": "classification", "use_pooler": False, "label2id": {"a": 0, "b": 1, "c": 2}} | config
-    )
-    head = {
-        f"heads.task.{index}.{part}": torch.rand_like(getattr(model.get_submodule(path), part))
-        for index, path in modules.items()
-        for part in ("weight", "bias")
-    }
-    save_file(head, tmp_path / "model_head.safetensors")
-    other = tiny(name)
-    adapters.load(other, tmp_path, head=True)
-    for index, path in modules.items():
-        module: Any = other.get_submodule(path)
-        assert same(module.weight, head[f"heads.task.{index}.weight"])
-        assert same(module.bias, head[f"heads.task.{index}.bias"])
-    if name != "bert-qa":
-        assert other.config.id2label == {0: "a", 1: "b", 2: "c"}
-    flexible(tmp_path, head_type="classification", layers=3, activation_function="tanh")
-    refused(tmp_path, "layers=3.*computes something else", tiny(name), head=True)
-
-
-def test_a_masked_language_head_that_is_not_tied_to_these_embeddings_is_refused(tmp_path: Path) -> None:
-    model = tiny("bert-lm")
-    adapters.add(model, "lang", "pfeiffer+inv:reduction=2")
-    adapters.save(model, "lang", tmp_path)
-    tensors = load_file(tmp_path / "model_head.safetensors")
-    tensors["cls.predictions.decoder.weight"] += 1
-    save_file(tensors, tmp_path / "model_head.safetensors")
-    refused(
-        tmp_path, "decoder.weight is not the model's embeddings.*tie_word_embeddings=False", tiny("bert-lm"), head=True
-    )
-
-
-def test_restoring_is_in_place_and_all_or_nothing(tmp_path: Path) -> None:
-    model = tiny("bert")
-    with pytest.raises(AdapterError, match="nothing to restore"):
-        adapters.restore(model, tmp_path)
-    for name in ("one", "two"):
-        adapters.add(model, name, "houlsby:size=4")
-        adapters.save(model, name, tmp_path / name)
-    kept, pointers = weights(model), [p.data_ptr() for p in model.parameters()]
-    disturb(model)
-    moved = weights(model)
-    data = (tmp_path / "two" / "adapter.safetensors").read_bytes()
-    (tmp_path / "two" / "adapter.safetensors").write_bytes(data[:-8])
-    with pytest.raises(AdapterFileError, match="is damaged"):
-        adapters.restore(model, tmp_path)
-    assert all(same(p, moved[key]) for key, p in model.named_parameters())
-    (tmp_path / "two" / "adapter.safetensors").write_bytes(data)
-    adapters.restore(model, tmp_path)
-    assert all(same(p, kept[key]) for key, p in model.named_parameters())
-    assert [p.data_ptr() for p in model.parameters()] == pointers
-
-
-def test_every_layer_is_counted_from_the_bottom(saved: Path) -> None:
-    model = TINY["bert"]()
-    adapters.load(model, saved, leave_out=[LAYERS - 1])
-    assert isinstance(model.bert.encoder.layer[0].output.adapters["task"], nn.Module)
-    assert "task" not in model.bert.encoder.layer[LAYERS - 1].output.adapters

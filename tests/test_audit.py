@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from gradgate import Tuner
-from gradgate.audit import fingerprint
 from gradgate.errors import AuditError
+from gradgate.tuner.audit import fingerprint
 from loop import adamw, build, momentum, step, train
 from tiny_models import tiny_batch
 

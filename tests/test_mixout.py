@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gradgate import GateCallback, Mixout, Tuner, method
 from gradgate.errors import AttachError, MethodError, RunError
 from gradgate.methods.base import Mix
-from gradgate.mixing import Mixing
+from gradgate.tuner.mixing import Mixing
 from loop import adamw, assert_same_weights, batch, build, same, step, train, weights
 from test_callback import trainer_of
 from tiny_models import TINY

@@ -9,6 +9,7 @@ import pytest
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks import TaskSpec, find_task, kind_of, load_task, task_names
+from gradgate.tasks.splits import places
 
 TSV = "sentence\tlabel\na\t0\nb\t1\n"
 
@@ -26,12 +27,13 @@ def test_every_catalogue_entry_has_hub_files_metric_and_paper(name: str, tmp_pat
     spec = find_task(name)
     assert spec.folder is None
     assert spec.hub is not None
-    assert spec.hub.splits.keys() >= {"train", "dev"}
+    assert places(spec).keys() >= {"train", "dev"}
     assert spec.metric in kind_of(spec).metric_names
     assert spec.paper
     assert spec.description
     local = find_task(name, data=tmp_path)
-    assert (local.folder, set(local.files or {})) == (tmp_path.resolve(), {"train", "dev"})
+    assert local.folder == tmp_path.resolve()
+    assert set(local.files or {}) == (set() if local.articles else {"train", "dev"})
 
 
 def test_metrics_are_those_of_the_papers() -> None:

@@ -91,13 +91,13 @@ def methods(as_json: AsJson = False, config_file: Config = None) -> None:
 
 @app.command()
 def tasks(
-    task: Annotated[str | None, typer.Argument(help="One task: its splits, rows and labels.")] = None,
+    task: Annotated[str | None, typer.Argument(help="One task: its splits, languages, rows and labels.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """List the named tasks, or show one task's splits, rows and labels."""
-    from gradgate.tasks import find_task, load_task, task_names
+    """List the named tasks, or show one task's splits, languages, rows and labels."""
+    from gradgate.tasks import count_rows, find_task, label_names, task_names
     from gradgate.terminal import task_table, tasks_table
 
     if task is None:
@@ -107,11 +107,12 @@ def tasks(
         else:
             console.print(tasks_table(specs))
         return
-    loaded = load_task(find_task(task, data=data))
+    spec = find_task(task, data=data)
+    rows = count_rows(spec)
     if as_json:
-        _print_json(loaded.rows)
+        _print_json(rows)
     else:
-        console.print(task_table(loaded))
+        console.print(task_table(spec, rows, label_names(spec)))
 
 
 @app.command()

@@ -12,7 +12,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from gradgate.methods import MethodInfo
-from gradgate.tasks import TaskData, TaskSpec
+from gradgate.tasks import TaskSpec
+from gradgate.tasks.averages import average_label
 from gradgate.training.config import RunConfig
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
@@ -39,14 +40,14 @@ def tasks_table(specs: list[TaskSpec]) -> Table:
     return table
 
 
-def task_table(data: TaskData) -> Group:
-    """One row a split of a task that was read, and its labels."""
-    title = f"{data.spec.name}: {data.spec.kind}, selected by {data.spec.metric}"
-    labels = "a number" if data.labels is None else ", ".join(data.labels)
-    table = Table("split", Column("rows", justify="right"), box=SIMPLE_HEAD)
-    for split, rows in data.rows.items():
-        table.add_row(Text(split), f"{rows:,}")
-    return Group(Text(title), table, Text(f"labels: {labels}"))
+def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...]) -> Group:
+    """One row a language of a task that was read, one column a split, and its labels where it has names for them."""
+    title = f"{spec.name}: {spec.kind}, selected by {spec.metric}"
+    table = Table("language", *(Column(split, justify="right") for split in rows), box=SIMPLE_HEAD)
+    for language in dict.fromkeys(language for counts in rows.values() for language in counts):
+        counts = (split.get(language) for split in rows.values())
+        table.add_row(Text(language), *("" if count is None else f"{count:,}" for count in counts))
+    return Group(Text(title), table, *([Text(f"labels: {', '.join(labels)}")] if labels else []))
 
 
 def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
@@ -59,9 +60,11 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
         f"learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms a step; peak memory "
         f"{cost['peak_memory_bytes'] / 2**20:.0f} MiB"
     )
-    title = Text(f"{config.method} on {config.task}, seed {config.seed}")
+    title = Text(f"{config.title} on {config.task}, seed {config.seed}")
     table = Table("split", *names, box=SIMPLE_HEAD, title=title, caption=Text(caption))
-    for split, values in {"dev": scores["dev"], **scores["tests"]}.items():
+    averages = scores.get("averages", {})
+    rows = {"dev": scores["dev"], **scores["tests"], **{average_label(name): row for name, row in averages.items()}}
+    for split, values in rows.items():
         table.add_row(split, *(f"{values[name]:.4f}" if name in values else "" for name in names))
     return table
 

@@ -19,7 +19,7 @@ from gradgate.adapters.compose import activate, active, remove, switch
 from gradgate.adapters.config import AdapterConfig
 from gradgate.adapters.drop import RandomDrop, layers_dropped
 from gradgate.adapters.files import load, load_setup, restore, save, save_setup
-from gradgate.adapters.freezing import train
+from gradgate.adapters.freezing import parameters, train
 from gradgate.adapters.kinds import KINDS, adapter_config
 from gradgate.adapters.places import ARCHITECTURES
 
@@ -40,6 +40,7 @@ __all__ = [
     "layers_dropped",
     "load",
     "load_setup",
+    "parameters",
     "remove",
     "restore",
     "save",

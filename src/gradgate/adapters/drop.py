@@ -49,6 +49,7 @@ class RandomDrop:
         layer_numbers(found, most)
         self.step, self._most, self._seed = 0, most, seed
         self._setup = found.setup
+        self._setup.random = True
         eagerly: Any = torch.compiler.disable  # untyped in torch
         self._hook: Any = inner(model).register_forward_pre_hook(eagerly(self._before_forward))
 
@@ -61,4 +62,4 @@ class RandomDrop:
     def remove(self) -> None:
         """Stop dropping."""
         self._hook.remove()
-        self._setup.dropped = 0
+        self._setup.dropped, self._setup.random = 0, False

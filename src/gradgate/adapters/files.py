@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,14 @@ def load(
     return _load(model, open_files(where, revision=revision), name, tuple(leave_out), head)
 
 
-def save(model: nn.Module, name: str, folder: str | os.PathLike[str], *, head: bool = True) -> None:
+def save(
+    model: nn.Module,
+    name: str,
+    folder: str | os.PathLike[str],
+    *,
+    head: bool = True,
+    head_also: Collection[str] = (),
+) -> None:
     """Write an adapter so that AdapterHub's library can load it (with ``use_safetensors=True``).
 
     ``adapter_config.json``, ``adapter.safetensors``, and for a model with a head ``head_config.json`` and
@@ -76,6 +83,8 @@ def save(model: nn.Module, name: str, folder: str | os.PathLike[str], *, head: b
         name: of the adapter.
         folder: made if absent; files of an adapter in it are replaced.
         head: write the head, too.
+        head_also: names of parameters of the base model that belong to the head, such as a pooler that the pretrained
+            weights lacked; :func:`load` puts them back.
 
     Raises:
         AdapterError: if there is no such adapter.
@@ -90,7 +99,7 @@ def save(model: nn.Module, name: str, folder: str | os.PathLike[str], *, head: b
     files = {WEIGHTS_FILES[0]: save_safetensors(keys.written(blocks.modules, name, prefix), {"format": "pt"})}
     if blocks.norms:
         files[NORMS_FILE] = save_safetensors(keys.written_norms(blocks.norms, prefix), {"format": "pt"})
-    if head and (tensors := heads.written(host)):
+    if head and (tensors := heads.written(host, head_also)):
         files[HEAD_FILES[0]] = save_safetensors(tensors, {"format": "pt"})
         files[HEAD_CONFIG_FILE] = _json(heads.static_record(host))
     config = {"config": found.configs[name].record(host.config.hidden_size), "name": name, **model_entries(host)}

@@ -39,6 +39,17 @@ def train(model: nn.Module, *names: str) -> None:
             parameter.requires_grad_(True)
 
 
+def parameters(model: nn.Module, name: str) -> list[Parameter]:
+    """The parameters of one adapter, with its copies of layer norms.
+
+    Raises:
+        AdapterError: for an unknown name.
+    """
+    found = holding(model, (name,), "looked at")
+    assert found is not None
+    return list(found.blocks(name).parameters())
+
+
 def head_parameters(model: nn.Module) -> list[Parameter]:
     """The parameters of the head: outside of the base model, and not the output embeddings."""
     host = inner(model)

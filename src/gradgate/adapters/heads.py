@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,13 +131,17 @@ def put(model: Any, found: Attached, placed: Placed | None) -> None:
         model.config.id2label = {number: label for label, number in placed.labels.items()}
 
 
-def written(model: Any) -> dict[str, Tensor]:
-    """The tensors of the model's own head, by their own names; none for a model without a head."""
+def written(model: Any, also: Collection[str] = ()) -> dict[str, Tensor]:
+    """The tensors of the model's own head, by their own names; none for a model without a head.
+
+    Args:
+        also: names of tensors of the base model that belong to the head.
+    """
     if model.base_model is model:
         return {}
     outside = f"{model.base_model_prefix}."
     state = model.state_dict()
-    return {key: state[key].detach().cpu().clone() for key in state if not key.startswith(outside)}
+    return {key: state[key].detach().cpu().clone() for key in state if key in also or not key.startswith(outside)}
 
 
 def static_record(model: Any) -> dict[str, Any]:

@@ -41,6 +41,10 @@ class Bottleneck(nn.Module):
             self.scaling = nn.Parameter(torch.ones(1 if config.scaling == "learned" else width))
         self.dropout = nn.Dropout(config.dropout)
 
+    def extra_repr(self) -> str:
+        """What it computes besides its parameters; printing the model shows it."""
+        return repr(self.config)
+
     def forward(self, hidden: Tensor, residual: Tensor, norm: nn.Module | None) -> Tensor:
         """What takes the place of the sub-layer's output, before the residual and the model's norm: ``(B, T, D)``.
 

@@ -27,6 +27,7 @@ class Setup:
         skipped: numbers of the layers that run without adapters.
         dropped: how many of the lowest layers run without adapters in this step.
         inverse: whether the invertible adapter's inverse runs before the output embeddings.
+        random: whether ``dropped`` is drawn anew for each step.
     """
 
     def __init__(self) -> None:
@@ -34,6 +35,10 @@ class Setup:
         self.skipped: frozenset[int] = frozenset()
         self.dropped = 0
         self.inverse = True
+        self.random = False
+
+    def __repr__(self) -> str:
+        return f"active={self.active}, skipped={sorted(self.skipped)}"
 
     def skips(self, layer: int | None) -> bool:
         """Whether a layer runs without adapters; None is what is in no layer."""
@@ -46,6 +51,15 @@ class Site(nn.ModuleDict):
     def __init__(self, setup: Setup, layer: int) -> None:
         super().__init__()
         self.setup, self.layer = setup, layer
+
+    def extra_repr(self) -> str:
+        """What is active; printing the model shows it."""
+        return repr(self.setup)
+
+    @property
+    def varies(self) -> bool:
+        """Whether one input gives different outputs in different steps: see :class:`gradgate.prefix.PrefixCache`."""
+        return self.setup.random
 
     def running(self) -> list[Any]:
         """The modules of the active stack that are here, from the bottom."""

@@ -75,7 +75,7 @@ class _Session:
     precision: Precision
     device: torch.device
     store: Store
-    weights: tuple[tuple[int, int], ...]
+    state: tuple[Any, ...]
     proved: set[bool] = field(default_factory=set)  # of batches with padding, and of those without
 
 
@@ -157,8 +157,8 @@ class Reuse:
     def _open(self, batch: Batch) -> _Session:
         """The session for the prefix as it is now; made by a look at one row."""
         self._check_model()
-        weights = self._weights()
-        if self._session is not None and self._session.weights == weights:
+        state = self._state()
+        if self._session is not None and self._session.state == state:
             return self._session
         if self._session is not None:
             self._session.store.close()
@@ -170,7 +170,7 @@ class Reuse:
         named = fingerprint(self._model, self._layers, self._closed, self._parts, settings)
         limit = int(self._cache.size * 2**30)
         store = Store(Path(self._cache.folder), named, precision.width, kept, limit, self._cache.note)
-        self._session = _Session(replay, precision, states.device, store, weights)
+        self._session = _Session(replay, precision, states.device, store, state)
         return self._session
 
     def _states(self, session: _Session, batch: Batch) -> Tensor:
@@ -236,9 +236,10 @@ class Reuse:
         buffers = [b for m in (*self._parts.inside, *self._parts.around) for b in m.buffers(recurse=False)]
         return [*(parameters[name] for name in names), *buffers]
 
-    def _weights(self) -> tuple[tuple[int, int], ...]:
-        """Changes with every in-place change and every replacement of a frozen tensor."""
-        return tuple((tensor.data_ptr(), tensor._version) for tensor in self._frozen)
+    def _state(self) -> tuple[Any, ...]:
+        """Changes with every in-place change and every replacement of a frozen tensor, and with what is active."""
+        switched = (module.extra_repr() for module in self._parts.inside if hasattr(module, "varies"))
+        return (*((tensor.data_ptr(), tensor._version) for tensor in self._frozen), *switched)
 
     def _why_not(self) -> str:
         if not self._stack:
@@ -257,6 +258,8 @@ class Reuse:
                 raise NotReusableError("gradient checkpointing is on")
             if getattr(module, "_compiled_call_impl", None) is not None:
                 raise NotReusableError("the model is compiled")
+        if any(getattr(module, "varies", False) for module in self._parts.inside):
+            raise NotReusableError("adapters are dropped at random")
 
     def _tell(self, reason: str) -> None:
         if reason not in self._told:

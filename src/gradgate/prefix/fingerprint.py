@@ -48,7 +48,7 @@ def fingerprint(model: nn.Module, layers: LayerMap, closed: Iterable[str], parts
     about = {
         "settings": settings,
         "software": [version("torch"), version("transformers"), torch.get_float32_matmul_precision()],
-        "modules": [str(module) for module in parts.inside if _computes(module)],
+        "modules": [text for module in parts.inside if (text := _described(module))],
         "attention": getattr(config, "_attn_implementation", None),
         "config": {k: v for k, v in values.items() if k not in _NO_MATTER and "drop" not in k},
     }
@@ -62,8 +62,15 @@ def fingerprint(model: nn.Module, layers: LayerMap, closed: Iterable[str], parts
     return state.digest()
 
 
-def _computes(module: nn.Module) -> bool:
-    return next(module.children(), None) is None and not isinstance(module, nn.modules.dropout._DropoutNd)
+def _described(module: nn.Module) -> str:
+    """What a module computes, where it says so itself; nothing for one that only calls others, and for dropout."""
+    is_leaf = next(module.children(), None) is None
+    told = is_leaf or module.extra_repr()
+    return f"{type(module).__name__}({module.extra_repr()})" if told and not _is_dropout(module) else ""
+
+
+def _is_dropout(module: nn.Module) -> bool:
+    return isinstance(module, nn.modules.dropout._DropoutNd)
 
 
 def _take(state: Any, name: str, tensor: Tensor) -> None:

@@ -12,6 +12,7 @@ from gradgate.report.figures import draw_figures
 from gradgate.report.findings import find
 from gradgate.report.freeze_table import freeze_table
 from gradgate.report.freezing import answer, find_curve
+from gradgate.report.languages import language_table
 from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.page import render_page
 from gradgate.report.tables import all_tables, main_table
@@ -45,6 +46,8 @@ def write_report(folder: Path) -> Report:
     findings = find(read_study(folder))
     curve = find_curve(findings)
     tables = all_tables(findings)
+    if findings.results.averages:
+        tables.insert(1, language_table(findings))
     if curve:
         tables.insert(1, freeze_table(curve))
     drawings, problems = draw_figures(findings, curve)

@@ -8,6 +8,7 @@ from statistics import fmean, median
 from gradgate.report.formats import ScoreFormat
 from gradgate.study.results import DEV, Cell, Cost, StudyResults
 from gradgate.study.statistics import Comparison, Summary, compare_paired, holm, summarize
+from gradgate.tasks.averages import average_label
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ class Findings:
     def split(self) -> str:
         """The split that methods are compared on."""
         return self.results.main_split
+
+    @property
+    def split_label(self) -> str:
+        """The same for people."""
+        return average_label(self.split)
 
     @property
     def scored(self) -> tuple[MethodFindings, ...]:

@@ -15,7 +15,7 @@ TASKS = 8
 
 def freeze_table(curve: FreezeCurve) -> Table:
     """Full fine-tuning, then one row for each number of frozen layers."""
-    metric, split = curve.findings.format, curve.findings.split
+    metric, split = curve.findings.format, curve.findings.split_label
     paper = _paper_sizes(curve)
     over = "score over that of full" if _higher(curve) else "score of full over its own, as lower is better"
     columns = [

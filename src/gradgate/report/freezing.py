@@ -109,7 +109,7 @@ def answer(curve: FreezeCurve) -> str:
     measured = [point for point in curve.points if point.quality is not None]
     if not measured:
         return f"Relative quality cannot be given: {_why_undefined(curve)}."
-    what = f"{full.name}'s {metric.name} on {curve.findings.split}"
+    what = f"{full.name}'s {metric.name} on {curve.findings.split_label}"
     best = curve.fewest_tuned
     if best is None:
         nearest = max(measured, key=lambda point: point.quality or 0.0)
@@ -131,8 +131,8 @@ def _why_undefined(curve: FreezeCurve) -> str:
     mean = curve.full.score.mean
     if mean is not None and mean <= 0:
         return (
-            f"{curve.full.name} scored {curve.findings.format.value(mean)} on {curve.findings.split}, and a share of "
-            f"a score has a meaning only above 0"
+            f"{curve.full.name} scored {curve.findings.format.value(mean)} on {curve.findings.split_label}, and a "
+            f"share of a score has a meaning only above 0"
         )
     return f"no point has finished a seed that {curve.full.name} has finished too, with scores above 0"
 

@@ -106,6 +106,13 @@ def _how_made(findings: Findings) -> list[str]:
         notes.append("There is no test split; the same dev score also ranks the methods.")
     else:
         notes.append("That checkpoint is scored once on each test split; no choice is made on test.")
+    if findings.results.averages:
+        source = findings.results.study.task.source
+        notes.append(
+            f"Methods are compared on the zero-shot average: the unweighted mean over the languages other than "
+            f"{source}, in which each run was trained and its checkpoint selected. Distant languages are those outside "
+            f"of the Indo-European family."
+        )
     if findings.format.factor == 100:
         notes.append(
             "Shares such as accuracy and F1, and correlations, are shown × 100; losses and errors as they are."

@@ -10,6 +10,7 @@ from gradgate.report.findings import Findings, MethodFindings, ratio
 from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.study.results import DEV, Cell, Cost
 from gradgate.study.statistics import Comparison, summarize
+from gradgate.tasks.averages import average_label
 
 Raw = str | int | float | None
 
@@ -53,7 +54,7 @@ class Table:
 def all_tables(findings: Findings) -> list[Table]:
     """Every table that this study has something for; the main one first."""
     tables = [main_table(findings)]
-    if len(findings.results.test_splits) > 1:
+    if len(findings.results.test_splits) > 1 and not findings.results.averages:
         tables.append(split_table(findings))
     tables.append(seed_table(findings))
     return [*tables, metric_table(findings)] if findings.scored else tables
@@ -61,7 +62,7 @@ def all_tables(findings: Findings) -> list[Table]:
 
 def main_table(findings: Findings) -> Table:
     """One row a method: score, difference to the first method with its evidence, and costs."""
-    metric, split, first = findings.format, findings.split, findings.reference.name
+    metric, split, first = findings.format, findings.split_label, findings.reference.name
     columns = [
         Column("method", "Method", numeric=False),
         Column("score", f"{metric.label}, {split}", "mean ± standard deviation over seeds"),
@@ -163,13 +164,15 @@ def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
 
 def seed_table(findings: Findings) -> Table:
     """One row a run, finished or not: the numbers that all others are made of."""
-    splits = tuple(dict.fromkeys((findings.split, *findings.results.test_splits, DEV)))
-    metric = findings.format
+    results, metric = findings.results, findings.format
+    splits = tuple(dict.fromkeys((findings.split, *results.averages, *results.test_splits, DEV)))
+    # The table by language has the means; forty columns more would hide the rest.
+    shown = tuple(split for split in splits if not results.averages or split not in results.test_splits)
     columns = (
         Column("method", "Method", numeric=False),
         Column("seed", "Seed"),
         Column("status", "Status", numeric=False),
-        *(Column(split, f"{metric.label}, {split}") for split in splits),
+        *(Column(split, f"{metric.label}, {average_label(split)}") for split in shown),
         Column("best_step", "Best step", "the step whose checkpoint scored best on dev"),
         Column("step", "Time per step"),
         Column("total", "Training time"),
@@ -180,7 +183,7 @@ def seed_table(findings: Findings) -> Table:
         "seeds",
         "Every run",
         columns,
-        tuple(_seed_row(cell, splits, metric) for cell in cells),
+        tuple(_seed_row(cell, shown, metric) for cell in cells),
         tuple(_seed_record(cell, splits) for cell in cells),
     )
 
@@ -244,8 +247,10 @@ def split_table(findings: Findings) -> Table:
 
 def metric_table(findings: Findings) -> Table:
     """One row a method and split, one column a metric, whatever the runs measured."""
-    splits = tuple(dict.fromkeys((*findings.results.test_splits, DEV)))
+    results = findings.results
+    splits = tuple(dict.fromkeys((*results.averages, *results.test_splits, DEV)))
     groups = [(method, split) for method in findings.scored for split in splits]
+    shown = [group for group in groups if not results.averages or group[1] not in results.test_splits]
     names = list(dict.fromkeys(n for m, split in groups for cell in m.finished for n in cell.metrics(split)))
     values = {
         (method.name, split, name): [v for c in method.finished if (v := c.metrics(split).get(name)) is not None]
@@ -264,10 +269,10 @@ def metric_table(findings: Findings) -> Table:
         tuple(
             (
                 Entry(method.name, method.name),
-                Entry(split, split),
+                Entry(average_label(split), split),
                 *(_spread_entry(values[method.name, split, m.metric], m) for m in metrics),
             )
-            for method, split in groups
+            for method, split in shown
         ),
         tuple(
             {"method": method.name, "split": split, "metric": name, **_spread_record(values[method.name, split, name])}

@@ -67,6 +67,8 @@ def _some(names: list[str]) -> str:
 
 
 def _where(findings: Findings) -> str:
+    if findings.split in findings.results.averages:
+        return f"the {findings.split_label}"
     return f"the {findings.split} split" if findings.split == DEV else findings.split
 
 

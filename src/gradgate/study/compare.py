@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from gradgate.methods import method as read_method
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.sweep import read_sweep
+from gradgate.tasks.averages import average_label
 from gradgate.training import launched
 from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, read_json, write_json
@@ -163,5 +164,6 @@ def _note_death(folder: RunFolder, code: int) -> None:
 def _outcome(folder: RunFolder) -> str:
     scores = read_json(folder.scores_file)
     metric = scores["metric"]
-    splits = {"dev": scores["dev"], **scores["tests"]}
+    averages = {average_label(name): values for name, values in scores.get("averages", {}).items()}
+    splits = {"dev": scores["dev"], **(averages or scores["tests"])}
     return ", ".join(f"{split} {metric} {values[metric]:.4f}" for split, values in splits.items())

@@ -17,7 +17,7 @@ def records(results: StudyResults) -> list[dict[str, Any]]:
 
 
 def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
-    splits = ("dev", *results.test_splits)
+    splits = ("dev", *results.test_splits, *results.averages)
     return {
         "task": results.study.task.name,
         "model": results.study.model.name,

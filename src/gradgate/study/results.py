@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from gradgate.errors import MethodError, RunError
 from gradgate.methods import method as read_method
 from gradgate.study.grid import folder_name
+from gradgate.tasks.averages import AVERAGES, ZERO_SHOT
 from gradgate.training.folder import RunFolder
 
 T = TypeVar("T")
@@ -24,7 +25,11 @@ DEV = "dev"
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """The task of a study. ``rows``: split to number of rows; ``fingerprint``: digest of the data."""
+    """The task of a study.
+
+    ``rows``: split to number of rows; ``languages``: split to language, of a task in several; ``source``: the language
+    that it is trained in; ``fingerprint``: digest of the data.
+    """
 
     name: str
     kind: str
@@ -33,6 +38,8 @@ class TaskRecord:
     labels: tuple[str | int, ...] | None = None
     fingerprint: str | None = None
     rows: dict[str, int] = field(default_factory=dict)
+    languages: dict[str, str] = field(default_factory=dict)
+    source: str = "en"
 
 
 @dataclass(frozen=True)
@@ -82,13 +89,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class Scores:
-    """``scores.json``: metric name to value, on dev and on each test split, from the best checkpoint on dev."""
+    """``scores.json``: metric name to value, on dev and on each test split, from the best checkpoint on dev.
+
+    ``averages``: the same over languages, as :func:`gradgate.tasks.averages.average` gives them.
+    """
 
     metric: str
     best_step: int
     dev: dict[str, float | None]
     tests: dict[str, dict[str, float | None]]
     cost: Cost
+    averages: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,10 +133,10 @@ class Cell:
     versions: dict[str, Any] = field(default_factory=dict)
 
     def metrics(self, split: str) -> dict[str, float | None]:
-        """All metrics on ``"dev"`` or a test split; empty if the run has not finished or has no such split."""
+        """All metrics on ``"dev"``, a test split or an average; empty if the run has not finished or has none."""
         if self.scores is None:
             return {}
-        return self.scores.dev if split == DEV else self.scores.tests.get(split, {})
+        return self.scores.dev if split == DEV else {**self.scores.averages, **self.scores.tests}.get(split, {})
 
     def score(self, split: str) -> float | None:
         """The study's metric on a split, or None."""
@@ -139,6 +150,7 @@ class StudyResults:
     Attributes:
         cells: one for each method and seed of the study, methods first, in the study's order.
         test_splits: the test splits that any finished run has; those of the task while none has finished.
+        averages: the averages over languages that any finished run has.
         problems: what a reader should know: files that could not be read, runs that do not belong.
     """
 
@@ -147,11 +159,16 @@ class StudyResults:
     cells: tuple[Cell, ...]
     test_splits: tuple[str, ...]
     problems: tuple[str, ...]
+    averages: tuple[str, ...] = ()
 
     @property
     def main_split(self) -> str:
-        """The split that methods are compared on: ``test``, else the first test split, else dev."""
-        return _main_split(self.test_splits)
+        """What methods are compared on: the zero-shot average, ``test``, else the first test split, else dev."""
+        return _main_split(self.test_splits, self.averages)
+
+    def language(self, split: str) -> str:
+        """The language of a split of a task in several languages, else the split's name."""
+        return self.study.task.languages.get(split, split)
 
     @property
     def reference(self) -> str:
@@ -200,12 +217,15 @@ def read_study(folder: Path) -> StudyResults:
     splits = tuple(dict.fromkeys(split for scores in finished for split in scores.tests))
     if not finished:
         splits = tuple(split for split in study.task.rows if split not in ("train", DEV))
-    cells = [_check_score(cell, study.task.metric, _main_split(splits)) for cell in cells]
+    averages = tuple(name for name in AVERAGES if any(name in scores.averages for scores in finished))
+    cells = [_check_score(cell, study.task.metric, _main_split(splits, averages)) for cell in cells]
     problems += _differing(cells)
-    return StudyResults(folder, study, tuple(cells), splits, tuple(problems))
+    return StudyResults(folder, study, tuple(cells), splits, tuple(problems), averages)
 
 
-def _main_split(test_splits: tuple[str, ...]) -> str:
+def _main_split(test_splits: tuple[str, ...], averages: tuple[str, ...]) -> str:
+    if ZERO_SHOT in averages:
+        return ZERO_SHOT
     return "test" if "test" in test_splits else (*test_splits, DEV)[0]
 
 

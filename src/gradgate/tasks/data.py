@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from datasets import Dataset
 
-from gradgate.errors import UsageError
+from gradgate.errors import DataError, UsageError
+from gradgate.tasks import articles
 from gradgate.tasks.kinds import KINDS, Kind
+from gradgate.tasks.source import check_place, read_one, read_tables, read_tests
 from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.splits import TRAIN_AND_DEV, absent_languages, base_of, places
 
 
 @dataclass(frozen=True)
@@ -20,9 +24,9 @@ class TaskData:
 
     Args:
         spec: the task.
-        train, dev: rows with the columns ``text``, for pairs also ``text_pair``, and ``label``.
+        train, dev: rows with the columns that the task's kind gives them.
         tests: test split -> rows; empty where no test split has labels.
-        labels: the outputs' names in their order; None for regression.
+        labels: the outputs' names in their order; None where they are no classes.
         fingerprint: SHA-256 (hex) of every row and of the labels, whatever file or hub they came from.
         rows: split -> number of rows.
         notes: what the user should know: splits left out, blank texts.
@@ -37,6 +41,11 @@ class TaskData:
     rows: dict[str, int]
     notes: tuple[str, ...] = ()
 
+    @property
+    def languages(self) -> dict[str, str]:
+        """Split -> language, for a task in several languages; else empty."""
+        return {split: self.spec.language_of(split) for split in self.rows} if self.spec.languages else {}
+
 
 def kind_of(spec: TaskSpec) -> Kind:
     """The kind of the task."""
@@ -49,8 +58,8 @@ def load_task(spec: TaskSpec) -> TaskData:
     Raises:
         DataError: a fault in the data, with its file and line (or its row where the source has no lines).
     """
-    examples = kind_of(spec).read(spec)
-    tests = {split: rows for split, rows in examples.splits.items() if split not in ("train", "dev")}
+    examples = kind_of(spec).read(spec, read_tables(spec))
+    tests = {split: rows for split, rows in examples.splits.items() if split not in TRAIN_AND_DEV}
     return TaskData(
         spec=spec,
         train=examples.splits["train"],
@@ -59,8 +68,77 @@ def load_task(spec: TaskSpec) -> TaskData:
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows={split: len(rows) for split, rows in examples.splits.items()},
-        notes=examples.notes,
+        notes=(*_absent(spec), *([articles.note(spec)] if articles.is_cut(spec) else []), *examples.notes),
     )
+
+
+def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
+    """Read what a model that is already trained is scored on; ``train`` and ``dev`` are empty.
+
+    Args:
+        labels: the names of the model's outputs, in their order; None where they are no classes.
+
+    Raises:
+        DataError: as ``load_task``, or a label that the model does not have.
+    """
+    if labels is not None:
+        raw = {cell: name for cell, name in (spec.label_map or {}).items() if name in labels}
+        spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
+    tables = read_tests(spec)
+    if articles.is_cut(spec):
+        tables = {split: table for split, table in read_tables(spec).items() if split not in TRAIN_AND_DEV}
+    examples = kind_of(spec).read(spec, tables)
+    if not examples.splits:
+        raise DataError(f"The task {spec.name} has nothing to score: {'; '.join(examples.notes)}. Give --test-file")
+    nothing = Dataset.from_dict({})
+    return TaskData(
+        spec=spec,
+        train=nothing,
+        dev=nothing,
+        tests=examples.splits,
+        labels=examples.labels,
+        fingerprint=_fingerprint(examples.splits, examples.labels),
+        rows={split: len(rows) for split, rows in examples.splits.items()},
+        notes=(*_absent(spec), *examples.notes),
+    )
+
+
+def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:
+    """Split -> language -> rows, of every split that is there: unlabelled ones too, and dev in languages it does not
+    select in.
+
+    Raises:
+        DataError: nothing is there, or something that cannot be read.
+    """
+    check_place(spec)
+    counts: dict[str, dict[str, int]] = {}
+    for split, place in places(spec).items():
+        if split in TRAIN_AND_DEV and spec.folder is not None and not (spec.folder / place).is_file():
+            continue
+        counts.setdefault(base_of(split), {})[spec.language_of(split)] = len(read_one(spec, split))
+    if not counts:
+        raise DataError(f"{spec.folder} holds no file of the task {spec.name}; its files are {_listed(spec)}")
+    return counts
+
+
+def label_names(spec: TaskSpec) -> tuple[str, ...]:
+    """The labels in the order of the model's outputs; none where they are numbers or spans, or train is not there."""
+    if spec.label_map is not None:
+        return tuple(dict.fromkeys(spec.label_map.values()))
+    if not all(split in places(spec) for split in TRAIN_AND_DEV):
+        return ()
+    if spec.folder is not None and not all((spec.folder / places(spec)[split]).is_file() for split in TRAIN_AND_DEV):
+        return ()
+    return load_task(spec).labels or ()
+
+
+def _listed(spec: TaskSpec) -> str:
+    return ", ".join((spec.files or {}).values()) or "given with --train-file, --dev-file and --test-file"
+
+
+def _absent(spec: TaskSpec) -> list[str]:
+    absent = absent_languages(spec)
+    return [f"not scored in {', '.join(absent)}: {spec.folder} has no files for it"] if absent else []
 
 
 def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:

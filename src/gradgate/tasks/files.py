@@ -1,4 +1,4 @@
-"""Local data files into tables: CSV, TSV, JSON lines, JSON and Parquet, with the line of every fault."""
+"""Local data files into tables, with the line of every fault; here CSV, TSV, JSON lines, JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from itertools import islice
+from itertools import dropwhile, islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.sentences import read_columns, read_conllu
+from gradgate.tasks.squad import looks_like_squad, read_squad
 from gradgate.tasks.table import MISSING, Table
 
 if TYPE_CHECKING:
@@ -24,9 +26,11 @@ ENDINGS = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
+    ".conllu": "conllu",
 }
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _LONGEST_FIELD = 2**31 - 1
+_HEAD_LINES = 1000
 
 
 def read_table(path: Path, fmt: FileFormat) -> Table:
@@ -47,10 +51,18 @@ def read_table(path: Path, fmt: FileFormat) -> Table:
 
 
 def peek(path: Path, fmt: FileFormat) -> Table:
-    """The first line of a file, and the second where the first is a header; raises DataError as ``read_table``."""
+    """The first row of a file, or all where it has no lines for rows; raises DataError as ``read_table``."""
     if _is_parquet(path, fmt):
         return _parquet(path)
-    lines = (line for line in _decode(path).split("\n") if line.strip())
+    text = _decode(path)
+    kind = _type_of(path, text, fmt)
+    if kind == "squad":
+        return _parse(path, text, fmt)
+    if kind in ("conll", "conllu"):
+        head = [line for line in text.split("\n")[:_HEAD_LINES] if not line.startswith("-DOCSTART-")]
+        sentence = dropwhile(lambda line: not line.strip(), head)
+        return _parse(path, "\n".join(takewhile(lambda line: line.strip(), sentence)), fmt)
+    lines = (line for line in text.split("\n") if line.strip())
     return _parse(path, "\n".join(islice(lines, 2 if fmt.header else 1)), fmt)
 
 
@@ -66,6 +78,8 @@ def detect(path: Path, text: str) -> str:
     """The type of a text file, by its ending and its first line that is not blank."""
     first = next((line for line in text.split("\n") if line.strip()), "")
     by_ending = ENDINGS.get(path.suffix.lower())
+    if by_ending == "json" and looks_like_squad(text):
+        return "squad"
     if by_ending == "json" and first.lstrip().startswith("{"):
         return "jsonl"
     if by_ending is not None:
@@ -82,8 +96,18 @@ def _is_parquet(path: Path, fmt: FileFormat) -> bool:
     return fmt.type == "parquet" or (fmt.type == "auto" and ENDINGS.get(path.suffix.lower()) == "parquet")
 
 
+def _type_of(path: Path, text: str, fmt: FileFormat) -> str:
+    return fmt.type if fmt.type != "auto" else detect(path, text)
+
+
 def _parse(path: Path, text: str, fmt: FileFormat) -> Table:
-    kind = fmt.type if fmt.type != "auto" else detect(path, text)
+    kind = _type_of(path, text, fmt)
+    if kind == "conllu":
+        return read_conllu(path, text)
+    if kind == "conll":
+        return read_columns(path, text, fmt.columns or ())
+    if kind == "squad":
+        return read_squad(path, text)
     if kind == "jsonl":
         return _json_lines(path, text)
     if kind == "json":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from gradgate.errors import DataError, UsageError, nearest
 from gradgate.tasks.catalog import at_folder, entries
 from gradgate.tasks.folders import Given, recognise_file, recognise_folder
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
+from gradgate.tasks.splits import TRAIN_AND_DEV, expand, in_languages
 
 SAMPLE = "sample"
 _YAML_ENDINGS = (".yaml", ".yml")
@@ -31,6 +33,8 @@ def find_task(
     train_file: str | Path | None = None,
     dev_file: str | Path | None = None,
     test_file: str | Path | None = None,
+    languages: Sequence[str] | None = None,
+    source: str | None = None,
 ) -> TaskSpec:
     """The task that ``name`` means, with what the other arguments change.
 
@@ -43,32 +47,42 @@ def find_task(
             task's names for labels.
         kind, metric: in place of the task's; a new kind comes with its own default metric.
         train_file, dev_file, test_file: in place of the task's; ``test_file`` replaces every test split.
+        languages: score in these languages only; by default in all that are there.
+        source: language of train and dev, in place of the task's.
 
     Raises:
-        UsageError: nothing has that name.
+        UsageError: nothing has that name, or there is nothing to score in one of ``languages``.
         DataError: a task file with faults, or a folder or file in which something is ambiguous.
     """
     given = Given(
         text, text_pair, label, kind, metric, _absolute(train_file), _absolute(dev_file), _absolute(test_file)
     )
+    spec = _change(_find(str(name), data, given, source), given)
+    return spec if languages is None else in_languages(spec, languages)
+
+
+def _find(name: str, data: Path | None, given: Given, source: str | None) -> TaskSpec:
+    """The task with its splits by language, before anything else is changed."""
+    from_source = {} if source is None else {"source": source}
     path = Path(name)
-    if str(name) in entries():
-        spec = entries()[str(name)].spec
-        return _change(at_folder(spec, _existing(data)) if data else spec.model_copy(update={"files": None}), given)
+    if name in entries():
+        spec = entries()[name].spec.model_copy(update=from_source)
+        return at_folder(spec, _existing(data)) if data else expand(spec.model_copy(update={"files": None}))
     if name == SAMPLE:
         from gradgate.sample import TASK
 
         path = Path(TASK)
     yaml = path if path.is_file() and path.suffix in _YAML_ENDINGS else _yaml_in(path)
     if yaml is not None:
-        return _change(read_spec(yaml, _existing(data) if data else None), given)
+        return expand(read_spec(yaml, _existing(data) if data else None).model_copy(update=from_source))
     if not path.exists():
-        raise UsageError(_unknown(str(name)))
+        raise UsageError(_unknown(name))
     if data is not None:
         raise UsageError(f"--data goes with a catalogue's task or a YAML file, and {path} is data itself; drop one")
-    if path.is_dir():
-        return _change(recognise_folder(path.resolve(), given), given)
-    return _change(recognise_file(path.resolve(), given), given)
+    found = recognise_folder(path.resolve(), given) if path.is_dir() else recognise_file(path.resolve(), given)
+    if source is not None and found.languages:
+        raise UsageError(f"--source goes with a task's name: --task {found.name} --data {path}")
+    return found.model_copy(update=from_source)
 
 
 def _change(spec: TaskSpec, given: Given) -> TaskSpec:
@@ -89,11 +103,10 @@ def _change(spec: TaskSpec, given: Given) -> TaskSpec:
     files = given.files()
     if files:
         kept = {
-            split: file
-            for split, file in (spec.files or {}).items()
-            if split in ("train", "dev") or "test" not in files
+            split: file for split, file in (spec.files or {}).items() if split in TRAIN_AND_DEV or "test" not in files
         }
         values["files"] = {**kept, **files}
+        values["question_from"] = {split: file for split, file in spec.question_from.items() if split not in files}
         values["formats"] = {split: change for split, change in spec.formats.items() if split not in files}
         values["folder"] = spec.folder or Path.cwd()
     return build_spec(values, f"The task {spec.name}")

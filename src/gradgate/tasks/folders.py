@@ -12,7 +12,8 @@ from gradgate.tasks.catalog import Entry, at_folder, entries, plain
 from gradgate.tasks.files import ENDINGS, peek, read_table
 from gradgate.tasks.kinds.sequence import as_text
 from gradgate.tasks.spec import FileFormat, TaskSpec, build_spec
-from gradgate.tasks.table import Table
+from gradgate.tasks.splits import TRAIN_AND_DEV
+from gradgate.tasks.table import Table, renamed
 
 TRAIN_STEMS = ("train", "training")
 DEV_STEMS = ("dev", "val", "valid", "validation", "dev_matched", "validation_matched")
@@ -77,14 +78,16 @@ def recognise_file(file: Path, given: Given) -> TaskSpec:
 
 
 def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> bool:
-    """Whether the first rows of the train and dev files are in the form of the catalogue's task."""
-    files = spec.files or {}
-    paths = {split: folder / files[split] for split in ("train", "dev") if split in files}
+    """Whether the first rows are in the form of the catalogue's task: of train and dev, else of the first file."""
+    paths = {split: folder / file for split, file in (spec.files or {}).items() if (folder / file).is_file()}
+    looked_at = [split for split in TRAIN_AND_DEV if split in paths] or list(paths)[:1]
+    if not by_name:
+        looked_at = [split for split in looked_at if split in TRAIN_AND_DEV]
     tables = []
     try:
-        for split, path in paths.items():
-            if path.is_file():
-                tables.append(peek(path, spec.format_of(split)))
+        for split in looked_at:
+            fmt = spec.format_of(split)
+            tables.append(renamed(peek(paths[split], fmt), fmt.rename))
     except DataError:
         return False
     if not tables:

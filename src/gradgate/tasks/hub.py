@@ -13,19 +13,12 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 10
 
 
-def read_hub(source: HubSource) -> dict[str, Table]:
-    """Every split that ``source`` names, ``train`` and ``dev`` first. Class indices become the classes' names.
+def check_reachable(source: HubSource) -> None:
+    """Ask once, because `datasets` tries for half a minute where there is no network.
 
     Raises:
-        DataError: no network (or HF_HUB_OFFLINE) and no cached copy, an unknown data set, configuration or split.
+        DataError: no network, or the hub has no such data set.
     """
-    _check_reachable(source)
-    order = ("train", "dev", *(split for split in source.splits if split not in ("train", "dev")))
-    return {split: _read_split(source, source.splits[split]) for split in order}
-
-
-def _check_reachable(source: HubSource) -> None:
-    """Ask once, because `datasets` tries for half a minute where there is no network."""
     from huggingface_hub import HfApi, constants
 
     if constants.HF_HUB_OFFLINE:
@@ -36,20 +29,33 @@ def _check_reachable(source: HubSource) -> None:
         raise DataError(_explain(source, error)) from error
 
 
-def _read_split(source: HubSource, split: str) -> Table:
+def read_split(source: HubSource, split: str, language: str) -> Table:
+    """One of our splits. Class indices, in lists too, become the classes' names.
+
+    Args:
+        language: of the split; it picks the configuration where each language has its own.
+
+    Raises:
+        DataError: no network (or HF_HUB_OFFLINE) and no cached copy, an unknown data set, configuration or split.
+    """
     import datasets
 
+    if split in ("train", "dev") and source.training is not None:
+        return read_split(source.training, split, language)
+    name, there = source.configuration(language), source.splits[split]
     try:
-        rows = datasets.load_dataset(source.path, source.name, split=split, revision=source.revision)
+        rows = datasets.load_dataset(source.path, name, split=there, revision=source.revision)
     except Exception as error:  # as above; a wrong configuration or split is a ValueError
-        raise DataError(_explain(source, error)) from error
-    columns = {name: rows[name][:] for name in rows.column_names}
-    for name, feature in rows.features.items():
+        raise DataError(_explain(source, error, name)) from error
+    columns = {column: rows[column][:] for column in rows.column_names}
+    for column, feature in rows.features.items():
         if isinstance(feature, datasets.ClassLabel):
-            columns[name] = [_class_name(feature, cell) for cell in columns[name]]
+            columns[column] = [_class_name(feature, cell) for cell in columns[column]]
+        elif isinstance(inner := getattr(feature, "feature", None), datasets.ClassLabel):
+            columns[column] = [[_class_name(inner, cell) for cell in cells] for cells in columns[column]]
     if not len(rows):
-        raise DataError(f"{source.path} has no rows in its split {split!r}")
-    return Table(" ".join(part for part in (source.path, source.name, split) if part), columns)
+        raise DataError(f"{source.path} has no rows in its split {there!r}")
+    return Table(" ".join(part for part in (source.path, name, there) if part), columns)
 
 
 def _class_name(feature: Any, cell: int | None) -> str | None:
@@ -58,11 +64,11 @@ def _class_name(feature: Any, cell: int | None) -> str | None:
     return str(cell) if cell < 0 else str(feature.int2str(cell))
 
 
-def _explain(source: HubSource, error: Exception) -> str:
+def _explain(source: HubSource, error: Exception, configuration: str | None = None) -> str:
     from huggingface_hub import constants
     from huggingface_hub.errors import HfHubHTTPError
 
-    name = f"{source.path} {source.name or ''}".strip()
+    name = f"{source.path} {configuration or ''}".strip()
     if isinstance(error, ValueError):
         return f"The data set {name} cannot be read from the hub: {error}"
     if isinstance(error, HfHubHTTPError):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradgate.errors import DataError
+from gradgate.tasks.articles import cut_by_article, is_cut
 from gradgate.tasks.files import missing, read_table
-from gradgate.tasks.hub import read_hub
-from gradgate.tasks.table import Table
+from gradgate.tasks.hub import check_reachable, read_split
+from gradgate.tasks.splits import DEV, TRAIN_AND_DEV, base_of, places, scored
+from gradgate.tasks.table import Table, renamed
 
 if TYPE_CHECKING:
     from gradgate.tasks.spec import TaskSpec
@@ -19,23 +21,52 @@ _WHY_DEV = (
 
 
 def read_tables(spec: TaskSpec) -> dict[str, Table]:
-    """Split -> table, ``train`` and ``dev`` first: from files where the task has a folder, else from the hub.
+    """Split -> table of every split that a run reads, ``train`` and ``dev`` first.
+
+    Files are read where the task has a folder, else the hub.
 
     Raises:
         DataError: no place to read from, no train or dev split, or anything that cannot be read.
     """
+    check_place(spec)
+    if is_cut(spec):
+        return cut_by_article(spec, read_tests(spec))
+    splits = places(spec)
+    _require_train_and_dev(spec, tuple(splits))
+    return {split: read_one(spec, split) for split in scored(splits)}
+
+
+def read_tests(spec: TaskSpec) -> dict[str, Table]:
+    """Split -> table of what a model that is already trained is scored on: test splits, or dev where there are none.
+
+    Raises:
+        DataError: nothing to score, or anything that cannot be read.
+    """
+    check_place(spec)
+    splits = [split for split in scored(places(spec)) if split not in TRAIN_AND_DEV]
+    if all(base_of(split) == DEV for split in splits) and DEV in places(spec):
+        splits = [DEV, *splits]
+    if not splits:
+        raise DataError(f"The task {spec.name} has nothing to score: no test split and no dev split. Give --test-file")
+    return {split: read_one(spec, split) for split in splits}
+
+
+def check_place(spec: TaskSpec) -> None:
+    """Refuse a task without data, or with a hub that does not answer."""
+    if spec.folder is None and spec.hub is None:
+        raise DataError(f"The task {spec.name} names no data; add `files:` or `hub:` to its description")
+    if spec.folder is None and spec.hub is not None:
+        check_reachable(spec.hub)
+
+
+def read_one(spec: TaskSpec, split: str) -> Table:
+    """The table of one split, its columns under the names that the task knows them by."""
     if spec.folder is not None:
-        files = spec.files or {}
-        _require_train_and_dev(spec, tuple(files))
-        train, dev = (spec.folder / files[split] for split in ("train", "dev"))
-        if train.is_file() and not dev.is_file():
-            raise DataError(f"{missing(dev)}. {_WHY_DEV}")
-        order = ("train", "dev", *(split for split in files if split not in ("train", "dev")))
-        return {split: read_table(spec.folder / files[split], spec.format_of(split)) for split in order}
-    if spec.hub is not None:
-        _require_train_and_dev(spec, tuple(spec.hub.splits))
-        return read_hub(spec.hub)
-    raise DataError(f"The task {spec.name} names no data; add `files:` or `hub:` to its description")
+        path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
+        return renamed(read_table(path, fmt), fmt.rename)
+    assert spec.hub is not None
+    table = read_split(spec.hub, split, spec.language_of(split))
+    return renamed(table, spec.hub.rename)
 
 
 def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
@@ -46,3 +77,9 @@ def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
         )
     if "dev" not in splits:
         raise DataError(f"The task {spec.name} has no dev split ({there}). {_WHY_DEV}")
+    if spec.folder is None:
+        return
+    for split in TRAIN_AND_DEV:
+        path = spec.folder / (spec.files or {})[split]
+        if not path.is_file():
+            raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with --train-file'}")

@@ -11,6 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from gradgate.errors import DataError, nearest
 from gradgate.tasks.kinds import KINDS
+from gradgate.tasks.splits import LANGUAGE, base_of
+
+LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$")]
 
 
 def _label_names(value: object) -> object:
@@ -28,26 +31,32 @@ class FileFormat(BaseModel, extra="forbid", frozen=True):
 
     Args:
         type: ``auto`` goes by the file's ending and its first line. JSON lines, a JSON array of objects,
-            comma or tab separated values, or Parquet.
+            comma or tab separated values, Parquet; ``conllu``; ``conll`` for files of one token and its tags a line,
+            separated by tabs or spaces, with a blank line after each sentence; ``squad`` for SQuAD's JSON.
         header: whether the first line of a csv or tsv file names the columns.
-        columns: the names of the columns where there is no header.
+        columns: the names of the columns where there is no header, as in every ``conll`` file.
         quoting: whether ``"`` encloses fields; None is true for csv and false for tsv, as in GLUE's files.
         extra_columns: accept rows with more columns than named, and drop what is beyond.
         join: put between two text columns to make one text of them; None keeps a text and its pair.
+        rename: a column's name in the file -> the name that the task knows it by, where the file has that column.
     """
 
-    type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet"] = "auto"
+    type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "conllu", "conll", "squad"] = "auto"
     header: bool = True
     columns: tuple[str, ...] | None = None
     quoting: bool | None = None
     extra_columns: bool = False
     join: str | None = None
+    rename: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _columns_where_no_header(self) -> FileFormat:
-        if self.header and self.columns is not None:
+        if self.type == "conll":
+            if self.columns is None:
+                raise ValueError("a conll file needs its columns named, in their order: `columns: [token, tag]`")
+        elif self.header and self.columns is not None:
             raise ValueError("columns are for files without a header; add `header: false` or leave them out")
-        if not self.header and self.columns is None:
+        elif not self.header and self.columns is None:
             raise ValueError("a file without a header needs its columns named: `columns: [text, label]`")
         return self
 
@@ -57,18 +66,33 @@ class HubSource(BaseModel, extra="forbid", frozen=True):
 
     Args:
         path: ``owner/name``.
-        name: its configuration, where it has several.
+        name: its configuration, where it has several: one for all languages, one with ``{language}`` in it, or
+            language -> configuration.
         revision: branch, tag or commit; None is the newest.
-        splits: our split -> the hub's, slices such as ``train[:1000]`` included.
+        splits: our split -> the hub's, slices such as ``train[:1000]`` included. Where a configuration or a split is
+            of one language, each stands for one split by language, as in ``TaskSpec.files``.
         text, label: column names where the hub's differ from the local files'.
+        rename: other columns' names on the hub -> the names that the task knows them by.
+        training: the data set that holds train and dev, where it is another one; ``splits`` then has neither.
     """
 
     path: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
-    name: str | None = None
+    name: str | dict[str, str] | None = None
     revision: str | None = None
     splits: dict[str, str] = {"train": "train", "dev": "validation", "test": "test"}
-    text: str | tuple[str, str] | None = None
+    text: str | tuple[str, str] | tuple[str, str, str] | None = None
     label: str | None = None
+    rename: dict[str, str] = {}
+    training: HubSource | None = None
+
+    def configuration(self, language: str) -> str | None:
+        """The name of the configuration that holds a language."""
+        name = self.name.get(language) if isinstance(self.name, dict) else self.name
+        return None if name is None else name.replace(LANGUAGE, language)
+
+    def is_by_language(self, split: str) -> bool:
+        """Whether the hub has a split of ours once for each language."""
+        return isinstance(self.name, dict) or LANGUAGE in f"{self.name} {self.splits[split]}"
 
 
 class TaskSpec(BaseModel):
@@ -77,14 +101,30 @@ class TaskSpec(BaseModel):
     Args:
         name: letters, digits, ``.``, ``_`` and ``-``; it names folders of runs.
         kind: one of ``gradgate.tasks.kinds.KINDS``.
-        text: the text column, or two columns for a pair of texts.
-        label: the label or score column.
+        text: the text column, or two columns for a pair of texts, or three of which the last two make one text. Of
+            tagged tokens, the column of a sentence's tokens; of question answering, those of question and context; of
+            multiple choice, the premise's; of ranking, the query's and then the document's. Default: as the kind's
+            ``columns``.
+        label: the column of the label, score, tags, answers or grade; default: as the kind's ``columns``.
+        choices: of multiple choice, the columns of the choices.
+        question: of multiple choice, the column that asks for ``cause`` or ``effect``, or None.
+        question_from: of multiple choice, split or its part before the dot -> file in ``folder`` whose ``question``
+            of equal ``idx`` counts in place of the split's own.
+        query: of ranking, the column that tells queries apart; None takes the query's text.
+        normalization: of answers before they are compared: ``squad`` or, by language, ``mlqa``.
+        no_answer_threshold: how much better "no answer" must be than the best answer, where train has questions
+            without one (SQuAD 2).
         metric: the one that selects checkpoints; the kind's default unless given.
+        languages: codes of the languages that the task is scored in, where there are several.
+        source: code of the language of train and dev.
         files: split -> path, relative to ``folder`` or absolute. Splits are ``train``, ``dev`` and any others, all
-            of which are test splits.
+            of which are test splits. A path with ``{language}`` stands for one file for each language: see
+            :mod:`gradgate.tasks.splits`.
         folder: where the task was read from; None reads from the hub.
         hub: the same data on the hub; used where ``folder`` is None.
         format: how the files are written; ``formats`` changes it for single splits.
+        articles: of question answering, how many of the first articles of the source language's test are train and how
+            many of the next ones are dev, where there is no train file; the rest are tested on in every language.
         label_map: label in the data -> its name, in the order of the model's outputs. Names themselves are also
             accepted in the data. None sorts the labels of train.
         description, paper: for people.
@@ -94,21 +134,30 @@ class TaskSpec(BaseModel):
 
     name: str = Field(pattern=r"^\w[\w.-]*$")
     kind: str = "classification"
-    text: str | tuple[str, str] = "text"
+    text: str | tuple[str, str] | tuple[str, str, str] = "text"
     label: str = "label"
+    choices: Annotated[tuple[str, ...], Field(min_length=2)] = ("choice1", "choice2")
+    question: str | None = "question"
+    question_from: dict[str, str] = {}
+    query: str | None = None
+    normalization: Literal["squad", "mlqa"] = "squad"
+    no_answer_threshold: float = 0.0
     metric: str = ""
+    languages: tuple[LanguageCode, ...] = ()
+    source: LanguageCode = "en"
     files: dict[str, str] | None = None
     folder: Path | None = None
     hub: HubSource | None = None
     format: FileFormat = FileFormat()
     formats: dict[str, dict[str, Any]] = {}
+    articles: dict[Literal["train", "dev"], Annotated[int, Field(ge=1)]] | None = None
     label_map: Annotated[dict[str, str] | None, BeforeValidator(_label_names)] = None
     description: str | None = None
     paper: str | None = None
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """One or two column names in the source that is read."""
+        """One to three column names in the source that is read."""
         text = self.hub.text if self.folder is None and self.hub and self.hub.text else self.text
         return (text,) if isinstance(text, str) else text
 
@@ -118,8 +167,14 @@ class TaskSpec(BaseModel):
         return self.hub.label if self.folder is None and self.hub and self.hub.label else self.label
 
     def format_of(self, split: str) -> FileFormat:
-        """``format`` with what ``formats`` changes for this split."""
-        return FileFormat.model_validate({**self.format.model_dump(), **self.formats.get(split, {})})
+        """``format`` with what ``formats`` changes for this split; what it says of ``test`` holds for ``test.de``."""
+        change = self.formats.get(split, self.formats.get(base_of(split), {}))
+        return FileFormat.model_validate({**self.format.model_dump(), **change})
+
+    def language_of(self, split: str) -> str:
+        """``de`` for ``test.de`` where the task has that language, else the source language."""
+        _, dot, language = split.rpartition(".")
+        return language if dot and language in self.languages else self.source
 
     @model_validator(mode="before")
     @classmethod
@@ -134,12 +189,19 @@ class TaskSpec(BaseModel):
         if metric not in known:
             near = nearest(str(metric), known)
             raise ValueError(f"unknown metric {metric!r} for {kind}; expected one of {', '.join(known)}.{near}")
-        return {**values, "kind": kind, "metric": metric}
+        text, label = KINDS[kind].columns
+        return {"text": text, "label": label, **values, "kind": kind, "metric": metric}
 
     @model_validator(mode="after")
     def _formats_can_be_read(self) -> TaskSpec:
         for split in self.formats:
             self.format_of(split)
+        return self
+
+    @model_validator(mode="after")
+    def _templates_have_languages(self) -> TaskSpec:
+        if not self.languages and any(LANGUAGE in file for file in (self.files or {}).values()):
+            raise ValueError(f"{LANGUAGE} in `files` stands for each of `languages`; add `languages: [en, de]`")
         return self
 
 

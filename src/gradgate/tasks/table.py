@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradgate.errors import DataError
@@ -21,17 +21,21 @@ class Table:
         columns: column name -> cells, one for each row; ``MISSING`` where a row lacks the column.
         lines: the line on which each row begins (from 1), or None where the source has no lines; rows are then
             counted from 1.
+        item_lines: of rows that take several lines, the line of each item in it, such as a sentence's tokens.
     """
 
     source: str
     columns: Mapping[str, Sequence[Any]]
     lines: Sequence[int] | None = None
+    item_lines: Sequence[Sequence[int]] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
-    def place(self, row: int) -> str:
-        """Where row ``row`` (from 0) stands: ``train.tsv:12`` or ``train.json, row 12``."""
+    def place(self, row: int, item: int | None = None) -> str:
+        """Where row ``row`` (from 0), or an item of it, stands: ``train.tsv:12`` or ``train.json, row 12``."""
+        if item is not None and self.item_lines is not None:
+            return f"{self.source}:{self.item_lines[row][item]}"
         if self.lines is None:
             return f"{self.source}, row {row + 1}"
         return f"{self.source}:{self.lines[row]}"
@@ -50,3 +54,10 @@ class Table:
             if cell is MISSING or cell is None:
                 raise DataError(f"{self.place(row)} has no {name!r}; every row needs one")
         return cells
+
+
+def renamed(table: Table, names: Mapping[str, str]) -> Table:
+    """The table with some of its columns under other names."""
+    if not names:
+        return table
+    return replace(table, columns={names.get(name, name): cells for name, cells in table.columns.items()})

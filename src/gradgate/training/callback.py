@@ -19,8 +19,8 @@ from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
 from gradgate.prefix import PrefixCache
-from gradgate.saved_state import missing_entry
 from gradgate.tuner import Tuner
+from gradgate.tuner.saved_state import missing_entry
 
 STATE_FILE = "gradgate.json"
 TENSORS_FILE = "gradgate.safetensors"

@@ -17,10 +17,12 @@ from gradgate.training import launched
 from gradgate.training.callback import GateCallback
 from gradgate.training.folder import SEAL_FILE, RunFolder, read_json, seal, write_json, write_text
 from gradgate.training.progress import RunProgress
+from gradgate.training.scoring import Scorer, predictions_text
 from gradgate.training.sharded import is_sharded, save_whole
 from gradgate.training.trainer import WEIGHTS_FILE
 
 COST_FILE = "cost.json"
+PREDICTIONS_FILE = "dev.jsonl"
 
 
 def checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path:
@@ -133,11 +135,12 @@ class Cost(TrainerCallback):  # type: ignore[misc]
 
 
 class Best(TrainerCallback):  # type: ignore[misc]
-    """Keeps the weights with the best dev score; of equal ones the earliest."""
+    """Keeps the weights with the best dev score, and what they predict; of equal ones the earliest."""
 
-    def __init__(self, folder: RunFolder, metric: str, higher_is_better: bool) -> None:
+    def __init__(self, folder: RunFolder, metric: str, higher_is_better: bool, scorer: Scorer) -> None:
         self.folder = folder
         self.metric = metric
+        self.scorer = scorer
         self._sign = 1.0 if higher_is_better else -1.0
 
     def kept(self) -> tuple[Path, dict[str, Any]] | None:
@@ -174,6 +177,7 @@ class Best(TrainerCallback):  # type: ignore[misc]
         return best is None or self._sign * (scores[self.metric] - best[1][self.metric]) > 0
 
     def _keep(self, target: Path, scores: dict[str, Any]) -> None:
+        write_text(target / PREDICTIONS_FILE, predictions_text(self.scorer.latest))
         write_json(target / "dev.json", scores)
         seal(target)  # last: weights without it do not count
         for other in self.folder.best.glob("step-*"):

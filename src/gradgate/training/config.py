@@ -11,9 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from gradgate.errors import GradgateError, UsageError, nearest
 from gradgate.methods import method as read_method
+from gradgate.training.adapter_choice import checked_text, read_choice
 
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "prefix_cache", "prefix_cache_size")
+
+KindName = Literal[
+    "classification", "regression", "token-classification", "question-answering", "multiple-choice", "ranking"
+]
+"""The names of ``gradgate.tasks.kinds.KINDS``, which take long to import."""
 
 
 class RunConfig(BaseModel):
@@ -31,15 +37,22 @@ class RunConfig(BaseModel):
     text: str | None = Field(None, description="column of the (first) text")
     text_pair: str | None = Field(None, description="column of the second text")
     label: str | None = Field(None, description="column of the label or score")
-    kind: Literal["classification", "regression"] | None = Field(None, description="kind of task")
+    kind: KindName | None = Field(None, description="kind of task")
     metric: str | None = Field(None, description="metric that selects the best checkpoint on dev")
     train_file: Path | None = Field(None, description="training file, instead of the task's own")
     dev_file: Path | None = Field(None, description="dev file, instead of the task's own")
     test_file: Path | None = Field(None, description="test file, instead of the task's own")
+    languages: str | None = Field(None, description="score in these languages only, as 'de,fr'; default all there are")
+    source: str | None = Field(None, description="language to train and select in; default the task's, mostly en")
     train_size: int | None = Field(None, ge=1, description="train on this many examples, drawn at random by the seed")
     max_length: int = Field(128, ge=4, description="tokens; longer inputs are cut")
     method: str = Field("full", description="what learns when: a method from 'gradgate methods' with its options")
-    seed: int = Field(0, ge=0, description="of the head's start, the data order, dropout and masks")
+    adapter: str | None = Field(
+        None,
+        description="train an adapter and the head on a frozen model: a kind with its options, such as "
+        "houlsby:size=64; lr=1e-3 among them is its own learning rate; none for no adapter",
+    )
+    seed: int = Field(0, ge=0, description="of the starts of head and adapter, the data order, dropout and masks")
     epochs: float | None = Field(None, gt=0, description="passes over the training data")
     steps: int | None = Field(None, ge=1, description="optimizer steps, instead of epochs")
     batch_size: int = Field(32, ge=1, description="examples in one forward pass of one process")
@@ -66,11 +79,27 @@ class RunConfig(BaseModel):
     prefix_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="of what the prefix cache holds")
     prefix_cache_size: float = Field(10.0, gt=0, description="limit of the prefix cache, in GiB")
 
+    @field_validator("languages", mode="before")
+    @classmethod
+    def _language_codes(cls, given: object) -> object:
+        words = given.split(",") if isinstance(given, str) else given
+        if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+            return given
+        codes = list(dict.fromkeys(word.strip() for word in words))
+        if not all(codes):
+            raise ValueError("expected codes of languages with commas between them, as in de,fr")
+        return ",".join(codes)
+
     @field_validator("method")
     @classmethod
     def _known_method(cls, text: str) -> str:
         read_method(text)
         return text.replace(" ", "")
+
+    @field_validator("adapter")
+    @classmethod
+    def _known_adapter(cls, text: str | None) -> str | None:
+        return checked_text(text)
 
     @model_validator(mode="after")
     def _one_length(self) -> RunConfig:
@@ -78,12 +107,29 @@ class RunConfig(BaseModel):
             raise ValueError("give epochs or steps, not both")
         return self
 
+    @model_validator(mode="after")
+    def _whole_adapters(self) -> RunConfig:
+        if self.adapter is not None and self.fsdp:
+            raise ValueError("adapter and fsdp do not go together: an adapter is small, so copy the model (DDP)")
+        return self
+
+    @property
+    def title(self) -> str:
+        """What learns, for people: the method, behind the adapter if there is one."""
+        return self.method if self.adapter is None else f"{self.adapter} + {self.method}"
+
     @property
     def length(self) -> dict[str, Any]:
         """How long to train, as Trainer's arguments."""
         if self.steps is not None:
             return {"max_steps": self.steps}
         return {"num_train_epochs": self.epochs if self.epochs is not None else 3.0}
+
+    @property
+    def peak_lr(self) -> float:
+        """The peak learning rate: the adapter's own where it has one."""
+        own = None if self.adapter is None else read_choice(self.adapter).lr
+        return self.lr if own is None else own
 
     def record(self) -> dict[str, Any]:
         """Plain JSON values."""

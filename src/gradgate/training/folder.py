@@ -71,6 +71,11 @@ class RunFolder:
         return self.path / "model"
 
     @property
+    def predictions(self) -> Path:
+        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row."""
+        return self.path / "predictions"
+
+    @property
     def finished(self) -> bool:
         """Whether the run has ended and its scores are written."""
         return self.scores_file.is_file()

@@ -77,6 +77,11 @@ def load_tokenizer(config: RunConfig) -> Any:
 
 def load_model(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Any:
     """The model with a fresh head for the task, in float32; draws the head from torch's random state."""
+    return load_with_fresh(config, kind, data, tokenizer)[0]
+
+
+def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+    """As :func:`load_model`, and the names of the parameters that were not in the pretrained weights."""
     settings = _from_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = tokenizer.pad_token_id
@@ -84,11 +89,18 @@ def load_model(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) ->
         for name in _DROPOUTS:
             if isinstance(getattr(settings, name, None), float | int):
                 setattr(settings, name, config.dropout)
-    model = _from_pretrained(
-        kind.auto_model, config, "model", config=settings, dtype=torch.float32, ignore_mismatched_sizes=True
+    model, report = _from_pretrained(
+        kind.auto_model,
+        config,
+        "model",
+        config=settings,
+        dtype=torch.float32,
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
     )
     _check_fit(config, settings)
-    return model
+    resized = {entry[0] for entry in report["mismatched_keys"]}
+    return model, frozenset({*report["missing_keys"], *resized})
 
 
 def _check_fit(config: RunConfig, settings: Any) -> None:

@@ -11,7 +11,8 @@ from gradgate.layers import LayerMap, map_layers
 from gradgate.tasks import kind_of, load_task, subsample
 from gradgate.training.config import RunConfig
 from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
-from gradgate.training.run import find_task_of, task_record, versions
+from gradgate.training.record import task_record, versions
+from gradgate.training.run import find_task_of
 
 
 @dataclass(frozen=True)

@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 import errno
-import platform
+import functools
 import sys
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import torch
-from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
+from transformers import PrinterCallback, Trainer, set_seed
 
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.prefix import PrefixCache
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
-from gradgate.training import launched
+from gradgate.tasks.averages import average
+from gradgate.training import adapted, launched
+from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
-from gradgate.training.callbacks import Best, Cost, Flow, History, Seal, dev_scores
+from gradgate.training.callbacks import PREDICTIONS_FILE, Best, Cost, Flow, History, Seal, dev_scores
 from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
+from gradgate.training.loading import hush_libraries, load_tokenizer, load_with_fresh
 from gradgate.training.progress import RunProgress, Silent
+from gradgate.training.record import write_run_file
+from gradgate.training.scoring import DEV, Scorer, Split, predictions_text, write_predictions
 from gradgate.training.sharded import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.trainer import RunTrainer
 
+TRAIN = "train"
 _TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "dev_file", "test_file")
-
-
-@dataclass(frozen=True)
-class Features:
-    """A task's splits as the model takes them, and how to batch them."""
-
-    train: Any
-    dev: Any
-    tests: dict[str, Any]
-    collator: Any
 
 
 def find_task_of(config: RunConfig) -> TaskSpec:
     """The task that the configuration names, with its flags applied."""
     flags = {name: getattr(config, name) for name in _TASK_FLAGS}
-    return find_task(config.task, data=config.data, **flags)
+    languages = None if config.languages is None else config.languages.split(",")
+    return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
 
 
 def train(
@@ -72,7 +67,7 @@ def train(
     folder = RunFolder(Path(out))
     progress = progress if progress and launched.is_first() else Silent()
     check_launch(config)
-    launched.join(_on_cpu(config))
+    launched.join(on_cpu(config))
     finished = launched.on_first(lambda: _claim(folder, config))
     if finished is not None:
         progress.note(f"{folder.path} is finished; nothing to do.")
@@ -102,28 +97,32 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
         progress.note(text)
     kind = kind_of(data.spec)
     tokenizer = load_tokenizer(config)
-    features = _features(config, kind, data, tokenizer)
+    splits = _splits(config, kind, data, tokenizer)
+    examples, windows = len(splits[TRAIN].rows), len(splits[TRAIN].features)
     set_seed(config.seed)
-    model = load_model(config, kind, data, tokenizer)
+    model, fresh = load_with_fresh(config, kind, data, tokenizer)
+    if config.adapter is not None:
+        adapted.put_adapter(model, config.adapter, fresh, config.seed)
     layers = map_layers(model, layers=config.layers)
     kept = _prefix_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)
     gate.method.check(layers)
-    launched.on_first(lambda: _write_run_file(config, folder, data, model, len(features.train)))
-    arguments = _arguments(config, folder, len(features.train))
+    launched.on_first(lambda: write_run_file(config, folder, data, model, examples))
+    arguments = training_arguments(config, folder, windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
     metric = data.spec.metric
-    best = Best(folder, metric, greater_is_better(metric))
+    scorer = Scorer(kind, data, splits)
+    best = Best(folder, metric, greater_is_better(metric), scorer)
     cost = Cost()
     trainer = RunTrainer(
         model=model,
         args=arguments,
-        train_dataset=features.train,
-        eval_dataset=features.dev,
-        data_collator=features.collator,
+        train_dataset=splits[TRAIN].features,
+        eval_dataset=splits[DEV].features,
+        data_collator=kind.collator(tokenizer),
         processing_class=tokenizer,
-        compute_metrics=lambda output: kind.metrics(output.predictions, output.label_ids, data),
+        compute_metrics=scorer,
         callbacks=[gate, History(folder, gate), best, cost, Flow(progress, metric, stop), Seal()],
     )
     trainer.remove_callback(PrinterCallback)
@@ -137,14 +136,18 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             f"Stopped at step {trainer.state.global_step} of {trainer.state.max_steps}; the state is saved in "
             f"{folder.path}. Run the same command again to go on from there."
         )
-    scores = _score(trainer, features, best, metric)
-    scores["cost"] = _cost(trainer, gate, cost)
+    scores = _score(trainer, scorer, best, folder)
+    scores["averages"] = average({"dev": scores["dev"], **scores["tests"]}, data.languages, data.spec.source)
+    scores["cost"] = _cost(trainer, gate, cost, fresh)
 
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
 
     def finish() -> None:
         if config.keep_model:
-            model.save_pretrained(folder.model, state_dict=whole)
+            if config.adapter is not None:
+                adapted.save_adapted(model, folder.model, fresh)
+            else:
+                model.save_pretrained(folder.model, state_dict=whole)
             tokenizer.save_pretrained(folder.model)
         write_json(folder.scores_file, scores)
         folder.error_file.unlink(missing_ok=True)
@@ -168,117 +171,12 @@ def _prefix_cache(config: RunConfig, cache: Path, progress: RunProgress) -> Pref
     )
 
 
-def _on_cpu(config: RunConfig) -> bool:
-    return config.device == "cpu" or not torch.accelerator.is_available()
-
-
-def _features(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Features:
-    train_split = data.train
+def _splits(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> dict[str, Split]:
+    train_rows = data.train
     if config.train_size is not None:
-        train_split = subsample(train_split, config.train_size, config.seed)
-
-    def encode(split: Any) -> Any:
-        return kind.encode(split, tokenizer, config.max_length)
-
-    return Features(
-        encode(train_split),
-        encode(data.dev),
-        {name: encode(split) for name, split in data.tests.items()},
-        kind.collator(tokenizer),
-    )
-
-
-def _arguments(config: RunConfig, folder: RunFolder, examples: int) -> TrainingArguments:
-    batches = -(-examples // (config.batch_size * launched.count()))
-    steps_per_epoch = -(-batches // config.accumulate)
-    usual = min(steps_per_epoch, config.steps or steps_per_epoch)
-    on_cpu = _on_cpu(config)
-    if on_cpu and config.precision == "fp16":
-        raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
-    return TrainingArguments(
-        output_dir=str(folder.checkpoints),
-        per_device_train_batch_size=config.batch_size,
-        per_device_eval_batch_size=max(64, config.batch_size),
-        gradient_accumulation_steps=config.accumulate,
-        learning_rate=config.lr,
-        lr_scheduler_type=config.schedule,
-        warmup_steps=config.warmup,
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.clip,
-        seed=config.seed,
-        use_cpu=on_cpu,
-        bf16=config.precision == "bf16",
-        fp16=config.precision == "fp16",
-        eval_strategy="steps",
-        eval_steps=config.eval_every or usual,
-        save_strategy="steps",
-        save_steps=config.save_every or usual,
-        save_total_limit=2,
-        logging_steps=max(1, usual // 10),
-        report_to="none",
-        dataloader_pin_memory=not on_cpu,
-        ddp_backend="gloo" if on_cpu and launched.count() > 1 else None,
-        ddp_find_unused_parameters=True,  # methods close what DDP would else wait for
-        disable_tqdm=True,
-        **config.length,
-    )
-
-
-def _write_run_file(config: RunConfig, folder: RunFolder, data: TaskData, model: Any, examples: int) -> None:
-    record = {
-        "config": config.record(),
-        "fingerprint": config.fingerprint(),
-        "versions": versions(),
-        "task": task_record(data),
-        "train_examples": examples,
-        "processes": launched.count(),
-        "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
-    }
-    before = read_json(folder.run_file)
-    if before.get("processes", launched.count()) != launched.count():
-        raise RunError(
-            f"{folder.path} was begun with {before['processes']} processes, and {launched.count()} were launched: "
-            f"each would see other batches. Launch as many as before, or give another --out."
-        )
-    begun = before.get("task")
-    if begun is not None and begun["fingerprint"] != data.fingerprint:
-        raise RunError(
-            f"{folder.path} was begun on other data: the files of task {data.spec.name!r} have changed since. "
-            f"Give another --out to train on them."
-        )
-    write_json(folder.run_file, record)
-
-
-def versions() -> dict[str, str]:
-    """What the numbers of a run depend on besides its configuration."""
-    packages = (
-        "gradgate",
-        "torch",
-        "transformers",
-        "accelerate",
-        "datasets",
-        "tokenizers",
-        "numpy",
-        "scikit-learn",
-    )
-    return {
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        **{name: version(name) for name in packages},
-    }
-
-
-def task_record(data: TaskData) -> dict[str, Any]:
-    """What a result should say about its data."""
-    return {
-        "name": data.spec.name,
-        "kind": data.spec.kind,
-        "metric": data.spec.metric,
-        "metric_higher_is_better": greater_is_better(data.spec.metric),
-        "labels": list(data.labels) if data.labels is not None else None,
-        "fingerprint": data.fingerprint,
-        "rows": data.rows,
-    }
+        train_rows = subsample(train_rows, config.train_size, config.seed)
+    rows = {TRAIN: train_rows, DEV: data.dev, **data.tests}
+    return {name: Split(split, kind.encode(split, tokenizer, config.max_length)) for name, split in rows.items()}
 
 
 def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
@@ -287,15 +185,17 @@ def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
     folder.write_plan(tuner.timeline.to_dict(tuner.method, tuner.layers, tuner.clock.step))
 
 
-def _score(trainer: RunTrainer, features: Features, best: Best, metric: str) -> dict[str, Any]:
+def _score(trainer: RunTrainer, scorer: Scorer, best: Best, folder: RunFolder) -> dict[str, Any]:
     weights, dev = launched.on_first(lambda: _best(best))
     trainer.load_weights(weights)
+    launched.on_first(lambda: write_predictions(folder, DEV, (weights / PREDICTIONS_FILE).read_text(encoding="utf-8")))
     tests = {}
-    for name, split in features.tests.items():
-        scores = dev_scores(trainer.predict(split, metric_key_prefix="eval").metrics)
-        tests[name] = scores
+    for name in scorer.data.tests:
+        scorer.split = name
+        tests[name] = dev_scores(trainer.predict(scorer.splits[name].features, metric_key_prefix="eval").metrics)
+        launched.on_first(functools.partial(write_predictions, folder, name, predictions_text(scorer.latest)))
     step = int(dev.pop("step"))
-    return {"metric": metric, "best_step": step, "dev": dev, "tests": tests}
+    return {"metric": best.metric, "best_step": step, "dev": dev, "tests": tests}
 
 
 def _best(best: Best) -> tuple[Path, dict[str, Any]]:
@@ -306,7 +206,7 @@ def _best(best: Best) -> tuple[Path, dict[str, Any]]:
     return kept
 
 
-def _cost(trainer: Trainer, gate: GateCallback, cost: Cost) -> dict[str, Any]:
+def _cost(trainer: Trainer, gate: GateCallback, cost: Cost, fresh: frozenset[str]) -> dict[str, Any]:
     tuner = gate.tuner
     assert tuner is not None
     return {
@@ -317,6 +217,7 @@ def _cost(trainer: Trainer, gate: GateCallback, cost: Cost) -> dict[str, Any]:
         "trainable_share": tuner.mean_open_fraction,
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "parameters_trained": tuner.parameters_opened,
+        "bytes_stored": adapted.bytes_stored(trainer.model, tuner.names_opened, fresh),
         "device": trainer.args.device.type,
         "prefix_rows": asdict(tuner.prefix_rows) if tuner.prefix_rows else None,
     }

@@ -15,6 +15,7 @@ from gradgate.errors import NonFiniteError
 from gradgate.training import launched, sharded
 
 WEIGHTS_FILE = "model.safetensors"
+IGNORED = -100
 _REMEDY = "Lower --lr, raise --warmup, or use --precision fp32 or bf16."
 
 
@@ -42,8 +43,12 @@ class RunTrainer(Trainer):  # type: ignore[misc]
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
         if num_items_in_batch is not None:
             processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
-            loss = loss * ((inputs["labels"] != -100).sum() / num_items_in_batch * processes)
+            loss = loss * ((_items(inputs) != IGNORED).sum() / num_items_in_batch * processes)
         return (loss, outputs) if return_outputs else loss
+
+    def _get_num_items_in_batch(self, batch_samples: list[Any], device: torch.device) -> Any:
+        # Trainer counts labels; where these are positions of answers, a window is an item.
+        return super()._get_num_items_in_batch([{"labels": _items(batch)} for batch in batch_samples], device)
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass; NonFiniteError names the optimizer step."""
@@ -145,3 +150,9 @@ class RunTrainer(Trainer):  # type: ignore[misc]
             self.control.should_training_stop = True
         else:
             super()._run_epoch(**kwargs)
+
+
+def _items(batch: dict[str, Any]) -> torch.Tensor:
+    """The labels over which a model takes the mean of its losses."""
+    items: torch.Tensor = batch["start_positions"] if "start_positions" in batch else batch["labels"]
+    return items

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradgate.errors import RunError
 from gradgate.report.figures.curves import draw_curves
 from gradgate.report.figures.freezing import draw_freezing
+from gradgate.report.figures.languages import draw_languages
 from gradgate.report.figures.scores import draw_cost, draw_scores
 from gradgate.report.figures.style import Drawing
 from gradgate.report.figures.timeline import draw_timeline
@@ -22,7 +23,8 @@ def draw_figures(findings: Findings, curve: FreezeCurve | None = None) -> tuple[
         return [], []
     plans, problems = _read_plans(findings)
     frozen = draw_freezing(curve) if curve else None
-    drawings = [draw_scores(findings), frozen, draw_cost(findings), draw_curves(findings)]
+    languages = draw_languages(findings) if findings.results.averages else None
+    drawings = [draw_scores(findings), languages, frozen, draw_cost(findings), draw_curves(findings)]
     if plans:
         drawings.append(draw_timeline(plans))
     return [drawing for drawing in drawings if drawing], problems

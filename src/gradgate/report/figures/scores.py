@@ -32,7 +32,10 @@ def draw_scores(findings: Findings) -> Drawing:
         if findings.reference.score.mean is not None:
             axes.axvline(findings.reference.score.mean * metric.factor, color=MUTED, lw=0.8, ls=(0, (4, 3)), zorder=0)
         axes.set(
-            xlim=(low, high), ylim=(-len(methods) + 0.55, 0.75), yticks=[], xlabel=f"{metric.label}, {findings.split}"
+            xlim=(low, high),
+            ylim=(-len(methods) + 0.55, 0.75),
+            yticks=[],
+            xlabel=f"{metric.label}, {findings.split_label}",
         )
         axes.spines["left"].set_visible(False)
         caption = (
@@ -85,7 +88,7 @@ def _scores_text(findings: Findings) -> str:
         f" ({formats.counted(method.score.n, 'seed')})"
         for method in findings.scored
     ]
-    return f"{metric.label} on {findings.split}: {'; '.join(parts)}."
+    return f"{metric.label} on {findings.split_label}: {'; '.join(parts)}."
 
 
 def draw_cost(findings: Findings) -> Drawing:
@@ -106,7 +109,7 @@ def draw_cost(findings: Findings) -> Drawing:
             axes.scatter(x, mean, s=area, c=style.colour, marker=style.marker, edgecolors=PAPER, label=label, zorder=3)
         axes.margins(0.12)
         axes.set_xlim(left=0)
-        axes.set(xlabel=f"time per step ({unit})", ylabel=f"{metric.label}, {findings.split}")
+        axes.set(xlabel=f"time per step ({unit})", ylabel=f"{metric.label}, {findings.split_label}")
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         legend = legend_below(figure)
         for handle in legend.legend_handles:

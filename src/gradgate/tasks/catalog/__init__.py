@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from gradgate.tasks.spec import TaskSpec, build_spec, read_yaml
+from gradgate.tasks.splits import TRAIN_AND_DEV, expand
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,12 @@ def plain(name: str) -> str:
 
 
 def at_folder(spec: TaskSpec, folder: Path) -> TaskSpec:
-    """The task with its files in ``folder``; test files that are not there are left out."""
+    """The task with its files in ``folder``; those of test splits that are not there are left out."""
+    here = expand(spec.model_copy(update={"folder": folder.resolve()}))
     files = {
-        split: file
-        for split, file in (spec.files or {}).items()
-        if split in ("train", "dev") or (folder / file).is_file()
+        split: file for split, file in (here.files or {}).items() if split in TRAIN_AND_DEV or (folder / file).is_file()
     }
-    return spec.model_copy(update={"folder": folder.resolve(), "files": files})
+    return here.model_copy(update={"files": files})
 
 
 def _read(path: Path) -> Entry:

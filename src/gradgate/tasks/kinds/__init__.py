@@ -1,9 +1,21 @@
 """Kinds of task. A new kind is one module with a class that has the methods of ``Kind``, and one line here."""
 
-from gradgate.tasks.kinds.base import Examples, Kind
+from gradgate.tasks.kinds.base import Examples, Kind, Scored
 from gradgate.tasks.kinds.classification import Classification
+from gradgate.tasks.kinds.multiple_choice import MultipleChoice
+from gradgate.tasks.kinds.question_answering import QuestionAnswering
+from gradgate.tasks.kinds.ranking import Ranking
 from gradgate.tasks.kinds.regression import Regression
+from gradgate.tasks.kinds.token_classification import TokenClassification
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Classification(), Regression())}
+_ALL: tuple[Kind, ...] = (
+    Classification(),
+    Regression(),
+    TokenClassification(),
+    QuestionAnswering(),
+    MultipleChoice(),
+    Ranking(),
+)
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 
-__all__ = ["KINDS", "Examples", "Kind"]
+__all__ = ["KINDS", "Examples", "Kind", "Scored"]

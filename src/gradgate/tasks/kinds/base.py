@@ -1,4 +1,4 @@
-"""What a kind of task must offer: data in, features, model head, metric out."""
+"""What a kind of task must offer: data in, features, model head, metrics and predictions out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 from datasets import Dataset
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from gradgate.tasks.data import TaskData
     from gradgate.tasks.spec import TaskSpec
+    from gradgate.tasks.table import Table
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Examples:
     """What a kind has read.
 
     Args:
-        splits: split -> rows that can be scored; always ``train`` and ``dev``, every other one is a test split.
+        splits: split -> rows that can be scored; every one but ``train`` and ``dev`` is a test split.
         labels: names of the outputs in their order, or None where outputs are no classes.
         notes: what the user should know, such as a test split that was left out.
     """
@@ -31,12 +31,30 @@ class Examples:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Scored:
+    """How good the outputs for a split are.
+
+    Args:
+        metrics: metric -> value, fractions of one where the metric has a range.
+        predictions: JSON objects, one for each row in order, from which the metrics can be computed again: ``gold``
+            and ``predicted`` at least.
+    """
+
+    metrics: dict[str, float]
+    predictions: list[dict[str, Any]]
+
+
 class Kind(Protocol):
     """One kind of task; stateless."""
 
     @property
     def name(self) -> str:
         """The word for it in a task's ``kind``."""
+
+    @property
+    def columns(self) -> tuple[str | tuple[str, ...], str]:
+        """The text column or columns and the label column of a task that names none."""
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -50,8 +68,12 @@ class Kind(Protocol):
     def auto_model(self) -> type[Any]:
         """The ``AutoModelFor...`` class with the fitting head."""
 
-    def read(self, spec: TaskSpec) -> Examples:
-        """Read and check every row of the task; raises DataError, naming the place of the first fault."""
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+        """Check every row of the splits' tables; raises DataError, naming the place of the first fault.
+
+        Without a table ``train``, as where a model that is already trained is scored, the labels are those that
+        ``label_map`` names.
+        """
 
     def num_outputs(self, data: TaskData) -> int:
         """The width of the model's head."""
@@ -60,12 +82,21 @@ class Kind(Protocol):
         """What the model's configuration must say for this data."""
 
     def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
-        """Features for the model, ``labels`` among them; rows keep their order."""
+        """Features for the model, its labels among them; rows keep their order, each may become several features.
+
+        Columns that the model does not take are for ``score``.
+        """
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
         """Makes a batch of features, padded to its longest row."""
 
-    def metrics(
-        self, predictions: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], data: TaskData
-    ) -> dict[str, float]:
-        """Every metric that is defined for the data, from the model's outputs and the labels of ``encode``."""
+    def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
+        """Every metric that is defined for the data, and what was predicted.
+
+        Args:
+            rows: the split as read.
+            features: the same split as ``encode`` made it; a row may have several features.
+            outputs: what the model returned for the features, in their order: an array, or a tuple of arrays.
+            data: the task.
+            split: the split's name.
+        """

@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from datasets import Dataset, Features, Value
 
 from gradgate.errors import DataError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
-from gradgate.tasks.kinds.base import Examples
+from gradgate.tasks.kinds.base import Examples, Scored
 from gradgate.tasks.table import Table
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ class Regression:
     """Text regression; ``label`` is the score, unscaled."""
 
     name = "regression"
+    columns = ("text", "label")
     metric_names = tuple(metrics.REGRESSION)
     default_metric = "pearson"
 
@@ -35,7 +35,7 @@ class Regression:
 
         return AutoModelForSequenceClassification  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Rows with their scores.
 
         Raises:
@@ -43,7 +43,7 @@ class Regression:
         """
         if spec.label_map is not None:
             raise DataError(f"{spec.name}: label_map names classes, and the kind is regression; remove one of them")
-        tables, notes = sequence.scored_tables(spec)
+        tables, notes = sequence.scored_tables(spec, tables)
         splits = {}
         for split, table in tables.items():
             columns, blank = sequence.text_columns(spec, table, split)
@@ -68,16 +68,19 @@ class Regression:
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
         return sequence.collator(tokenizer)  # type: ignore[no-any-return]
 
-    def metrics(
-        self,
-        predictions: np.ndarray[Any, Any],
-        labels: np.ndarray[Any, Any],
-        data: TaskData,
-    ) -> dict[str, float]:
+    def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Every regression metric of outputs ``(rows, 1)`` or ``(rows,)``."""
-        column = predictions.reshape(-1, 1) if predictions.ndim == 1 else predictions
-        sequence.check_predictions(column, labels, 1)
-        return metrics.score_numbers(column[:, 0], labels)
+        found = sequence.logits_of(outputs)
+        column = found.reshape(-1, 1) if found.ndim == 1 else found
+        sequence.check_predictions(column, len(rows), 1)
+        predicted, gold = column[:, 0], sequence.as_array(rows["label"])
+        return Scored(
+            metrics.score_numbers(predicted, gold),
+            [
+                {"index": index, "gold": true, "predicted": value}
+                for index, (true, value) in enumerate(zip(gold.tolist(), predicted.tolist(), strict=True))
+            ],
+        )
 
 
 def _score(cell: Any, table: Table, row: int) -> float:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from datasets import Dataset
 
-from gradgate.errors import DataError, NonFiniteError, RunError
-from gradgate.tasks.source import read_tables
+from gradgate.errors import DataError, NonFiniteError
+from gradgate.tasks.kinds.padding import check_padding
 from gradgate.tasks.table import MISSING, Table
 
 if TYPE_CHECKING:
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from gradgate.tasks.spec import TaskSpec
 
+Array = np.ndarray[Any, Any]
 _NO_LABEL = ("", "-1", "-1.0")
 """What stands in the label column of an unlabelled split; the hub writes -1."""
 
 
-def scored_tables(spec: TaskSpec) -> tuple[dict[str, Table], list[str]]:
+def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Table], list[str]]:
     """Every split that has labels, and a note for each test split that has none and is left out.
 
     A test split is unlabelled if it lacks the label column or if every cell of it is empty or -1, unless -1 is a
     label in train.
     """
-    tables = read_tables(spec)
     column = spec.label_column
-    in_train = {as_text(cell) for cell in tables["train"].columns.get(column, ())}
+    in_train = {as_text(cell) for cell in tables["train"].columns.get(column, ())} if "train" in tables else set()
     kept, notes = {}, []
     for split, table in tables.items():
         cells = table.columns.get(column)
@@ -53,14 +53,14 @@ def as_text(cell: Any) -> str:
 def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Sequence[str]], list[str]]:
     """The columns ``text`` and, for pairs, ``text_pair``; cells are exactly as in the source.
 
-    A blank text is kept, so that row counts stay those of the data set, and a note says where the first one is.
+    Of three columns, the last two make one text with a space between, as XGLUE joins titles and descriptions. A blank
+    text is kept, so that row counts stay those of the data set, and a note says where the first one is.
 
     Raises:
         DataError: a missing column or cell, or a cell that is not text.
     """
-    columns = [
-        table.column(name, flag) for name, flag in zip(spec.text_columns, ("--text", "--text-pair"), strict=False)
-    ]
+    flags = ("--text", "--text-pair", "--text-pair")
+    columns = [table.column(name, flag) for name, flag in zip(spec.text_columns, flags, strict=False)]
     notes = []
     for name, cells in zip(spec.text_columns, columns, strict=True):
         blank = [row for row, cell in enumerate(cells) if _is_blank(cell, table, row, name)]
@@ -69,7 +69,18 @@ def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Se
     joint = spec.format_of(split).join if spec.folder is not None else None
     if joint is not None:
         columns = [[joint.join(cells) for cells in zip(*columns, strict=True)]]
+    elif len(columns) == 3:
+        columns = [columns[0], [" ".join(cells) for cells in zip(*columns[1:], strict=True)]]
     return dict(zip(("text", "text_pair"), columns, strict=False)), notes
+
+
+def text_cells(table: Table, column: str, flag: str) -> Sequence[str]:
+    """The cells of a column, none of them blank; DataError for a cell that is not text."""
+    cells = table.column(column, flag)
+    for row, cell in enumerate(cells):
+        if _is_blank(cell, table, row, column):
+            raise DataError(f"{table.place(row)}: {column!r} is blank")
+    return cells
 
 
 def _is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
@@ -102,21 +113,42 @@ def collator(tokenizer: PreTrainedTokenizerBase) -> DataCollatorWithPadding:
     """
     from transformers import DataCollatorWithPadding
 
-    if tokenizer.pad_token is None:
-        raise RunError(
-            f"The tokenizer {tokenizer.name_or_path or type(tokenizer).__name__} has no padding token. Set "
-            "tokenizer.pad_token (often to tokenizer.eos_token) and model.config.pad_token_id before training"
-        )
+    check_padding(tokenizer)
     return DataCollatorWithPadding(tokenizer)
 
 
-def check_predictions(predictions: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], width: int) -> None:
-    """Refuse outputs that cannot be scored: another shape than ``(len(labels), width)``, or not finite."""
-    if predictions.shape != (len(labels), width):
+def logits_of(outputs: Any) -> Array:
+    """The logits among a model's outputs; some models return further tensors after them."""
+    return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
+
+
+def as_array(column: Any) -> Array:
+    """A column of numbers."""
+    return np.asarray(column[:])
+
+
+def check_predictions(predictions: Array, rows: int, width: int) -> None:
+    """Refuse outputs that cannot be scored: another shape than ``(rows, width)``, or not finite."""
+    if predictions.shape != (rows, width):
         raise DataError(
-            f"The model returned outputs of shape {predictions.shape}, expected {(len(labels), width)}: "
+            f"The model returned outputs of shape {predictions.shape}, expected {(rows, width)}: "
             "is its head the one that this task needs?"
         )
     bad = np.flatnonzero(~np.isfinite(predictions).all(axis=1))
     if len(bad):
-        raise NonFiniteError(f"The model's outputs for {len(bad)} of {len(labels)} rows are not finite (row {bad[0]})")
+        raise NonFiniteError(f"The model's outputs for {len(bad)} of {rows} rows are not finite (row {bad[0]})")
+
+
+def softmax(logits: Array) -> Array:
+    """Probabilities in double precision; shape ``(rows, classes)``."""
+    powers = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def class_predictions(logits: Array, predicted: Array, gold: Array, labels: Sequence[Any]) -> list[dict[str, Any]]:
+    """The rows of a prediction file, by the labels' names, with the probability of the predicted one."""
+    sure = softmax(logits)[np.arange(len(predicted)), predicted]
+    return [
+        {"index": index, "gold": labels[true], "predicted": labels[found], "probability": round(share, 6)}
+        for index, (true, found, share) in enumerate(zip(gold.tolist(), predicted.tolist(), sure.tolist(), strict=True))
+    ]

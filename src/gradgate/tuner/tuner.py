@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from gradgate.audit import Audit, audited
-from gradgate.checkpointing import Checkpointing
 from gradgate.clock import Clock
-from gradgate.compiled import GraphLimits
 from gradgate.errors import AttachError, RunError
-from gradgate.finite import check_finite
 from gradgate.fisher import Batches
-from gradgate.gating import Gating
-from gradgate.holding import Holding
 from gradgate.layers import LayerMap, map_layers
 from gradgate.layers.names import unwrap
-from gradgate.learning_rates import LearningRates
-from gradgate.measuring import Measuring
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
 from gradgate.methods.phase import Phase
-from gradgate.mixing import Mixing
-from gradgate.optimizer_state import check_state_policy, forget
-from gradgate.optimizer_step import innermost, is_running, was_skipped, with_closure_run
 from gradgate.prefix import ClosedPrefix, Horizon, PrefixCache, Tally
 from gradgate.processes import Replicas
-from gradgate.reach import check_reachable, reached_names
-from gradgate.saved_state import check_state, load_tensors, tensors_of
 from gradgate.timeline import Timeline
-
-# The method of the tuner that each model has now. To a second one, what the first closed would look frozen for good.
-_ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+from gradgate.tuner.attached import check_alone, note_attached, note_detached
+from gradgate.tuner.audit import Audit, audited
+from gradgate.tuner.checkpointing import Checkpointing
+from gradgate.tuner.compiled import GraphLimits
+from gradgate.tuner.finite import check_finite
+from gradgate.tuner.gating import Gating
+from gradgate.tuner.holding import Holding
+from gradgate.tuner.learning_rates import LearningRates
+from gradgate.tuner.measuring import Measuring
+from gradgate.tuner.mixing import Mixing
+from gradgate.tuner.optimizer_state import check_state_policy, forget
+from gradgate.tuner.optimizer_step import StepHooks, innermost, was_skipped
+from gradgate.tuner.reach import check_reachable, reached_names
+from gradgate.tuner.saved_state import check_state, load_tensors, tensors_of
 
 
 class Tuner:
@@ -56,8 +52,8 @@ class Tuner:
         total_steps: optimizer steps of the whole training; needed by methods that count epochs.
         steps_per_epoch: optimizer steps in one pass over the data; needed by methods that count epochs.
         seed: of every random draw that the method makes.
-        audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.audit.Audit`. None is False
-            unless the environment variable ``GRADGATE_AUDIT`` is 1.
+        audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.tuner.audit.Audit`. None is
+            False unless the environment variable ``GRADGATE_AUDIT`` is 1.
         layers: a layer map, or the path of the layer stack for :func:`map_layers`; by default found.
         fisher_data: called with the number of steps done where a method measures the Fisher information; returns
             training batches, each the keyword arguments of the model.
@@ -100,17 +96,16 @@ class Tuner:
         self.timeline = Timeline()
         self.optimizer = innermost(optimizer)
         check_state_policy(self.optimizer, self.method.state_of_closed)
-        self._check_alone()
+        check_alone(self._model)
         self._gating = Gating(self._model, self.layers, self.method, seed)
         check_reachable(self.method, self.layers, self._gating.groups, self._gating.parameters, self.optimizer)
         self._rates = LearningRates(self.optimizer)
         self._holding = Holding(self.optimizer)
         self._checkpointing = Checkpointing(self._model)
         self._graph_limits = GraphLimits()
-        self._hooks: list[Any] = []
         self._total = sum(parameter.numel() for parameter in self._gating.parameters.values())
         self._open_sum = 0.0
-        self._step_call: FrameType | None = None
+        self._steps: StepHooks | None = None
         self._audit = Audit(self._gating.parameters, self._replicas) if audited(audit) else None
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
         self._mixing: Mixing | None = None
@@ -134,14 +129,8 @@ class Tuner:
             raise
 
     def _attach(self, first: Plan) -> None:
-        self._hooks += [
-            self.optimizer.register_step_pre_hook(self._before_step),
-            self.optimizer.register_step_post_hook(self._after_step),
-            # What is saved or loaded after a step that raised has the optimizer's own groups, too.
-            self.optimizer.register_state_dict_pre_hook(lambda *_: self._give_back_groups()),
-            self.optimizer.register_load_state_dict_pre_hook(lambda *_: self._give_back_groups()),
-        ]
-        _ATTACHED[self._model] = self.method.spec
+        self._steps = StepHooks(self.optimizer, self._begin_step, self._end_step, self._give_back_groups)
+        note_attached(self._model, self.method.spec)
         if self.method.mixing:
             opening = {name for names in self._gating.groups.values() for name in names}
             self._mixing = Mixing(self._model, self.method.mixing, opening, self.memory.seed)
@@ -175,8 +164,13 @@ class Tuner:
     @property
     def parameters_opened(self) -> int:
         """How many parameters were open in at least one step so far."""
-        opened = {name for phase in self.timeline.phases for name in (*phase.open, *phase.sparse)}
-        return sum(self._gating.size(name) for name in opened)
+        return sum(self._gating.parameters[name].numel() for name in self.names_opened)
+
+    @property
+    def names_opened(self) -> frozenset[str]:
+        """The canonical names of those parameters."""
+        opened = {group for phase in self.timeline.phases for group in (*phase.open, *phase.sparse)}
+        return frozenset(name for group in opened for name in self._gating.groups[group])
 
     @property
     def prefix_rows(self) -> Tally | None:
@@ -190,12 +184,11 @@ class Tuner:
             audit: let the audit, if there is one, compare what is closed a last time. False where other weights
                 were loaded since the last step.
         """
-        hooks, self._hooks = self._hooks, []
-        for hook in hooks:
-            hook.remove()
-        if not hooks:
+        if self._steps is None:
             return
-        del _ATTACHED[self._model]
+        self._steps.release()
+        self._steps = None
+        note_detached(self._model)
         self._replicas.release()
         self._graph_limits.release()
         self._give_back_groups()
@@ -263,7 +256,6 @@ class Tuner:
                 f"The method {self.method.spec!r} opens nothing for step {self.clock.step + 1}: there would be no "
                 f"gradient to compute. Does the model have a head, or adapters in the groups that it opens?"
             )
-        self._replicas.admit(self._gating.opened(plan), self.clock.step)
         return plan
 
     def _opened_at(self, clock: Clock) -> set[str]:
@@ -275,37 +267,30 @@ class Tuner:
             self._audit.begin(closed, self.clock.step)
 
     def _set_plan(self, plan: Plan) -> None:
+        opened = self._gating.opened(plan)
+        self._replicas.admit(opened, self.clock.step)
         self.timeline.record(self.clock.step, plan)
-        self._gating.enforce(plan)
+        self._gating.enforce(plan, opened)
         self._graph_limits.admit(tuple(gate.share > 0.0 for gate in plan.values()))
         self._checkpointing.follow(not self._gating.learns(self.layers.names[0]))
         self._prefix.follow(plan, self.clock.step, self.timeline)
         if self._mixing:
             self._mixing.step = self.clock.step
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # A subclass may call the step of its base, which runs the hooks again: only the outermost call counts.
-        if self._step_call is not None and is_running(self._step_call):
-            return None
-        arguments = with_closure_run(args, kwargs)
+    def _begin_step(self) -> None:
         self._gating.before_step()
-        if getattr(optimizer, "found_inf", None) is None:  # else a gradient scaler looks at them itself
+        if getattr(self.optimizer, "found_inf", None) is None:  # else a gradient scaler looks at them itself
             check_finite(self._gating, self.clock.step)
         self._rates.scale(self._gating.lr_factors())
         if self._audit:  # which expects what a parameter's own learning rate lets move
             learning = self._gating.names(lambda gate: gate.share > 0.0)
-            self._audit.before_step(learning, optimizer, self.clock.step)
+            self._audit.before_step(learning, self.optimizer, self.clock.step)
         self._holding.begin(self._gating.held())
-        self._step_call = sys._getframe(1)
-        return arguments
 
-    def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if sys._getframe(1) is not self._step_call:
-            return
-        self._step_call = None
+    def _end_step(self) -> None:
         self._holding.end()
         self._rates.restore()
-        if was_skipped(optimizer):
+        if was_skipped(self.optimizer):
             return
         self._open_sum += self.open_fraction
         self.clock = self.clock.ticked()
@@ -316,22 +301,11 @@ class Tuner:
             self._audit.after_step(self.clock.step)
             if new_phase:
                 self._audit.check_closed(self.clock.step)
-        forget(self.optimizer, self._closing(plan), self.method.state_of_closed)
+        closing = self._gating.closing(plan)
         self._set_plan(plan)
+        forget(self.optimizer, closing, self.method.state_of_closed)
         if new_phase:
             self._begin_phase()
-
-    def _closing(self, plan: Plan) -> list[Tensor]:
-        """The parameters that this plan closes and the one in force does not."""
-        closing = [group for group, gate in plan.items() if gate.closed and not self.plan[group].closed]
-        return [self._gating.parameters[name] for group in closing for name in self._gating.groups[group]]
-
-    def _check_alone(self) -> None:
-        if self._model in _ATTACHED:
-            raise AttachError(
-                f"This model already has a tuner ({_ATTACHED[self._model]!r}), and what that one keeps closed would "
-                f"look frozen for good to a second. Call its detach() first, or use it in a with block."
-            )
 
     def _give_back_groups(self) -> None:
         """Undo what a step that raised has left of the optimizer's parameter groups."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -21,12 +22,46 @@ def innermost(optimizer: Any) -> torch.optim.Optimizer:
     return result
 
 
-def is_running(call: FrameType) -> bool:
-    """Whether a function call is still on the stack."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame is not call:
-        frame = frame.f_back
-    return frame is call
+class StepHooks:
+    """Calls ``begin`` before and ``end`` after each step of an optimizer, until :meth:`release`.
+
+    A subclass may call the step of its base, which runs torch's hooks again: only the outermost call counts. A step
+    that raised has no end, so ``abandon`` is called before the optimizer's state is saved or loaded.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        begin: Callable[[], None],
+        end: Callable[[], None],
+        abandon: Callable[[], None],
+    ) -> None:
+        self._begin, self._end = begin, end
+        self._call: FrameType | None = None
+        self._hooks = [
+            optimizer.register_step_pre_hook(self._before),
+            optimizer.register_step_post_hook(self._after),
+            optimizer.register_state_dict_pre_hook(lambda *_: abandon()),
+            optimizer.register_load_state_dict_pre_hook(lambda *_: abandon()),
+        ]
+
+    def release(self) -> None:
+        """Call nothing any more."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _before(self, _: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._call is not None and _is_running(self._call):
+            return None
+        arguments = with_closure_run(args, kwargs)
+        self._begin()
+        self._call = sys._getframe(1)
+        return arguments
+
+    def _after(self, _: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if sys._getframe(1) is self._call:
+            self._call = None
+            self._end()
 
 
 def was_skipped(optimizer: torch.optim.Optimizer) -> bool:
@@ -59,3 +94,11 @@ def with_closure_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tup
         return results.pop()
 
     return (args, {**kwargs, "closure": known}) if "closure" in kwargs else ((args[0], known, *args[2:]), kwargs)
+
+
+def _is_running(call: FrameType) -> bool:
+    """Whether a function call is still on the stack."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame is not call:
+        frame = frame.f_back
+    return frame is call

@@ -7,10 +7,10 @@ from torch import nn
 from gradgate.clock import Clock
 from gradgate.errors import AttachError
 from gradgate.fisher import Batches, choose, trace
-from gradgate.gating import Gating
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Memory, Method
 from gradgate.processes import Replicas
+from gradgate.tuner.gating import Gating
 
 
 class Measuring:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from gradgate.errors import NonFiniteError
-from gradgate.gating import Gating
 from gradgate.processes import all_finite
+from gradgate.tuner.gating import Gating
 
 
 def check_finite(gating: Gating, step: int) -> None:

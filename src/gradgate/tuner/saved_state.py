@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from gradgate.errors import RunError
-from gradgate.gating import Gating
-from gradgate.mixing import Mixing
+from gradgate.tuner.gating import Gating
+from gradgate.tuner.mixing import Mixing
 
 ENTRIES = ("version", "method", "seed", "step", "notes", "open_sum", "timeline", "optimizer_parameters")
 _INITIAL, _CHOSEN = "initial", "chosen"

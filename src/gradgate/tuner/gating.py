@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,14 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from gradgate import compiled, gates
+from gradgate import gates
 from gradgate.errors import RunError
 from gradgate.fisher import unpack
-from gradgate.holding import Held
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.methods.base import OPEN, Gate, Method, Plan
 from gradgate.processes import local
 from gradgate.processes.shards import is_sharded
+from gradgate.tuner import compiled
+from gradgate.tuner.holding import Held
 
 _ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE)
 
@@ -65,10 +66,9 @@ class Gating:
                 raise RunError(f"The saved choice of weights in {name} does not fit this model.")
         self.chosen = dict(masks)
 
-    def enforce(self, plan: Plan) -> None:
-        """Open and close every parameter for the step that comes next."""
+    def enforce(self, plan: Plan, opened: Collection[str]) -> None:
+        """Open and close every parameter for the step that comes next; ``opened`` is what :meth:`opened` gave."""
         self.plan = plan
-        opened = self.opened(plan)
         for name in self._never:
             self._close(name)
         for group, gate in plan.items():
@@ -84,6 +84,11 @@ class Gating:
             if gate.share > 0.0 or (idle and gate.dropped):
                 opened.update(self.groups[group])
         return opened
+
+    def closing(self, plan: Plan) -> list[Parameter]:
+        """The parameters that a plan closes and the one in force does not."""
+        groups = [group for group, gate in plan.items() if gate.closed and not self.plan[group].closed]
+        return [self.parameters[name] for group in groups for name in self.groups[group]]
 
     def learns(self, group: str) -> bool:
         """Whether the coming step computes a gradient for anything in the group."""

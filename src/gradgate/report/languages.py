@@ -1,0 +1,112 @@
+"""A study in several languages: each method's score in each, their averages, and the gains on the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradgate.report.findings import Findings, MethodFindings
+from gradgate.report.formats import NONE, ScoreFormat
+from gradgate.report.tables import Column, Entry, Raw, Table
+from gradgate.study.results import DEV
+from gradgate.study.statistics import compare_paired, summarize
+from gradgate.tasks.averages import ALL, DISTANT, ZERO_SHOT, average_label
+
+_FIRST = (ZERO_SHOT, ALL, DISTANT)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A method's score on one split, and its mean paired difference to the reference's; None where there is none."""
+
+    n: int
+    mean: float | None
+    sd: float | None
+    difference: float | None
+    relative: float | None
+
+
+def language_splits(findings: Findings) -> tuple[str, ...]:
+    """The averages that the study has, then its splits by language, the source's first."""
+    results = findings.results
+    source = results.study.task.source
+    spoken = [split for split in (DEV, *results.test_splits) if results.language(split) != split]
+    # Dev selected the checkpoint; it is shown where the other languages are scored on theirs.
+    shown = [split for split in spoken if split != DEV or any(name.startswith(f"{DEV}.") for name in spoken)]
+    ordered = sorted(shown, key=lambda split: results.language(split) != source)
+    return (*(name for name in _FIRST if name in results.averages), *ordered)
+
+
+def language_table(findings: Findings) -> Table:
+    """One row a language, the averages first; one column a method, with its gain on the first."""
+    metric, first = findings.format, findings.reference
+    splits = language_splits(findings)
+    gains = {(split, method.name): gain(findings, method, split) for split in splits for method in findings.methods}
+    better = f"mean ± standard deviation over seeds (mean of the differences to {first.name}, paired by seed)"
+    columns = (
+        Column("language", "Language", numeric=False),
+        *(
+            Column(method.name, method.name, "mean ± standard deviation over seeds" if method is first else better)
+            for method in findings.methods
+        ),
+    )
+    return Table(
+        "languages",
+        f"Languages: {metric.label}",
+        columns,
+        tuple(
+            (
+                Entry(name(findings, split), name(findings, split)),
+                *(_entry(gains[split, method.name], metric, method is first) for method in findings.methods),
+            )
+            for split in splits
+        ),
+        tuple(
+            _record(findings, split, method, gains[split, method.name])
+            for method in findings.methods
+            for split in splits
+        ),
+    )
+
+
+def gain(findings: Findings, method: MethodFindings, split: str) -> Gain:
+    """What a method scored on a split, over its seeds, against the reference."""
+    ours, theirs = (
+        {cell.seed: score for cell in m.finished if (score := cell.score(split)) is not None}
+        for m in (method, findings.reference)
+    )
+    summary, versus = summarize(list(ours.values())), compare_paired(ours, theirs)
+    base = [theirs[seed] for seed in ours.keys() & theirs.keys()]
+    known = versus.difference is not None and sum(base) != 0
+    relative = versus.difference * len(base) / sum(base) if known and versus.difference is not None else None
+    return Gain(summary.n, summary.mean, summary.sd, versus.difference, relative)
+
+
+def name(findings: Findings, split: str) -> str:
+    """A language's code, or an average's name; the source language says that it is one."""
+    language = findings.results.language(split)
+    if language == findings.results.study.task.source and language != split:
+        return f"{language} ({DEV if split == DEV else 'source'})"
+    return average_label(language)
+
+
+def _entry(gain: Gain, metric: ScoreFormat, is_reference: bool) -> Entry:
+    if gain.mean is None:
+        return Entry(NONE)
+    against = "" if is_reference or gain.difference is None else f"({metric.difference(gain.difference)})"
+    return Entry(metric.with_spread(gain.mean, gain.sd), gain.mean, against)
+
+
+def _record(findings: Findings, split: str, method: MethodFindings, gain: Gain) -> dict[str, Raw]:
+    language = findings.results.language(split)
+    return {
+        "method": method.name,
+        "split": split,
+        "language": None if split in findings.results.averages else language,
+        "metric": findings.format.metric,
+        "n": gain.n,
+        "mean": gain.mean,
+        "sd": gain.sd,
+        "reference": findings.reference.name,
+        "difference": gain.difference,
+        "relative_difference": gain.relative,
+    }

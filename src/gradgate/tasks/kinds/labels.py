@@ -1,0 +1,106 @@
+"""The labels of a task: their names, their order, and those that train does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gradgate.errors import DataError, nearest
+from gradgate.tasks.kinds.sequence import as_text
+from gradgate.tasks.table import Table
+
+if TYPE_CHECKING:
+    from gradgate.tasks.data import TaskData
+    from gradgate.tasks.spec import TaskSpec
+
+
+def labels_of(data: TaskData) -> tuple[str, ...]:
+    """The labels of a task that has some."""
+    assert data.labels is not None
+    return data.labels
+
+
+def head_of(labels: Sequence[str]) -> dict[str, Any]:
+    """What a model's configuration must say for one output for each label."""
+    return {
+        "num_labels": len(labels),
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+
+
+def label_name(spec: TaskSpec, cell: Any, place: str) -> str:
+    """The label that a cell means.
+
+    Raises:
+        DataError: no text or number, an empty one, or one that ``label_map`` does not have.
+    """
+    if not isinstance(cell, (str, bool, int, float)):
+        raise DataError(f"{place}: the label is {type(cell).__name__}, expected text or a number")
+    raw = as_text(cell)
+    if not raw:
+        raise DataError(f"{place}: the label is empty")
+    names = spec.label_map
+    if names is None:
+        return raw
+    if raw in names:
+        return names[raw]
+    if raw not in names.values():
+        raise DataError(f"{place}: {raw!r} is not in label_map, which has {listed({**names, **_same(names)})}")
+    return raw
+
+
+def label_names(spec: TaskSpec, table: Table) -> list[str]:
+    """The label of each row; raises DataError as ``label_name``."""
+    cells = table.column(spec.label_column, "--label")
+    return [label_name(spec, cell, table.place(row)) for row, cell in enumerate(cells)]
+
+
+def label_order(spec: TaskSpec, in_train: Iterable[str]) -> tuple[str, ...]:
+    """As in ``label_map``; else by number where every label is a whole number, else by code point."""
+    if spec.label_map is not None:
+        return tuple(dict.fromkeys(spec.label_map.values()))
+    labels = set(in_train)
+    if all(label.removeprefix("-").isdecimal() for label in labels):
+        return tuple(sorted(labels, key=lambda label: (int(label), label)))
+    return tuple(sorted(labels))
+
+
+def known_labels(spec: TaskSpec, named: Mapping[str, Iterable[str]]) -> set[str]:
+    """Those of train; without it, where a model that is already trained is scored, those that ``label_map`` names."""
+    return set(named["train"]) if "train" in named else set((spec.label_map or {}).values())
+
+
+def unknown_label(split: str, name: str, place: str, known: Iterable[str]) -> DataError:
+    """The error for a label that train does not have."""
+    known = sorted(known)
+    return DataError(
+        f"{place}: the {split} split has the label {name!r}, which train does not have; train's labels are "
+        f"{listed(known)}.{nearest(name, known)} Correct the label, remove the row, or add such rows to train"
+    )
+
+
+def check_labels(spec: TaskSpec, tables: Mapping[str, Table], named: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a train split with one label only, and labels of other splits that train does not have."""
+    known = known_labels(spec, named)
+    if not known and "train" not in named:
+        return
+    if len(known) < 2:
+        raise DataError(
+            f"Every row of {tables['train'].source} has the label {named['train'][0]!r}; "
+            f"{spec.kind} needs two labels or more. Is --label right?"
+        )
+    for split, names in named.items():
+        for row, name in enumerate(names):
+            if name not in known:
+                raise unknown_label(split, name, tables[split].place(row), known)
+
+
+def listed(labels: Iterable[str]) -> str:
+    """Labels for a message, the first twenty of many."""
+    words = [repr(label) for label in labels]
+    return ", ".join(words[:20]) + (f" and {len(words) - 20} more" if len(words) > 20 else "")
+
+
+def _same(names: Mapping[str, str]) -> dict[str, str]:
+    return {name: name for name in names.values()}

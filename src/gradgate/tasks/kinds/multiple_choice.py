@@ -1,0 +1,158 @@
+"""Which of several texts goes with a premise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from datasets import ClassLabel, Dataset, Features, List, Value
+
+from gradgate.errors import DataError
+from gradgate.tasks import metrics
+from gradgate.tasks.files import read_table
+from gradgate.tasks.kinds import sequence
+from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.kinds.labels import check_labels, label_names
+from gradgate.tasks.kinds.padding import check_padding, pad
+from gradgate.tasks.table import Table
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from gradgate.tasks.data import TaskData
+    from gradgate.tasks.spec import TaskSpec
+
+PROMPTS = {"cause": "What was the cause?", "effect": "What was the effect?"}
+"""What is asked after a premise, in English for every language, as in the code of scheduled unfreezing (FUN)."""
+INDEX = "idx"
+_FLAG = "`question` of the task"
+
+
+class MultipleChoice:
+    """Multiple choice; ``label`` is the index into ``choices``, of which each row has as many."""
+
+    name = "multiple-choice"
+    columns = ("premise", "label")
+    metric_names = ("accuracy",)
+    default_metric = "accuracy"
+
+    @property
+    def auto_model(self) -> type[Any]:
+        from transformers import AutoModelForMultipleChoice
+
+        return AutoModelForMultipleChoice  # type: ignore[no-any-return]
+
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+        """Premises, with what is asked about them, and choices.
+
+        Labels are the choices' numbers from 0, or what ``label_map`` makes such numbers.
+
+        Raises:
+            DataError: a cell that is not text, a question that is neither ``cause`` nor ``effect``, or a label that is
+                no choice.
+        """
+        tables, notes = sequence.scored_tables(spec, tables)
+        named = {split: label_names(spec, table) for split, table in tables.items()}
+        numbers = [str(number) for number in range(len(spec.choices))]
+        for split, table in tables.items():
+            for row, name in enumerate(named[split]):
+                if name not in numbers:
+                    raise DataError(
+                        f"{table.place(row)}: the label {name!r} is no choice; the {len(numbers)} choices are "
+                        f"{numbers[0]} to {numbers[-1]}. If they are named otherwise, say `label_map: {{A: 0, B: 1}}`"
+                    )
+        check_labels(spec, tables, named)
+        label = ClassLabel(names=list(spec.choices))
+        features = Features({"premise": Value("string"), "choices": List(Value("string")), "label": label})
+        splits = {}
+        for split, table in tables.items():
+            premises, blank = _premises(spec, table, split)
+            notes += blank
+            choices = [sequence.text_cells(table, column, "`choices` of the task") for column in spec.choices]
+            columns = {
+                "premise": premises,
+                "choices": [list(row) for row in zip(*choices, strict=True)],
+                "label": [int(name) for name in named[split]],
+            }
+            splits[split] = Dataset.from_dict(columns, features=features)
+        return Examples(splits, None, tuple(notes))
+
+    def num_outputs(self, data: TaskData) -> int:
+        return 1
+
+    def config_overrides(self, data: TaskData) -> dict[str, Any]:
+        return {}
+
+    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
+        """For each row the features of the premise with each of its choices, and ``labels``."""
+
+        def tokenize(batch: dict[str, list[Any]]) -> dict[str, Any]:
+            width = len(batch["choices"][0])
+            premises = [premise for premise in batch["premise"] for _ in range(width)]
+            choices = [choice for row in batch["choices"] for choice in row]
+            features = tokenizer(premises, choices, truncation=True, max_length=max_length)
+            grouped = {
+                name: [cells[begin : begin + width] for begin in range(0, len(cells), width)]
+                for name, cells in features.items()
+            }
+            return {**grouped, "labels": batch["label"]}
+
+        return dataset.map(tokenize, batched=True, remove_columns=dataset.column_names, desc="tokenize")
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
+        check_padding(tokenizer)
+
+        def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
+            import torch
+
+            labels = torch.tensor([row["labels"] for row in rows])
+            width = len(rows[0]["input_ids"])
+            names = [name for name in rows[0] if name != "labels"]
+            flat = [{name: row[name][choice] for name in names} for row in rows for choice in range(width)]
+            batch = {name: cells.view(len(rows), width, -1) for name, cells in pad(flat, tokenizer).items()}
+            return {**batch, "labels": labels}
+
+        return collate
+
+    def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
+        """``accuracy`` of scores ``(rows, choices)``."""
+        logits = sequence.logits_of(outputs)
+        choices = len(data.spec.choices)
+        sequence.check_predictions(logits, len(rows), choices)
+        predicted, gold = logits.argmax(axis=1), sequence.as_array(rows["label"])
+        return Scored(
+            {"accuracy": metrics.accuracy(predicted, gold)},
+            sequence.class_predictions(logits, predicted, gold, range(choices)),
+        )
+
+
+def _premises(spec: TaskSpec, table: Table, split: str) -> tuple[list[str], list[str]]:
+    """Each premise and, where the task has a question column, what is asked about it."""
+    columns, notes = sequence.text_columns(spec, table, split)
+    premises = [" ".join(parts) for parts in zip(*columns.values(), strict=True)]
+    if spec.question is None:
+        return premises, notes
+    questions = _questions(spec, table, split)
+    for row, question in enumerate(questions):
+        if question not in PROMPTS:
+            raise DataError(
+                f"{table.place(row)}: {spec.question!r} is {question!r}, expected 'cause' or 'effect'; if the task has "
+                "no such column, say `question: null`"
+            )
+    return [f"{premise} {PROMPTS[asked]}" for premise, asked in zip(premises, questions, strict=True)], notes
+
+
+def _questions(spec: TaskSpec, table: Table, split: str) -> Sequence[Any]:
+    """The split's own questions, or those of equal ``idx`` in the file that ``question_from`` names."""
+    assert spec.question is not None
+    file = spec.question_from.get(split, spec.question_from.get(split.partition(".")[0]))
+    if file is None or spec.folder is None:
+        return table.column(spec.question, _FLAG)
+    other = read_table(spec.folder / file, spec.format_of(split))
+    known = dict(zip(other.column(INDEX, _FLAG), other.column(spec.question, _FLAG), strict=True))
+    for row, index in enumerate(table.column(INDEX, _FLAG)):
+        if index not in known:
+            raise DataError(
+                f"{table.place(row)}: {other.source} has no row with {INDEX} {index!r} to take a question from"
+            )
+    return [known[index] for index in table.columns[INDEX]]

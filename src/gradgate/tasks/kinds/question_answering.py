@@ -1,0 +1,144 @@
+"""The part of a text that answers a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from datasets import Dataset, Features, List, Value
+
+from gradgate.errors import DataError
+from gradgate.tasks import metrics
+from gradgate.tasks.kinds import spans, windows
+from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.table import MISSING, Table
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from gradgate.tasks.data import TaskData
+    from gradgate.tasks.spec import TaskSpec
+
+_SHOWN = 5
+"""How many of a question's best answers a prediction file has."""
+
+
+class QuestionAnswering:
+    """Extractive question answering: ``answers`` are parts of ``context``, which begin at the characters ``starts``.
+
+    A context that is longer than the model's input is seen in windows that overlap; the best answer of all windows is
+    the prediction. Where train has questions without an answer, the prediction may be that there is none.
+    """
+
+    name = "question-answering"
+    columns = (("question", "context"), "answers")
+    metric_names = metrics.ANSWERS
+    default_metric = "f1"
+
+    @property
+    def auto_model(self) -> type[Any]:
+        from transformers import AutoModelForQuestionAnswering
+
+        return AutoModelForQuestionAnswering  # type: ignore[no-any-return]
+
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+        """Questions with their contexts and answers.
+
+        Raises:
+            DataError: a question or context that is not text, or an answer that is not where it is said to be.
+        """
+        if len(spec.text_columns) != 2:
+            raise DataError(f"{spec.name}: {self.name} needs two text columns, `text: [question, context]`")
+        if spec.label_map is not None:
+            raise DataError(f"{spec.name}: label_map names classes, and the kind is {self.name}; remove one of them")
+        splits, notes = {}, []
+        for split, table in tables.items():
+            if split not in ("train", "dev") and _unanswered(table, spec.label_column):
+                notes.append(f"{split} is unlabelled and not scored ({table.source})")
+                continue
+            splits[split] = _rows(spec, table)
+        if "train" in tables and not any(splits["train"]["answers"][:]):
+            raise DataError(f"No question of {tables['train'].source} has an answer. Is --label right?")
+        return Examples(splits, None, tuple(notes))
+
+    def num_outputs(self, data: TaskData) -> int:
+        return 2
+
+    def config_overrides(self, data: TaskData) -> dict[str, Any]:
+        return {"num_labels": 2}
+
+    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
+        """Windows with ``start_positions`` and ``end_positions``, and what is needed to find answers in them."""
+        return windows.encode(dataset, tokenizer, max_length)
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
+        return windows.WindowCollator(tokenizer)
+
+    def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
+        """``f1`` and ``exact_match`` of start and end logits, both ``(windows, sub-words)``."""
+        threshold = data.spec.no_answer_threshold if _may_lack_answers(data) else None
+        found = spans.best_answers(rows["context"][:], features, outputs)
+        answers = [answer.chosen(threshold) for answer in found]
+        gold = rows["answers"][:]
+        scores = metrics.score_answers(
+            answers, gold, normalization=data.spec.normalization, language=data.spec.language_of(split)
+        )
+        predictions = []
+        for name, true, text, answer in zip(rows["id"][:], gold, answers, found, strict=True):
+            row = {"id": name, "gold": true, "predicted": text, "best": answer.record(_SHOWN)}
+            if threshold is not None:
+                row["no_answer_score"] = round(answer.nothing, 6)
+            predictions.append(row)
+        return Scored(scores, predictions)
+
+
+def _unanswered(table: Table, column: str) -> bool:
+    cells = table.columns.get(column)
+    return cells is None or all(cell is MISSING or cell is None for cell in cells)
+
+
+def _may_lack_answers(data: TaskData) -> bool:
+    """Whether train has a question without an answer; where train is not there, whether a test split has."""
+    splits = [data.train] if len(data.train) else list(data.tests.values())
+    return not all(answers for rows in splits for answers in rows["answers"][:])
+
+
+def _rows(spec: TaskSpec, table: Table) -> Dataset:
+    question, context = (
+        table.column(name, flag) for name, flag in zip(spec.text_columns, ("--text", "--text-pair"), strict=True)
+    )
+    names = table.columns.get("id", range(len(table)))
+    columns: dict[str, list[Any]] = {name: [] for name in ("id", "question", "context", "answers", "starts")}
+    for row, cell in enumerate(table.column(spec.label_column, "--label")):
+        for name, text in zip(spec.text_columns, (question[row], context[row]), strict=True):
+            if not isinstance(text, str) or not text.strip():
+                raise DataError(f"{table.place(row)}: {name!r} is not text but {text!r}")
+        texts, starts = _answers(cell, context[row], f"{table.place(row)} (question {names[row]!r})")
+        values = (str(names[row]), question[row], context[row], texts, starts)
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+    text = Value("string")
+    kinds = {"id": text, "question": text, "context": text, "answers": List(text), "starts": List(Value("int32"))}
+    return Dataset.from_dict(columns, features=Features(kinds))
+
+
+def _answers(cell: Any, context: str, place: str) -> tuple[list[str], list[int]]:
+    """Texts and starts, from a list of answers or, as on the hub, one mapping of lists."""
+    if isinstance(cell, Mapping):
+        texts, starts = cell.get("text"), cell.get("answer_start")
+    elif isinstance(cell, Sequence) and all(isinstance(answer, Mapping) for answer in cell):
+        texts, starts = [answer.get("text") for answer in cell], [answer.get("answer_start") for answer in cell]
+    else:
+        texts = starts = None
+    if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+        raise DataError(f"{place}: expected answers as [{{'text': ..., 'answer_start': ...}}], found {cell!r:.80}")
+    for text, start in zip(texts, starts, strict=True):
+        if not isinstance(text, str) or not isinstance(start, int):
+            raise DataError(f"{place}: the answer {text!r} at {start!r} is not text at a number")
+        if not text or start < 0 or context[start : start + len(text)] != text:
+            raise DataError(
+                f"{place}: the answer {text!r} is not at character {start} of its context, which has "
+                f"{context[max(0, start) : max(0, start) + max(1, len(text))]!r} there; answer_start counts Unicode "
+                "characters from 0"
+            )
+    return texts, starts

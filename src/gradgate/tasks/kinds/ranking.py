@@ -1,0 +1,101 @@
+"""How relevant a document is to a query, in grades; the documents of a query are ranked by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from datasets import ClassLabel, Dataset, Features, Value
+
+from gradgate.errors import DataError
+from gradgate.tasks import metrics
+from gradgate.tasks.kinds import sequence
+from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.kinds.labels import check_labels, head_of, known_labels, label_names, label_order, labels_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from gradgate.tasks.data import TaskData
+    from gradgate.tasks.spec import TaskSpec
+    from gradgate.tasks.table import Table
+
+
+class Ranking:
+    """Ranking of documents for queries; ``label`` is the index of the grade in ``TaskData.labels``.
+
+    The head has one output for each grade, as XGLUE's for web pages (Liang et al. 2020,
+    https://aclanthology.org/2020.emnlp-main.484). What ranks is the grade that the probabilities expect.
+    """
+
+    name = "ranking"
+    columns = (("query", "document"), "grade")
+    metric_names = metrics.RANKING
+    default_metric = "ndcg"
+
+    @property
+    def auto_model(self) -> type[Any]:
+        from transformers import AutoModelForSequenceClassification
+
+        return AutoModelForSequenceClassification  # type: ignore[no-any-return]
+
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+        """Queries and documents with their grades.
+
+        Raises:
+            DataError: one text column only, or a grade that is no whole number from 0 or that train does not have.
+        """
+        if len(spec.text_columns) < 2:
+            raise DataError(f"{spec.name}: {self.name} needs two text columns or three, `text: [query, document]`")
+        tables, notes = sequence.scored_tables(spec, tables)
+        named = {split: label_names(spec, table) for split, table in tables.items()}
+        for split, table in tables.items():
+            for row, name in enumerate(named[split]):
+                if not name.isdecimal():
+                    raise DataError(
+                        f"{table.place(row)}: the grade {name!r} is no whole number from 0; if grades have names, say "
+                        "`label_map: {Bad: 0, Fair: 1, ...}`"
+                    )
+        check_labels(spec, tables, named)
+        labels = label_order(spec.model_copy(update={"label_map": None}), known_labels(spec, named))
+        text = Value("string")
+        features = Features({"text": text, "text_pair": text, "query": text, "label": ClassLabel(names=list(labels))})
+        splits = {}
+        for split, table in tables.items():
+            columns, blank = sequence.text_columns(spec, table, split)
+            notes += blank
+            queries = columns["text"] if spec.query is None else table.column(spec.query, "`query` of the task")
+            grades = [labels.index(name) for name in named[split]]
+            rows = {**columns, "query": [str(query) for query in queries], "label": grades}
+            splits[split] = Dataset.from_dict(rows, features=features)
+        return Examples(splits, labels, tuple(notes))
+
+    def num_outputs(self, data: TaskData) -> int:
+        return len(labels_of(data))
+
+    def config_overrides(self, data: TaskData) -> dict[str, Any]:
+        return {**head_of(labels_of(data)), "problem_type": "single_label_classification"}
+
+    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
+        return sequence.encode(dataset, tokenizer, max_length, "int64")
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
+        return sequence.collator(tokenizer)  # type: ignore[no-any-return]
+
+    def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
+        """Every ranking metric of logits ``(rows, grades)``."""
+        grades = np.array([int(name) for name in labels_of(data)])
+        logits = sequence.logits_of(outputs)
+        sequence.check_predictions(logits, len(rows), len(grades))
+        expected = sequence.softmax(logits) @ grades
+        predicted, gold = grades[logits.argmax(axis=1)], grades[sequence.as_array(rows["label"])]
+        queries = rows["query"][:]
+        cells = zip(queries, gold.tolist(), predicted.tolist(), expected.tolist(), strict=True)
+        return Scored(
+            metrics.score_ranking(expected, predicted, gold, queries),
+            [
+                {"index": index, "query": query, "gold": true, "predicted": found, "score": score}
+                for index, (query, true, found, score) in enumerate(cells)
+            ],
+        )

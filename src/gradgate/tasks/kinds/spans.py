@@ -1,0 +1,96 @@
+"""The best answers to questions, from the logits of where they start and end in each window."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+
+from gradgate.errors import DataError, NonFiniteError
+from gradgate.tasks.kinds.windows import OUTSIDE
+
+BEST = 20
+"""How many starts and ends of a window are tried, and how many answers of a question are kept, as usual for SQuAD."""
+LONGEST = 30
+"""Sub-words that an answer has at most, as usual for SQuAD."""
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Answer:
+    """A question's answers, best first, as ``(score, text)``, and the score of having none.
+
+    A score is the sum of a start and an end logit; ``nothing`` is the lowest over the windows, as in the usual
+    evaluation for SQuAD 2: one window without the answer says little.
+    """
+
+    found: list[tuple[float, str]] = field(default_factory=list)
+    nothing: float = math.inf
+
+    def chosen(self, threshold: float | None) -> str:
+        """The best text, or an empty one where there is none or where none is better by more than the threshold."""
+        if not self.found:
+            return ""
+        score, text = self.found[0]
+        return "" if threshold is not None and self.nothing - score > threshold else text
+
+    def record(self, count: int) -> list[dict[str, Any]]:
+        """The best ones for a prediction file."""
+        return [{"text": text, "score": round(score, 6)} for score, text in self.found[:count]]
+
+
+def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[Answer]:
+    """The answers to each row's question.
+
+    Args:
+        contexts: of each row.
+        features: the windows, as ``gradgate.tasks.kinds.windows.encode`` made them.
+        outputs: a tuple that begins with start and end logits, shape ``(windows, sub-words)``; what is beyond a
+            window's own sub-words is padding.
+
+    Raises:
+        DataError: outputs of another form.
+        NonFiniteError: logits that are no numbers.
+    """
+    if (
+        not isinstance(outputs, tuple)
+        or len(outputs) < 2
+        or any(np.shape(o)[:1] != (len(features),) for o in outputs[:2])
+    ):
+        raise DataError("The model returned no start and end logits for each window: is its head the one for answers?")
+    starts, ends = (np.asarray(logits) for logits in outputs[:2])
+    answers = [Answer() for _ in contexts]
+    columns = (features[name][:] for name in ("row", "null", "begins", "ends"))
+    for window, (row, null, begins, finishes) in enumerate(zip(*columns, strict=True)):
+        own = slice(len(begins))
+        start, end = starts[window, own].astype(np.float64), ends[window, own].astype(np.float64)
+        if not (np.isfinite(start).all() and np.isfinite(end).all()):
+            raise NonFiniteError(f"The model's outputs for question {row} are not finite")
+        answer = answers[row]
+        answer.nothing = min(answer.nothing, float(start[null] + end[null]))
+        for first, last in _spans(start, end, np.asarray(begins) != OUTSIDE):
+            if text := contexts[row][begins[first] : finishes[last]]:
+                answer.found.append((float(start[first] + end[last]), text))
+    for answer in answers:
+        answer.found = sorted(answer.found, key=lambda pair: -pair[0])[
+            :BEST
+        ]  # stable: of equal ones the earlier window
+    return answers
+
+
+def _spans(start: Array, end: Array, inside: Array) -> list[tuple[int, int]]:
+    """First and last sub-words of a window's best answers in the context, best first."""
+    count = min(BEST, int(inside.sum()))
+    firsts, lasts = (_best(np.where(inside, logits, -np.inf), count) for logits in (start, end))
+    length = lasts[None, :] - firsts[:, None]
+    scores = np.where((length >= 0) & (length < LONGEST), start[firsts][:, None] + end[lasts][None, :], -np.inf)
+    order = [np.unravel_index(place, scores.shape) for place in _best(scores.ravel(), BEST)]
+    return [(int(firsts[i]), int(lasts[j])) for i, j in order if np.isfinite(scores[i, j])]
+
+
+def _best(scores: Array, count: int) -> Array:
+    return np.argsort(-scores, kind="stable")[:count]

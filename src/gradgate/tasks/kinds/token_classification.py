@@ -1,0 +1,144 @@
+"""One tag for each token of a sentence: parts of speech, named entities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from datasets import ClassLabel, Dataset, Features, List, Value
+
+from gradgate.errors import DataError, NonFiniteError
+from gradgate.tasks import metrics
+from gradgate.tasks.kinds import sequence, tokens
+from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.kinds.labels import head_of, known_labels, label_name, label_order, labels_of, unknown_label
+from gradgate.tasks.metrics.tags import ENTITIES, OUTSIDE, are_entities
+from gradgate.tasks.table import Table
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from gradgate.tasks.data import TaskData
+    from gradgate.tasks.spec import TaskSpec
+
+
+class TokenClassification:
+    """Tags of tokens; ``label`` is a list of indices into ``TaskData.labels``, one for each of ``tokens``.
+
+    The first sub-word of a token has its label and its prediction. A sentence that is longer than the model's input is
+    split between two tokens, so that every token is scored.
+    """
+
+    name = "token-classification"
+    columns = ("tokens", "tags")
+    metric_names = metrics.TAGS
+    default_metric = "accuracy"
+
+    @property
+    def auto_model(self) -> type[Any]:
+        from transformers import AutoModelForTokenClassification
+
+        return AutoModelForTokenClassification  # type: ignore[no-any-return]
+
+    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+        """Sentences with their tags' indices.
+
+        Tags of IOB1 and IOB2 stay as they are in the source; the model has ``B-`` and ``I-`` of every type in train.
+
+        Raises:
+            DataError: a sentence without tokens or with another number of tags, an empty tag, one that ``label_map``
+                does not have, or one of dev or test that train does not have.
+        """
+        tables, notes = sequence.scored_tables(spec, tables)
+        tagged = {split: _sentences(spec, table) for split, table in tables.items()}
+        in_train = known_labels(
+            spec, {split: [tag for _, tags in found for tag in tags] for split, found in tagged.items()}
+        )
+        labels = _labels(spec, in_train)
+        known = set(labels) if are_entities(in_train) else in_train
+        for split, sentences in tagged.items():
+            for row, (_, tags) in enumerate(sentences):
+                for item, tag in enumerate(tags):
+                    if tag not in known:
+                        raise unknown_label(split, tag, tables[split].place(row, item), known)
+        features = Features({"tokens": List(Value("string")), "label": List(ClassLabel(names=list(labels)))})
+        index = {label: number for number, label in enumerate(labels)}
+        splits = {}
+        for split, sentences in tagged.items():
+            numbers = [[index[tag] for tag in tags] for _, tags in sentences]
+            columns = {"tokens": [words for words, _ in sentences], "label": numbers}
+            splits[split] = Dataset.from_dict(columns, features=features)
+        return Examples(splits, labels, tuple(notes))
+
+    def num_outputs(self, data: TaskData) -> int:
+        return len(labels_of(data))
+
+    def config_overrides(self, data: TaskData) -> dict[str, Any]:
+        return head_of(labels_of(data))
+
+    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
+        """Windows of whole tokens with ``labels``, -100 where none is, and ``row``, the sentence of each window."""
+        return tokens.encode(dataset, tokenizer, max_length)
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
+        return tokens.TokenCollator(tokenizer)
+
+    def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
+        """Every metric of tags (of entities where the tags are such) of logits ``(windows, sub-words, labels)``."""
+        labels = labels_of(data)
+        logits = sequence.logits_of(outputs)
+        if logits.ndim != 3 or logits.shape[::2] != (len(features), len(labels)):
+            raise DataError(
+                f"The model returned outputs of shape {logits.shape}, expected {(len(features), '...', len(labels))}: "
+                "is its head the one that this task needs?"
+            )
+        predicted: list[list[str]] = [[] for _ in range(len(rows))]
+        for window, row, own in zip(logits, features["row"][:], features["labels"][:], strict=True):
+            chosen = window[np.flatnonzero(np.asarray(own) != tokens.IGNORED)]
+            if not np.isfinite(chosen).all():
+                raise NonFiniteError(f"The model's outputs for sentence {row} are not finite")
+            predicted[row] += [labels[best] for best in chosen.argmax(axis=1)]
+        gold = [[labels[number] for number in numbers] for numbers in rows["label"][:]]
+        return Scored(
+            metrics.score_tags(predicted, gold, entities=are_entities(labels)),
+            [
+                {"index": index, "gold": true, "predicted": found}
+                for index, (true, found) in enumerate(zip(gold, predicted, strict=True))
+            ],
+        )
+
+
+def _sentences(spec: TaskSpec, table: Table) -> list[tuple[list[str], list[str]]]:
+    """The tokens and tags of each row."""
+    words = table.column(spec.text_columns[0], "--text")
+    tags = table.column(spec.label_column, "--label")
+    sentences = []
+    for row, (cell, marks) in enumerate(zip(words, tags, strict=True)):
+        for name, value in ((spec.text_columns[0], cell), (spec.label_column, marks)):
+            if not isinstance(value, Sequence) or isinstance(value, str):
+                raise DataError(f"{table.place(row)}: {name!r} is not a list but {type(value).__name__} ({value!r})")
+        if not cell or len(cell) != len(marks):
+            raise DataError(f"{table.place(row)} has {len(cell)} tokens and {len(marks)} tags; each token needs one")
+        for item, word in enumerate(cell):
+            if not isinstance(word, str) or not word:
+                raise DataError(f"{table.place(row, item)}: the token {word!r} is not text")
+        names = [label_name(spec, mark, table.place(row, item)) for item, mark in enumerate(marks)]
+        sentences.append((list(cell), names))
+    return sentences
+
+
+def _labels(spec: TaskSpec, in_train: set[str]) -> tuple[str, ...]:
+    """The labels in order. Of entities, ``O`` and both marks of each type: one of them may be missing in train."""
+    entities = are_entities(in_train)
+    if spec.metric in ENTITIES and not entities:
+        raise DataError(
+            f"The metric {spec.metric} is for tags in IOB1 or IOB2 ('O', 'B-PER', 'I-PER'), and {spec.name} has "
+            f"{', '.join(sorted(in_train)[:10])}; use accuracy or macro_f1"
+        )
+    if len(in_train) < 2:
+        raise DataError(f"Every token of {spec.name} has the tag {next(iter(in_train))!r}. Is --label right?")
+    if not entities or spec.label_map is not None:
+        return label_order(spec, in_train)
+    types = sorted({tag[2:] for tag in in_train - {OUTSIDE}})
+    return (OUTSIDE, *(f"{mark}-{kind}" for kind in types for mark in "BI"))
