@@ -1,4 +1,4 @@
-"""The embedded sample: a small pretrained encoder and a classification task, both from one seeded generator."""
+"""The embedded sample: a small multilingual encoder and five tasks in ten languages, all from one seeded generator."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ MODEL: Path = Path(__file__).parent / "model"
 """The encoder's folder, as ``AutoModel`` and ``AutoTokenizer`` load it."""
 
 DATA: Path = Path(__file__).parent / "data"
-"""The folder that holds ``task.yaml`` and the three splits."""
+"""A folder for each task, with its ``task.yaml``: train and dev in English, test in every language."""
+
+TASKS: dict[str, Path] = {
+    "sample": DATA / "sentiment",
+    "sample-nli": DATA / "nli",
+    "sample-pos": DATA / "pos",
+    "sample-ner": DATA / "ner",
+    "sample-qa": DATA / "qa",
+}
+"""A task's name -> its folder."""
 
 QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every=30", "graddrop:p=0.2")
 """What ``gradgate quickstart`` compares."""
 
-QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 4.0, "lr": 1e-3, "batch_size": 32, "max_length": 64}
+QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 3.0, "lr": 5e-4, "batch_size": 32, "max_length": 64}
 """Settings of its runs; the learning rate suits a model of this size."""
 
-__all__ = ["MODEL", "QUICKSTART_METHODS", "QUICKSTART_SETTINGS", "TASK"]
+__all__ = ["DATA", "MODEL", "QUICKSTART_METHODS", "QUICKSTART_SETTINGS", "TASKS"]
