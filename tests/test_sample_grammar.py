@@ -119,9 +119,7 @@ def test_quality_of_several_denied(language: str, expected: str) -> None:
         ("el", "Ποιος αγόρασε", "Τι αγόρασε η Άννα", "Πού αγόρασε η Άννα", "Πότε αγόρασε η Άννα"),
     ],
 )
-def test_questions_that_begin_with_their_word(
-    language: str, who: str, what: str, where: str, when: str
-) -> None:
+def test_questions_that_begin_with_their_word(language: str, who: str, what: str, where: str, when: str) -> None:
     roles: tuple[Role, ...] = ("agent", "patient", "place", "time")
     for role, beginning in zip(roles, (who, what, where, when), strict=True):
         assert asked(language, BOUGHT, role).startswith(beginning + " ")

@@ -163,7 +163,7 @@ TASKS: dict[str, Task[Any]] = {
         Task(
             "sentiment",
             "jsonl",
-            (1200, 200, 200),
+            (1600, 200, 200),
             101,
             lambda d, n: review(d, SENTIMENTS[n % 4]),
             _review_sentences,
@@ -172,7 +172,7 @@ TASKS: dict[str, Task[Any]] = {
         Task(
             "nli",
             "jsonl",
-            (1800, 240, 240),
+            (1500, 180, 180),
             111,
             lambda d, n: inference(d, INFERENCES[n % 3]),
             _inference_sentences,
@@ -180,7 +180,7 @@ TASKS: dict[str, Task[Any]] = {
         ),
         Task("pos", "tsv", (600, 100, 150), 121, _statement, lambda g, s: [g.statement(s)], _parts_of_speech),
         Task("ner", "tsv", (800, 100, 200), 131, _named, lambda g, e: [g.sentence([e])], _entities),
-        Task("qa", "json", (1400, 150, 150), 141, lambda d, n: puzzle(d), _puzzle_sentences, _questions),
+        Task("qa", "json", (1200, 120, 120), 141, lambda d, n: puzzle(d), _puzzle_sentences, _questions),
     )
 }
 

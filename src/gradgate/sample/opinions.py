@@ -7,7 +7,7 @@ from gradgate.sample.frames import Agent, Event, Quality, Thing
 from gradgate.sample.lexicon import concepts
 
 
-def opinion(draw: Draw, good: bool, denials: float = 0.35) -> Event | Quality:
+def opinion(draw: Draw, good: bool, denials: float = 0.2) -> Event | Quality:
     """A quality, or what somebody thought; a share of them by denying the opposite."""
     dice = draw.dice
     negated = dice.chance(denials)

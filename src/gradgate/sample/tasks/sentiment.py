@@ -27,7 +27,7 @@ def review(draw: Draw, label: Label) -> Review:
     clauses = _clauses(draw, label)
     if label != "mixed" and dice.chance(0.3):
         clauses = clauses[:1]
-    elif dice.chance(0.4):
+    elif label != "mixed" and dice.chance(0.25):
         place = dice.below(3)
         clauses = [*clauses[:place], neutral(draw), *clauses[place:]]
     return Review(_statements(draw, clauses), label)
