@@ -47,7 +47,7 @@ def main() -> None:
 def pretrain(out: Path, steps: int, rate: float = 1.5e-3) -> float:
     """Build the vocabulary, train, save; returns the loss of masked tokens in nats on held-out passages."""
     avoid = sentences()
-    tokenizer = vocabulary(40_000)
+    tokenizer = learn_pieces(40_000)
     torch.manual_seed(SEED)
     # In eager mode: the fused attention's backward pass takes half of the time on a CPU.
     model = BertForMaskedLM._from_config(config(len(tokenizer)), attn_implementation="eager")
@@ -70,7 +70,7 @@ def pretrain(out: Path, steps: int, rate: float = 1.5e-3) -> float:
     return held_out(model, tokenizer, passages(HELD_OUT_SEED, avoid))
 
 
-def vocabulary(count: int) -> PreTrainedTokenizerFast:
+def learn_pieces(count: int) -> PreTrainedTokenizerFast:
     """The tokenizer of so many passages, in which all languages have the same share."""
     even = passages(VOCABULARY_SEED, text=dict.fromkeys(TEXT, 1), parallel=dict.fromkeys(PARALLEL, 1))
     return build_tokenizer(chain.from_iterable((one.first, one.second or "") for one in islice(even, count)), PIECES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradgate.sample.frames import City, Event, Organisation, Person, Place, Quality, Role, Thing
+from gradgate.sample.frames import Event, Organisation, Person, Place, Quality, Role, Thing
 from gradgate.sample.languages.grammar import Grammar
 from gradgate.sample.words import Word, entity, tagged
 
@@ -71,6 +71,3 @@ class Chinese(Grammar):
     def organisation(self, organisation: Organisation, case: str) -> list[Word]:
         head = {"university": "大学", "bank": "银行", "company": "公司"}[organisation.kind]
         return entity([Word(self.words.name(organisation.name)[0], "PROPN"), Word(head, "PROPN")], "ORG")
-
-
-__all__ = ["Chinese", "City"]

@@ -147,14 +147,14 @@ class Grammar(ABC):
         """The numeral of a counted thing."""
         return [Word(self.words.numerals[thing.count - 2], "NUM")] if thing.count > 1 else []
 
-    def gender(self, agent: Agent) -> str:
+    def gender(self, agent: Agent | Patient) -> str:
         """m, f or n, where the gender's letter is second in the nouns' entries; m for groups and pronouns."""
         if isinstance(agent, Person):
             return concepts().genders[agent.first]
         return self.words.nouns[agent.noun][1][0] if isinstance(agent, Thing) else "m"
 
 
-def is_plural(agent: Agent) -> bool:
+def is_plural(agent: Agent | Patient) -> bool:
     return isinstance(agent, Both) or (isinstance(agent, Thing) and agent.plural)
 
 

@@ -77,11 +77,9 @@ class Hindi(Grammar):
 
     def _with(self, verb: str, what: Agent | Patient) -> str:
         """The perfective that agrees with an agent or an object."""
-        feminine = self.gender(what) == "f" if not isinstance(what, Both) else self._both_women(what)  # type: ignore[arg-type]
-        return perfective(verb, feminine, is_plural(what))  # type: ignore[arg-type]
-
-    def _both_women(self, both: Both) -> bool:
-        return self.gender(both.one) == self.gender(both.other) == "f"
+        people = (what.one, what.other) if isinstance(what, Both) else (what,)
+        feminine = all(self.gender(one) == "f" for one in people)
+        return perfective(verb, feminine, is_plural(what))
 
     def location(self, place: Place) -> list[Word]:
         on = isinstance(place, Thing) and place.noun == "station"

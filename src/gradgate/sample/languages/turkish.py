@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradgate.sample.frames import Both, City, Event, Organisation, Person, Place, Quality, Role, Thing
+from gradgate.sample.frames import City, Event, Organisation, Person, Place, Quality, Role, Thing
 from gradgate.sample.languages.grammar import Grammar, is_plural
 from gradgate.sample.words import Word, entity, tagged
 
@@ -116,6 +116,3 @@ def _proper(name: str, case: str) -> Word:
     if not _CASES[case]:
         return Word(bare, "PROPN")
     return Word(f"{bare}'{harmonise(name, _CASES[case]).removeprefix(bare)}", "PROPN")
-
-
-__all__ = ["Both", "Turkish", "harmonise"]
