@@ -23,7 +23,7 @@ TASKS: dict[str, Path] = {
 QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every=30", "graddrop:p=0.2")
 """What ``gradgate quickstart`` compares."""
 
-QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 3.0, "lr": 5e-4, "batch_size": 32, "max_length": 64}
+QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 4.0, "lr": 1e-3, "batch_size": 32, "max_length": 64}
 """Settings of its runs; the learning rate suits a model of this size."""
 
 __all__ = ["DATA", "MODEL", "QUICKSTART_METHODS", "QUICKSTART_SETTINGS", "TASKS"]
