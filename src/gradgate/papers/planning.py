@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Literal
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError
 from gradgate.papers.preset import Cell, Preset
 from gradgate.papers.supplies import OurModel, OurTask, Supplies, count_rows, describe_model, stand_in
 from gradgate.papers.translate import on_layers, on_steps, on_width
@@ -137,7 +137,7 @@ def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> 
 
 
 def _on_sample(cell: Cell, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]) -> _Chosen:
-    settings = {name: value for name, value in cell.settings.items() if name != "steps"}
+    settings = {name: value for name, value in cell.settings.items() if name not in ("steps", "languages")}
     settings = _with(settings | usual | task.settings, extra)
     sizes = [rows or cell.paper_task.rows for rows in cell.preset.sizes.values()]
     if "train_size" in cell.settings and "train_size" not in extra:
@@ -189,8 +189,14 @@ def _plan(
         unknown = [name for name in whole if name not in RunConfig.model_fields]
         if unknown:
             left_out[_words(each.cell)] = f"this version has no setting {unknown[0]!r}"
-        else:
-            configs.append((each, make_config(**whole)))
+            continue
+        config = make_config(**whole)
+        try:
+            config.check_tapt()
+        except UsageError as error:
+            left_out[_words(each.cell)] = str(error).rstrip(".")
+            continue
+        configs.append((each, config))
     names = _study_names([(each.cell, config) for each, config in configs])
     runs = [PlannedRun(each.cell, config, names[config.fingerprint()], each.steps) for each, config in configs]
     if not runs:

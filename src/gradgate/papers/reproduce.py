@@ -11,7 +11,7 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.methods import method as read_method
 from gradgate.papers.catalog import find_preset
-from gradgate.papers.measured import SOURCE, Measured, numbers_of
+from gradgate.papers.measured import Measured, numbers_of
 from gradgate.papers.numbers import Numbers, Place
 from gradgate.papers.planning import Plan, PlannedRun
 from gradgate.papers.preset import Cell as PaperCell
@@ -114,7 +114,7 @@ def _row(cell: PaperCell, run: dict[str, Any], results: StudyResults) -> Reprodu
         raise RunError(f"{results.folder} has no runs of {run['method']}, which {RECORD} says it has.")
     task = cell.paper_task
     place = Place(cell.model, task.published or cell.task, cell.size)
-    measured = Measured(place, cell.label, results.of(own[0]), results, task.language or SOURCE)
+    measured = Measured(place, cell.label, results.of(own[0]), results, task.language, task.split)
     return Reproduced(cell, run["method"], run["adapter"], measured)
 
 
