@@ -118,13 +118,13 @@ def test_given_models_and_data_replace_those_of_the_paper(tiny_model: Path, tiny
     folder = tiny_task.parent / "sets"
     if not folder.exists():
         folder.mkdir()
-        (folder / "conll2002-es").symlink_to(tiny_task, target_is_directory=True)
+        (folder / "conll2002-nl").symlink_to(tiny_task, target_is_directory=True)
     supplies = supply(preset, models, folder)
-    assert list(supplies.tasks) == ["NER es"]
+    assert list(supplies.tasks) == ["NER nl"]
     plan = plan_full(preset, supplies, [0], {"steps": 2}, partial=True)
     assert {(run.config.steps, run.config.epochs) for run in plan.runs} == {(2, None)}
     assert [run.config.method for run in plan.runs] == ["full", "freeze:layers=1", "freeze:layers=2"]
-    assert {run.config.task for run in plan.runs} == {str(folder / "conll2002-es")}
+    assert {run.config.task for run in plan.runs} == {str(folder / "conll2002-nl")}
     assert any("NER de" in what for what in plan.left_out)
     assert any("2 here" in note for note in plan.notes)
 
