@@ -67,6 +67,11 @@ def test_adapters_keep_their_share_of_the_width() -> None:
     assert on_width("pfeiffer:reduction=16", 768, 96) == "pfeiffer:reduction=16"
 
 
+def test_adapters_learn_faster_than_the_whole_model_on_the_sample() -> None:
+    plan = on_sample("adaptereff-table7", lr=1e-3)
+    assert [run.config.peak_lr for run in plan.runs] == [1e-3, 1e-3, 5e-3, 5e-3]
+
+
 def test_cells_with_equal_settings_share_a_study() -> None:
     plan = on_sample("graddrop-table1")
     by_dropout = {run.study: run.config.dropout for run in plan.runs}

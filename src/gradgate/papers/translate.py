@@ -52,5 +52,10 @@ def on_width(adapter: str, hidden: int, ours: int) -> str:
     return f"{name}:{','.join(kept)}" if kept else name
 
 
+def at_rate(adapter: str, lr: float) -> str:
+    """An adapter with a learning rate of its own."""
+    return f"{adapter}{',' if ':' in adapter else ':'}lr={lr:g}"
+
+
 def _has(method: Method, option: str) -> bool:
     return option in {field.name for field in fields(method)}
