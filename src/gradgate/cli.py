@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import gradgate
-from gradgate.cli_study import Grace, StoreAddress, Workers, study_app, worker
+from gradgate.cli_study import Grace, Search, SearchSeeds, StoreAddress, Trials, Workers, study_app, worker
 from gradgate.clock import Clock
 from gradgate.console import console, errors
 from gradgate.console import print_json as _print_json
@@ -223,6 +223,9 @@ def compare(
     adapter: Adapters = None,
     sweep: Sweep = None,
     seeds: Seeds = "3",
+    search: Search = None,
+    trials: Trials = None,
+    search_seeds: SearchSeeds = 1,
     out_folder: Out = Path("studies/latest"),
     workers: Workers = 1,
     store: StoreAddress = None,
@@ -232,9 +235,11 @@ def compare(
     config_file: Config = None,
 ) -> None:
     """Compare methods, and adapters, over seeds and write the report. Run again, it does what is missing."""
+    from gradgate.study.search import read_space
     from gradgate.study.store import Heartbeat
 
     options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or []}
+    options |= {"search": read_space(search, trials, search_seeds) if search else None}
     options |= {"workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
     _compare(settings, method or [], _read_seeds(seeds), out_folder, quiet, as_json, **options)
 

@@ -15,6 +15,7 @@ from gradgate.errors import StoreError
 from gradgate.study.process import run_in_process
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue, QueuedRun, this_worker
+from gradgate.study.search import advance
 from gradgate.study.status import open_queue
 from gradgate.tasks.averages import average_label
 from gradgate.training.folder import CACHE_FOLDER, RunFolder, read_json
@@ -89,6 +90,8 @@ class Workers:
             run = self.queue.claim(worker)
             if run is not None:
                 self._train(run)
+            elif advance(self.queue):
+                continue
             elif self.linger or any(other.state in ("waiting", "running") for other in self.queue.runs()):
                 self._stop.wait(_IDLE)
             else:

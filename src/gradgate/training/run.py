@@ -202,7 +202,7 @@ def _splits(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> di
     train_rows = data.train
     if config.train_size is not None:
         train_rows = subsample(train_rows, config.train_size, config.seed)
-    rows = {TRAIN: train_rows, DEV: data.dev, **data.tests}
+    rows = {TRAIN: train_rows, DEV: data.dev, **({} if config.skip_test else data.tests)}
     return {name: Split(split, kind.encode(split, tokenizer, config.max_length)) for name, split in rows.items()}
 
 
@@ -217,7 +217,7 @@ def _score(trainer: RunTrainer, scorer: Scorer, best: Best, folder: RunFolder) -
     trainer.load_weights(weights)
     launched.on_first(lambda: write_predictions(folder, DEV, (weights / PREDICTIONS_FILE).read_text(encoding="utf-8")))
     tests = {}
-    for name in scorer.data.tests:
+    for name in filter(scorer.splits.__contains__, scorer.data.tests):
         scorer.split = name
         tests[name] = dev_scores(trainer.predict(scorer.splits[name].features, metric_key_prefix="eval").metrics)
         launched.on_first(functools.partial(write_predictions, folder, name, predictions_text(scorer.latest)))
