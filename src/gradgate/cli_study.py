@@ -23,6 +23,11 @@ StoreAddress = Annotated[
     ),
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Runs that are trained at the same time.")]
+Ray = Annotated[
+    str | None,
+    typer.Option(help="Train on a Ray cluster instead: host:port, auto, or local to start Ray on this machine."),
+]
+GpusPerRun = Annotated[float, typer.Option(min=0.0, help="GPUs that one run takes on --ray; 0.5 puts two on one.")]
 Grace = Annotated[
     int, typer.Option(min=1, help="Seconds without a sign of life after which a worker's run is given to another.")
 ]

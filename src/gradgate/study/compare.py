@@ -14,6 +14,7 @@ from gradgate.study import search as searches
 from gradgate.study.grid import Grid, held_settings
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
+from gradgate.study.ray_cluster import RayCluster, run_on_ray
 from gradgate.study.search import Space
 from gradgate.study.store import DamagedStoreError, Heartbeat, Store, alone_in, open_store, set_aside
 from gradgate.study.sweep import read_sweep
@@ -43,6 +44,7 @@ def compare(
     *,
     search: Space | None = None,
     workers: int = 1,
+    ray: RayCluster | None = None,
     store: str | None = None,
     heartbeat: Heartbeat | None = None,
 ) -> Tally:
@@ -64,6 +66,7 @@ def compare(
         search: settings to try first for each method; its best on dev is what its runs take. A study that was begun
             with one goes on with it.
         workers: runs that are trained at the same time.
+        ray: a cluster to train on, instead of ``workers`` here.
         store: the address of a database server that keeps the queue; see :func:`gradgate.study.store.open_store`.
         heartbeat: of a study that is begun.
 
@@ -92,7 +95,10 @@ def compare(
     progress.begin_study(len(before), sum(run.state == "finished" for run in before))
     try:
         with stoppable(progress.note) as stop:
-            Workers(Queue(opened), grid.cache, progress, stop).work(workers)
+            if ray is not None:
+                run_on_ray(ray, Queue(opened), store, grid.cache, progress, stop)
+            else:
+                Workers(Queue(opened), grid.cache, progress, stop).work(workers)
             if stop.is_set():
                 raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
     finally:
