@@ -31,7 +31,11 @@ FILES = 'languages: [en, de]\nfiles: {train: train.TYPE, dev: train.TYPE, test: 
 # The type of the files, what a task says beside their names, and what each of them holds.
 TASKS = {
     "pos": ("conllu", "kind: token-classification\ntext: form\nlabel: upos", WORDS),
-    "qa": ("json", "kind: question-answering", json.dumps({"data": [{"title": "a", "paragraphs": [PARAGRAPH]}]})),
+    "qa": (
+        "json",
+        "kind: question-answering\nformat: {type: squad}",
+        json.dumps({"data": [{"title": "a", "paragraphs": [PARAGRAPH]}]}),
+    ),
     "copa": ("jsonl", "kind: multiple-choice", CHOICE % 0 + CHOICE % 1),
     "nli": ("tsv", "", "text\tlabel\ngood\ty\nbad\tn\n"),
 }

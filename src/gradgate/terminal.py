@@ -35,7 +35,7 @@ def tasks_table(specs: list[TaskSpec]) -> Table:
     table = Table(Column("task", no_wrap=True), "kind", "languages", "text", "metric", "hub", box=SIMPLE_HEAD)
     for spec in specs:
         named = f" ({spec.hub.name})" if spec.hub and isinstance(spec.hub.name, str) else ""
-        hub = "built in" if spec.hub is None else f"{spec.hub.path}{named}"
+        hub = f"{spec.hub.path}{named}" if spec.hub else "built in" if spec.folder else "files only"
         several = len({*spec.languages, spec.source})
         languages = f"{several}, {spec.source} first" if spec.languages else spec.source
         row = (spec.name, spec.kind, languages, " + ".join(spec.text_columns), spec.metric, hub)

@@ -54,7 +54,9 @@ def read_tests(spec: TaskSpec) -> dict[str, Table]:
 def check_place(spec: TaskSpec) -> None:
     """Refuse a task without data, or with a hub that does not answer."""
     if spec.folder is None and spec.hub is None:
-        raise DataError(f"The task {spec.name} names no data; add `files:` or `hub:` to its description")
+        raise DataError(
+            f"The task {spec.name} names no data; add `files:` or `hub:` to its description, or give --data DIR"
+        )
     if spec.folder is None and spec.hub is not None:
         check_reachable(spec.hub)
 
