@@ -11,7 +11,18 @@ import typer
 
 import gradgate
 from gradgate.cli_papers import papers, reproduce
-from gradgate.cli_study import Grace, StoreAddress, Workers, study_app, worker
+from gradgate.cli_study import (
+    GpusPerRun,
+    Grace,
+    Ray,
+    Search,
+    SearchSeeds,
+    StoreAddress,
+    Trials,
+    Workers,
+    study_app,
+    worker,
+)
 from gradgate.clock import Clock
 from gradgate.console import console, errors
 from gradgate.console import print_json as _print_json
@@ -226,8 +237,13 @@ def compare(
     adapter: Adapters = None,
     sweep: Sweep = None,
     seeds: Seeds = "3",
+    search: Search = None,
+    trials: Trials = None,
+    search_seeds: SearchSeeds = 1,
     out_folder: Out = Path("studies/latest"),
     workers: Workers = 1,
+    ray: Ray = None,
+    gpus_per_run: GpusPerRun = 0.0,
     store: StoreAddress = None,
     grace: Grace = 30,
     quiet: Quiet = False,
@@ -235,9 +251,13 @@ def compare(
     config_file: Config = None,
 ) -> None:
     """Compare methods, and adapters, over seeds and write the report. Run again, it does what is missing."""
+    from gradgate.study.ray_cluster import RayCluster
+    from gradgate.study.search import read_space
     from gradgate.study.store import Heartbeat
 
     options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or []}
+    options |= {"search": read_space(search, trials, search_seeds) if search else None}
+    options |= {"ray": RayCluster(ray, gpus_per_run, settings.get("threads") or 1) if ray else None}
     options |= {"workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
     _compare(settings, method or [], read_seeds(seeds), out_folder, quiet, as_json, **options)
 

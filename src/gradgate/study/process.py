@@ -43,8 +43,9 @@ def run_in_process(
     except OSError as error:
         return "failed", f"Cannot write {folder.path}: {error.strerror or error}."
     context = _context()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # the fork server keeps those with which it was started
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_enter, args=(config, str(folder.path), str(cache), theirs), daemon=True)
+    process = context.Process(target=_enter, args=(config, str(folder.path), str(cache), theirs, visible), daemon=True)
     with _one_by_one:
         process.start()
     theirs.close()
@@ -64,7 +65,9 @@ def run_in_process(
     return "failed", _reason(folder, process.exitcode)
 
 
-def _enter(config: dict[str, Any], folder: str, cache: str, connection: Connection) -> None:
+def _enter(config: dict[str, Any], folder: str, cache: str, connection: Connection, visible: str | None) -> None:
+    if visible is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible
     from gradgate.study.child import train_and_tell  # the parent has no need of what this imports
 
     train_and_tell(config, folder, cache, connection)

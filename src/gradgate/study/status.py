@@ -16,6 +16,7 @@ from rich.text import Text
 from gradgate.study.grid import Grid
 from gradgate.study.queue import Queue, QueuedRun
 from gradgate.study.results import read_study
+from gradgate.study.search import search_runs, undecided
 from gradgate.study.store import open_store, read_store
 
 STATES = ("finished", "running", "waiting", "failed")
@@ -107,7 +108,7 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
     grid = Grid.read(folder)
     queue = Queue(open_store(folder, url, higher_is_better=read_study(folder).study.task.metric_higher_is_better))
     if not queue.runs():
-        queue.add(grid.runs())
+        queue.add([*search_runs(grid, undecided(grid)), *grid.runs()])
     return queue
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -15,6 +16,7 @@ from gradgate.errors import StoreError
 from gradgate.study.process import run_in_process
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue, QueuedRun, this_worker
+from gradgate.study.search import advance
 from gradgate.study.status import open_queue
 from gradgate.tasks.averages import average_label
 from gradgate.training.folder import CACHE_FOLDER, RunFolder, read_json
@@ -65,6 +67,22 @@ class Workers:
             worker.result()
         self._count()
 
+    def work_once(self) -> None:
+        """Train one run, if one waits. The first KeyboardInterrupt has it saved, and is not passed on."""
+        with ThreadPoolExecutor(1, thread_name_prefix="gradgate-worker") as pool:
+            job = pool.submit(self._claim_and_train)
+            while not job.done():
+                try:
+                    wait_for([job], timeout=0.2)
+                except KeyboardInterrupt:
+                    self._stop.set()
+        job.result()
+
+    def _claim_and_train(self) -> None:
+        run = self.queue.claim(this_worker())
+        if run is not None:
+            self._train(run)
+
     def _watch(self, crew: list[Future[None]]) -> None:
         counted = 0.0
         while not all(worker.done() for worker in crew):
@@ -76,8 +94,7 @@ class Workers:
                 counted = time.monotonic()
 
     def _count(self) -> None:
-        states = [run.state for run in self.queue.runs()]
-        self.progress.count({state: states.count(state) for state in dict.fromkeys(states)})
+        self.progress.count(counts(self.queue.runs()))
 
     def _work(self, slot: int) -> None:
         worker = this_worker(slot)
@@ -89,6 +106,8 @@ class Workers:
             run = self.queue.claim(worker)
             if run is not None:
                 self._train(run)
+            elif advance(self.queue):
+                continue
             elif self.linger or any(other.state in ("waiting", "running") for other in self.queue.runs()):
                 self._stop.wait(_IDLE)
             else:
@@ -108,7 +127,7 @@ class Workers:
             self._patiently(lambda: self.queue.finish(run))
         else:
             self._patiently(lambda: self.queue.fail(run, reason))
-        self.progress.end_run(run.label, reason or _scores(folder), ending == "failed")
+        self.progress.end_run(run.label, reason or scores_line(folder), ending == "failed")
 
     def _patiently(self, tell: Callable[[], None]) -> None:
         """Tell the store, which may be away for a while."""
@@ -186,7 +205,13 @@ def _beating(queue: Queue, run: QueuedRun, heard: _Heard) -> Iterator[None]:
         thread.join()
 
 
-def _scores(folder: RunFolder) -> str:
+def counts(runs: list[QueuedRun]) -> dict[str, int]:
+    """How many runs are in each state."""
+    return dict(Counter(run.state for run in runs))
+
+
+def scores_line(folder: RunFolder) -> str:
+    """What a finished run scored, for people."""
     scores = read_json(folder.scores_file)
     metric = scores["metric"]
     averages = {average_label(name): values for name, values in scores.get("averages", {}).items()}

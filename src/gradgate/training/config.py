@@ -80,6 +80,7 @@ class RunConfig(BaseModel):
     )
     fsdp: bool = Field(False, description="shard the model over the launched processes, with PyTorch's FSDP2")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
+    skip_test: bool | None = Field(None, description="leave the test splits alone, as in a search of settings")
     audit: bool | None = Field(None, description="prove at each change of plan that closed weights are bit-identical")
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
     keep_model: bool = Field(True, description="write the best model into the run folder")

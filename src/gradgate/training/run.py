@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,7 @@ from threading import Event
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import PrinterCallback, Trainer, set_seed
 
 from gradgate import adapters
@@ -93,13 +95,23 @@ def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Pat
     try:
         with stoppable(progress.note) as stop, _threads(config.threads):
             return _train(config, folder, progress, stop, cache)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
-            raise RunError(
-                f"Cannot write to {folder.path}: {error.strerror}. What was saved before is still there; make room "
-                f"and run the same command again."
-            ) from error
-        raise
+    except (OSError, SafetensorError, RuntimeError) as error:
+        reason = _unwritten(error)
+        if reason is None:
+            raise
+        raise RunError(
+            f"Cannot write to {folder.path}: {reason}. What was saved before is still there; make room "
+            f"and run the same command again."
+        ) from error
+
+
+def _unwritten(error: Exception) -> str | None:
+    """Why a file could not be written, if that is what the error is about."""
+    if isinstance(error, OSError):
+        codes = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+        return error.strerror if error.errno in codes else None
+    # safetensors and torch have errors of their own for it
+    return "the disk is full" if re.search("os error 28|No space left|PytorchStreamWriter", str(error)) else None
 
 
 @contextmanager
@@ -202,7 +214,7 @@ def _splits(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> di
     train_rows = data.train
     if config.train_size is not None:
         train_rows = subsample(train_rows, config.train_size, config.seed)
-    rows = {TRAIN: train_rows, DEV: data.dev, **data.tests}
+    rows = {TRAIN: train_rows, DEV: data.dev, **({} if config.skip_test else data.tests)}
     return {name: Split(split, kind.encode(split, tokenizer, config.max_length)) for name, split in rows.items()}
 
 
@@ -217,7 +229,7 @@ def _score(trainer: RunTrainer, scorer: Scorer, best: Best, folder: RunFolder) -
     trainer.load_weights(weights)
     launched.on_first(lambda: write_predictions(folder, DEV, (weights / PREDICTIONS_FILE).read_text(encoding="utf-8")))
     tests = {}
-    for name in scorer.data.tests:
+    for name in filter(scorer.splits.__contains__, scorer.data.tests):
         scorer.split = name
         tests[name] = dev_scores(trainer.predict(scorer.splits[name].features, metric_key_prefix="eval").metrics)
         launched.on_first(functools.partial(write_predictions, folder, name, predictions_text(scorer.latest)))
