@@ -139,6 +139,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     set_seed(config.seed)
     model, fresh = load_with_fresh(config, kind, data, tokenizer)
     if config.adapter is not None:
+        fresh |= adapted.poolers(model)
         adapted.put_adapter(model, config.adapter, fresh, config.seed)
         if config.tapt is not None:
             adapters.restore(model, folder.tapt, adapted.NAME)
