@@ -14,6 +14,7 @@ from gradgate.cli_papers import papers, reproduce
 from gradgate.cli_study import (
     GpusPerRun,
     Grace,
+    Prune,
     Ray,
     Search,
     SearchSeeds,
@@ -240,6 +241,7 @@ def compare(
     search: Search = None,
     trials: Trials = None,
     search_seeds: SearchSeeds = 1,
+    prune: Prune = False,
     out_folder: Out = Path("studies/latest"),
     workers: Workers = 1,
     ray: Ray = None,
@@ -256,7 +258,7 @@ def compare(
     from gradgate.study.store import Heartbeat
 
     options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or []}
-    options |= {"search": read_space(search, trials, search_seeds) if search else None}
+    options |= {"search": read_space(search, trials, search_seeds, prune) if search else None}
     options |= {"ray": RayCluster(ray, gpus_per_run, settings.get("threads") or 1) if ray else None}
     options |= {"workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
     _compare(settings, method or [], read_seeds(seeds), out_folder, quiet, as_json, **options)

@@ -40,6 +40,9 @@ Search = Annotated[
 ]
 Trials = Annotated[int | None, typer.Option(min=1, help="Settings to draw from the ranges of --search.")]
 SearchSeeds = Annotated[int, typer.Option(min=1, help="Runs of each setting of --search, each with its own seed.")]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="End runs of --search early whose dev scores are below the median so far.")
+]
 _Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 

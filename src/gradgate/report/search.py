@@ -16,6 +16,7 @@ def search_notes(study: StudyRecord) -> list[str]:
         f"Searched before the comparison: {'; '.join(search['space'])}. The same {len(search['settings'])} settings "
         f"were tried for each method, with seed {seeds}, and judged by {study.task.metric} on dev alone; no test "
         f"split was scored in the search."
+        + (" Runs whose dev scores fell below the median of their method's were ended early." * search["prune"])
     ]
     for name in study.labels:
         results = search["results"].get(name)

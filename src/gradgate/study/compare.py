@@ -77,7 +77,8 @@ def compare(
     """
     launched.refuse("gradgate compare")
     swept = read_sweep(sweep) if sweep is not None else None
-    base = _with_threads(base, out, workers)
+    cores = ray.cpus_per_run if ray is not None else max(1, torch.get_num_threads() // workers)
+    base = _with_threads(base, out, cores)
     grid = Grid.of(out, base, [swept.reference, *methods] if swept else methods, seeds, adapters)
     seen = preview(base, [text for text in grid.adapters if text is not None])
     for text in seen.notes:
@@ -128,10 +129,9 @@ def _begin(
     return grid, opened
 
 
-def _with_threads(base: RunConfig, out: Path, workers: int) -> RunConfig:
+def _with_threads(base: RunConfig, out: Path, cores: int) -> RunConfig:
     """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
     if base.threads is not None:
         return base
     held = held_settings(out)
-    threads = max(1, torch.get_num_threads() // workers) if held is None else held.get("threads")
-    return base.model_copy(update={"threads": threads})
+    return base.model_copy(update={"threads": cores if held is None else held.get("threads")})

@@ -24,11 +24,15 @@ _OF_ONE_RUN = ("method", "adapter", "seed")
 
 @dataclass(frozen=True)
 class GridRun:
-    """One run of a study: its configuration, its folder, and its name for people."""
+    """One run of a study: its configuration, its folder, and its name for people.
+
+    ``pruned_against`` names the runs of a search that end early where they are below each other's median.
+    """
 
     config: RunConfig
     folder: RunFolder
     label: str
+    pruned_against: str | None = None
 
 
 @dataclass(frozen=True)

@@ -113,12 +113,13 @@ class _Shown:
             before, self._states[run.fingerprint] = self._states.get(run.fingerprint), run.state
             if run.state == "running":
                 self._advance(run)
-            elif before != run.state and run.state in ("finished", "failed"):
+            elif before != run.state and run.state in ("finished", "failed", "pruned"):
                 if self._steps.pop(run.fingerprint, None) is None:
                     self._progress.begin_run(run.label)
-                failed = run.state == "failed"
-                outcome = run.error or "" if failed else scores_line(self._queue.folder_of(run))
-                self._progress.end_run(run.label, outcome, failed)
+                outcome = run.error or "stopped early"
+                if run.state == "finished":
+                    outcome = scores_line(self._queue.folder_of(run))
+                self._progress.end_run(run.label, outcome, run.state == "failed")
 
     def _advance(self, run: QueuedRun) -> None:
         if run.fingerprint not in self._steps:

@@ -36,24 +36,28 @@ class Space:
         texts: as they were typed: ``lr=1e-5,2e-5`` is a list, ``lr=1e-5..1e-4`` a range.
         settings: to try for each method: every combination of lists, or draws where there is a range.
         seeds: each setting is run once with each.
+        prune: end runs early whose dev scores are below the median of their method's.
     """
 
     texts: tuple[str, ...]
     settings: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
+    prune: bool = False
 
     def record(self) -> dict[str, Any]:
         """For ``study.json``."""
-        return {"space": list(self.texts), "settings": list(self.settings), "seeds": list(self.seeds)}
+        tried = {"space": list(self.texts), "settings": list(self.settings), "seeds": list(self.seeds)}
+        return {**tried, "prune": self.prune}
 
 
-def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1) -> Space:
+def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, prune: bool = False) -> Space:
     """The space that texts such as ``"lr=1e-5,2e-5,5e-5"`` and ``"weight_decay=0..0.1"`` span.
 
     Args:
         texts: one for each setting. A range of positive numbers is drawn from evenly in its logarithm.
         trials: settings to draw, which ranges need.
         seeds: runs of each setting.
+        prune: end poor runs early, by optuna's median rule once two of a method have finished.
 
     Raises:
         UsageError: for a setting that is unknown, no value of it, or not searched; or without the trials of a range.
@@ -74,7 +78,7 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1) 
     if trials is not None and not ranged:
         raise UsageError("--trials is for ranges, as in --search lr=1e-5..1e-4; lists are tried in full.")
     settings = _drawn(axes, trials) if trials else [dict(zip(axes, v, strict=True)) for v in product(*axes.values())]
-    return Space(tuple(texts), tuple(settings), tuple(range(FIRST_SEED, FIRST_SEED + seeds)))
+    return Space(tuple(texts), tuple(settings), tuple(range(FIRST_SEED, FIRST_SEED + seeds)), prune)
 
 
 def _value(name: str, text: str) -> Any:
@@ -111,7 +115,8 @@ def _run(grid: Grid, arm: Arm, setting: dict[str, Any], seed: int) -> GridRun:
     config = grid.config_of(arm, seed, {**setting, "skip_test": True, "keep_model": False})
     name = folder_name(written(setting))
     folder = RunFolder(grid.path / "search" / folder_name(arm[1], arm[0]) / name / f"seed-{seed}")
-    return GridRun(config, folder, f"{config.title} seed {seed}, search {written(setting)}")
+    against = titled_arm(arm) if (grid.search or {}).get("prune") else None
+    return GridRun(config, folder, f"{config.title} seed {seed}, search {written(setting)}", against)
 
 
 def check(grid: Grid) -> None:
@@ -160,11 +165,11 @@ def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, str]) -> bool:
     runs = search_runs(grid, [arm])
     if titled_arm(arm) in (grid.search or {})["results"]:
         return False  # nothing of it has finished, and that is told
-    return all(states.get(run.config.fingerprint()) in ("finished", "failed") for run in runs)
+    return all(states.get(run.config.fingerprint()) in ("finished", "failed", "pruned") for run in runs)
 
 
 def _results(grid: Grid, arm: Arm, higher: bool) -> list[dict[str, Any]]:
-    """Settings with their mean dev score, the best first; those with a failed run are left out."""
+    """Settings with their mean dev score, the best first; without those of which a run failed or ended early."""
     found = []
     for setting in (grid.search or {})["settings"]:
         scores = [_dev(_run(grid, arm, setting, seed).folder) for seed in (grid.search or {})["seeds"]]

@@ -115,11 +115,17 @@ class Workers:
 
     def _train(self, run: QueuedRun) -> None:
         folder = self.queue.folder_of(run)
-        heard = _Heard(self.progress.begin_run(run.label))
+        heard = _Heard(self.progress.begin_run(run.label), lambda step, score: self._is_poor(run, step, score))
         ending, reason = "finished", ""
         if not folder.finished:
             with _beating(self.queue, run, heard):
-                ending, reason = run_in_process(run.config, folder, self.cache, heard, self._stop, self._kill)
+                ending, reason = run_in_process(
+                    run.config, folder, self.cache, heard, lambda: heard.poor or self._stop.is_set(), self._kill
+                )
+        if ending == "stopped" and heard.poor:
+            self._patiently(lambda: self.queue.prune(run))
+            self.progress.end_run(run.label, "stopped early, below the median of its search", False)
+            return
         if ending in ("stopped", "locked"):
             self._patiently(lambda: self.queue.give_back(run))
             return
@@ -128,6 +134,15 @@ class Workers:
         else:
             self._patiently(lambda: self.queue.fail(run, reason))
         self.progress.end_run(run.label, reason or scores_line(folder), ending == "failed")
+
+    def _is_poor(self, run: QueuedRun, step: int, score: float) -> bool:
+        """Note a dev score. Whether its run should end early."""
+        if not run.pruned_against:
+            return False
+        try:
+            return self.queue.is_below_median(run, step, score)
+        except StoreError:
+            return False
 
     def _patiently(self, tell: Callable[[], None]) -> None:
         """Tell the store, which may be away for a while."""
@@ -163,10 +178,12 @@ def join(folder: Path, store: str | None, progress: StudyProgress, count: int = 
 
 
 class _Heard:
-    """Passes on what a run tells, and remembers how far it is."""
+    """Passes on what a run tells, and remembers how far it is, and whether a dev score was too poor to go on."""
 
-    def __init__(self, progress: RunProgress) -> None:
+    def __init__(self, progress: RunProgress, is_poor: Callable[[int, float], bool]) -> None:
         self._progress = progress
+        self._is_poor = is_poor
+        self.poor = False
         self.latest: dict[str, Any] = {}
 
     def begin(self, total: int, done: int) -> None:
@@ -179,6 +196,8 @@ class _Heard:
 
     def scored(self, split: str, metric: str, score: float) -> None:
         self._progress.scored(split, metric, score)
+        if split == "dev" and self.latest and self.latest["step"] < self.latest["total"]:
+            self.poor = self.poor or self._is_poor(self.latest["step"], score)
 
     def note(self, text: str) -> None:
         self._progress.note(text)
