@@ -20,10 +20,10 @@ TASKS: dict[str, Path] = {
 }
 """A task's name -> its folder."""
 
-QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every=30", "graddrop:p=0.2")
+QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every=40", "graddrop:p=0.2")
 """What ``gradgate quickstart`` compares."""
 
-QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 4.0, "lr": 1e-3, "batch_size": 32, "max_length": 64}
+QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 5.0, "lr": 1e-3, "batch_size": 32, "max_length": 64}
 """Settings of its runs; the learning rate suits a model of this size."""
 
 __all__ = ["DATA", "MODEL", "QUICKSTART_METHODS", "QUICKSTART_SETTINGS", "TASKS"]
