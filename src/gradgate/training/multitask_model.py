@@ -58,9 +58,10 @@ class MultiTaskModel(nn.Module):
         """The model of a task; its own parameters are those of its head."""
         return self.heads[_key(task)]
 
-    def get_input_embeddings(self) -> Any:
-        """Those of the encoder."""
-        return self.encoder.get_input_embeddings()
+    @property
+    def base_model(self) -> Any:
+        """The encoder, under the name that it has in models of transformers."""
+        return self.encoder
 
 
 def load_multitask(
