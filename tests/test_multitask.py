@@ -16,6 +16,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import gradgate
 from gradgate.errors import RunError
+from gradgate.terminal import scores_table
 from gradgate.training.arguments import training_arguments
 from gradgate.training.config import make_config
 from gradgate.training.finished import load_finished
@@ -186,3 +187,23 @@ def test_a_study_can_say_what_it_will_work_on(together: dict[str, Any], mixture:
 def test_a_finished_run_of_several_tasks_is_no_model_of_one(finished: Path) -> None:
     with pytest.raises(RunError, match=r"trained several tasks at once, .* train it from --model"):
         load_finished(finished)
+
+
+def test_closed_layers_are_computed_once_for_all_tasks(together: dict[str, Any], tmp_path: Path) -> None:
+    same = together | {"method": "freeze:layers=1", "dropout": 0.0, "eval_every": 20}
+    losses = {}
+    for cache in ("off", str(tmp_path / "cache")):
+        scores = train(make_config(**same, prefix_cache=cache), tmp_path / f"run-{len(losses)}")
+        losses[cache] = [line["loss"] for line in history(tmp_path / f"run-{len(losses)}", "train")]
+    assert scores["cost"]["prefix_rows"]["read"] > 0
+    assert losses["off"] == pytest.approx(losses[str(tmp_path / "cache")], rel=1e-5)
+
+
+def test_the_table_has_a_row_for_each_task_and_their_mean(together: dict[str, Any], finished: Path) -> None:
+    scores = json.loads((finished / "scores.json").read_text())
+    table = scores_table(make_config(**together), scores)
+    columns = [list(column.cells) for column in table.columns]
+    assert [str(cell) for cell in columns[0]] == ["moods", "scores", "mean"]
+    assert columns[1] == ["accuracy", "spearman", ""]
+    assert columns[2][2] == f"{scores['dev']['mean']:.4f}"
+    assert columns[3][0] == f"{scores['tasks']['moods']['tests']['test']['accuracy']:.4f}"
