@@ -122,6 +122,7 @@ def tasks(
 ) -> None:
     """List the named tasks, or show one task's splits, languages, rows and labels."""
     from gradgate.tasks import count_rows, find_task, label_names, task_names
+    from gradgate.tasks.mixture import find_mixture, is_mixture
     from gradgate.terminal import task_table, tasks_table
 
     if task is None:
@@ -131,6 +132,9 @@ def tasks(
         else:
             console.print(tasks_table(specs))
         return
+    if is_mixture(task):
+        names = ", ".join(spec.name for spec in find_mixture(task, data=data).tasks)
+        raise UsageError(f"{task} is several tasks ({names}). Ask for one of them.")
     spec = find_task(task, data=data)
     rows = count_rows(spec)
     if as_json:
