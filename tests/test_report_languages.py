@@ -11,7 +11,7 @@ import pytest
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.languages import language_table
-from gradgate.report.tables import main_table
+from gradgate.report.main_table import main_table
 from gradgate.report.verdict import verdict
 from gradgate.study.export import records
 from gradgate.study.results import read_study

@@ -42,7 +42,7 @@ def draw_scores(findings: Findings) -> Drawing:
             "Dots are seeds, diamonds means, bars 95% confidence intervals of the mean (an arrow where one leaves the "
             f"picture). The dashed line is the mean of {findings.reference.name}."
         )
-        return finish(figure, "scores", "Scores", caption, _scores_text(findings))
+        return finish(figure, "scores", "Scores", caption, _scores_text(findings), "main")
 
 
 def _limits(findings: Findings) -> tuple[float, float]:
@@ -118,7 +118,7 @@ def draw_cost(findings: Findings) -> Drawing:
             "Marks are means, lines ± one standard deviation over the seeds. The larger the mark, the larger the share "
             "of parameters that learned (in brackets)."
         )
-        return finish(figure, "cost", "Score against cost", caption, _cost_text(findings))
+        return finish(figure, "cost", "Score against cost", caption, _cost_text(findings), "main")
 
 
 def _cost_text(findings: Findings) -> str:
