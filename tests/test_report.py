@@ -18,6 +18,7 @@ from rich.console import Console
 from gradgate.errors import RunError
 from gradgate.report import render_table, write_report
 from gradgate.report.plans import read_plan
+from gradgate.report.tables import Entry, ranked, significance
 from gradgate.study.results import read_study
 from study_folder import fail, write_study
 
@@ -61,11 +62,13 @@ def test_every_file_is_written_and_named(tmp_path):
     assert written.html == tmp_path / "report.html"
     expected = {
         f"{table}.{kind}"
-        for table in ("main", "statistics", "seeds", "metrics", "evaluations")
+        for table in ("main", "statistics", "seeds", "metrics", "evaluations", "curves", "timeline")
         for kind in ("csv", "md", "tex")
     }
     assert {path.name for path in written.tables} == expected
-    assert {path.name for path in written.figures} == {"scores.svg", "cost.svg", "curves.svg", "timeline.svg"}
+    figures = {f"{name}.{kind}" for name in ("scores", "cost", "curves", "timeline") for kind in ("svg", "pdf")}
+    assert {path.name for path in written.figures} == figures
+    assert all(path.read_bytes().startswith(b"%PDF") for path in written.figures if path.suffix == ".pdf")
     assert all(path.is_file() for path in (written.html, *written.tables, *written.figures))
 
 
@@ -86,7 +89,7 @@ def test_the_csv_has_full_precision_and_the_others_are_rounded(tmp_path):
     assert float(gradual["seconds_per_step_ratio"]) == 0.5
     assert (full["difference"], full["p_holm"], full["finished"]) == ("", "", "3")
     markdown = (tmp_path / "tables" / "main.md").read_text()
-    assert "| gradual:every=40 | 72.3 ± 2.1 | +2.3 \\[+0.9 to +3.8\\] | 0.020 | 3 of 3 |" in markdown
+    assert "| gradual:every=40 | **72.3 ± 2.1** | +2.3\\* \\[+0.9 to +3.8\\] | 0.020 | 3 of 3 |" in markdown
     assert "| 25 % | 200 | 10.0 ms (0.50×) | 412 MB | 1.00 s (0.50×) |" in markdown
 
 
@@ -128,6 +131,66 @@ def test_markdown_escapes_what_would_break_the_table(tmp_path):
     assert r"| a\|b\*c\_d\`\<i\> |" in (tmp_path / "tables" / "main.md").read_text()
 
 
+def test_the_best_and_the_second_best_are_marked_in_every_form(tmp_path):
+    methods = {"full": FULL, "gradual:every=40": GRADUAL, "head": [0.5, 0.6, 0.55]}
+    _, html = report(tmp_path, methods=tuple(methods), scores=methods)
+    markdown, latex = ((tmp_path / "tables" / f"main.{kind}").read_text() for kind in ("md", "tex"))
+    assert "| **72.3 ± 2.1** |" in markdown
+    assert "| *70.0 ± 2.0* |" in markdown
+    assert "| 55.0 ± 5.0 |" in markdown
+    assert "Bold: best. Italic: second best." in markdown
+    assert r"\textbf{72.3 $\pm$ 2.1}" in latex
+    assert r"\underline{70.0 $\pm$ 2.0}" in latex
+    text = " ".join(Page(html).text.split())
+    assert "72.3 ± 2.1 (best)" in text
+    assert "70.0 ± 2.0 (second best)" in text
+
+
+def test_level_methods_share_their_rank_and_two_have_no_second(tmp_path):
+    entries = [Entry("a", 0.5), Entry("b", 0.5), Entry("–"), Entry("c", 0.4)]
+    assert [entry.rank for entry in ranked(entries, higher_is_better=True)] == ["best", "best", "", ""]
+    assert [entry.rank for entry in ranked(entries, higher_is_better=False)] == ["", "", "", "best"]
+    assert not any(entry.rank for entry in ranked(entries[:3], higher_is_better=True))
+
+
+@pytest.mark.parametrize(
+    ("p", "stars"), [(None, ""), (0.05, ""), (0.049, "*"), (0.01, "*"), (0.009, "**"), (0.0, "***")]
+)
+def test_stars_are_for_p_below_their_level(p, stars):
+    assert significance(p) == stars
+
+
+def test_curves_are_told_by_step_and_epoch(tmp_path):
+    report(tmp_path, scores=SCORES)
+    found = {(row["method"], row["step"]): row for row in rows(tmp_path, "curves")}
+    assert len(found) == 4
+    assert found["full", "80"]["epoch"] == "2.0"
+    assert float(found["full", "40"]["mean"]) == pytest.approx(0.61)
+    texts = {element.text for element in ElementTree.parse(tmp_path / "figures" / "curves.svg").iter()}
+    assert {"epochs", "optimizer steps"} <= texts
+
+
+def test_a_study_that_noted_no_epochs_has_its_curves_by_step(tmp_path):
+    write_study(tmp_path, scores=SCORES)
+    for file in tmp_path.glob("runs/*/*/history.jsonl"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        file.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "epoch"}) + "\n" for line in lines))
+    write_report(tmp_path)
+    texts = {element.text for element in ElementTree.parse(tmp_path / "figures" / "curves.svg").iter()}
+    assert "epochs" not in texts
+    assert "optimizer steps" in texts
+
+
+def test_the_timeline_is_a_table_too(tmp_path):
+    report(tmp_path, scores=SCORES)
+    found = {(row["method"], row["group"]): row for row in rows(tmp_path, "timeline")}
+    # The bottom layer has 0.8 of its elements from step 41 of 80 on, embeddings never learn.
+    assert float(found["gradual:every=40", "layers.0"]["mean_share"]) == pytest.approx(0.4)
+    assert found["gradual:every=40", "layers.0"]["first_step"] == "41"
+    assert found["gradual:every=40", "embeddings"]["first_step"] == ""
+    assert found["full", "embeddings"]["first_step"] == "1"
+
+
 def test_names_from_outside_are_text_in_the_page(tmp_path):
     write_study(tmp_path, methods=("full", HOSTILE), scores={"full": FULL, HOSTILE: GRADUAL}, labels=[HOSTILE, "b"])
     fail(tmp_path, "full", 2, HOSTILE)
@@ -155,8 +218,12 @@ def test_the_page_loads_nothing(tmp_path):
 def test_links_of_the_page_lead_to_files(tmp_path):
     _, html = report(tmp_path, scores=SCORES, tests=("en", "de"))
     links = [attrs["href"] for tag, attrs in Page(html).tags if tag == "a"]
-    assert len(links) == 7 * 3 + 4
-    assert all((tmp_path / link).is_file() for link in links)
+    inside = {link.removeprefix("#") for link in links if link.startswith("#")}
+    assert inside == {"table-main", "table-t-statistics", "table-curves", "table-timeline"}
+    assert inside <= set(Page(html).ids)
+    files = [link for link in links if not link.startswith("#")]
+    assert len(files) == 10 * 3 + 5 * 2
+    assert all((tmp_path / link).is_file() for link in files)
 
 
 def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(tmp_path):
@@ -205,7 +272,7 @@ def test_what_failed_and_what_is_missing_is_on_the_page(tmp_path):
 )
 def test_odd_studies_still_give_a_report(tmp_path, study, recwarn):
     written, html = report(tmp_path, **study)
-    assert len(written.figures) == 4
+    assert len(written.figures) == 2 * 4
     assert "How the numbers are made" in html
     assert not recwarn.list
 

@@ -11,7 +11,7 @@ from gradgate.study.results import DEV
 from gradgate.study.statistics import Comparison, compare_paired, holm, summarize
 from gradgate.tasks.averages import ALL, DISTANT, ZERO_SHOT, average_label
 
-_TEST = "two-sided paired t-test over seeds, Holm-corrected over the"
+_TEST = "two-sided paired t-test over seeds, Holm-corrected over this table"
 _FIRST = (ZERO_SHOT, ALL, DISTANT)
 
 
@@ -78,9 +78,7 @@ def language_table(findings: Findings) -> Table:
             for method in findings.methods
             for split in splits
         ),
-        notes=star_note(
-            list(corrected.values()), f"{_TEST} {sum(p is not None for p in corrected.values())} tests here"
-        ),
+        notes=star_note(list(corrected.values()), _TEST),
     )
 
 

@@ -38,9 +38,8 @@ def main_table(findings: Findings) -> Table:
     columns = [column for column in columns if column.key not in unused]
     shown = [_main_row(findings, method) for method in findings.methods]
     higher = findings.results.study.task.metric_higher_is_better
-    for key in ("score", "dev"):
-        for row, entry in zip(shown, ranked([row[key] for row in shown], higher), strict=True):
-            row[key] = entry
+    for row, entry in zip(shown, ranked([row["score"] for row in shown], higher), strict=True):
+        row["score"] = entry
     return Table(
         "main",
         f"Methods on {findings.results.study.task.name}",

@@ -116,7 +116,7 @@ def _latex_entry(entry: Entry, bold: bool) -> str:
 
 
 def _alignment(column: Column) -> str:
-    return "r" if column.numeric else "p{5cm}" if column.prose else "l"
+    return "r" if column.numeric else "l"
 
 
 def _latex(text: str) -> str:

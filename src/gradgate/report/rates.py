@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from gradgate.errors import AdapterError
+from gradgate.report import formats
 from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE
 from gradgate.report.tables import Column, Entry, Table, spread_entry, spread_record
@@ -96,13 +97,13 @@ def _of_adapters(findings: Findings) -> dict[str, dict[float, list[float]]]:
 def rate_table(findings: Findings, rates: Rates) -> Table:
     """One row a method, one column a learning rate."""
     metric = findings.format
-    help = "mean ± standard deviation over the runs (the median, the number of runs)"
+    about = "mean ± standard deviation over the runs (the median, the number of runs)"
     return Table(
         "learning-rates",
         f"Learning rates: {metric.label}, {average_label(rates.split)}",
         (
             Column("method", "Method", numeric=False),
-            *(Column(f"{rate:g}", f"{rate:g}", help) for rate in rates.all),
+            *(Column(f"{rate:g}", formats.learning_rate(rate), about) for rate in rates.all),
         ),
         tuple(
             (

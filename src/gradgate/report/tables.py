@@ -17,13 +17,12 @@ STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 @dataclass(frozen=True)
 class Column:
-    """A column as shown: ``key`` names it in code, ``help`` says what it holds; ``prose`` breaks over lines."""
+    """A column as shown: ``key`` names it in code, ``help`` says what it holds."""
 
     key: str
     title: str
     help: str = ""
     numeric: bool = True
-    prose: bool = False
 
 
 @dataclass(frozen=True)

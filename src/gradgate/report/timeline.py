@@ -48,7 +48,7 @@ def timeline_table(plans: list[MethodPlan]) -> Table:
         "What was open when: share of each group that learned",
         (
             Column("group", "Group", numeric=False),
-            *(Column(title, title, help) for title, help in titles),
+            *(Column(title, title, about) for title, about in titles),
         ),
         tuple(
             (Entry(group, place), *(_entry(*found[shown.method, group]) for shown in plans))

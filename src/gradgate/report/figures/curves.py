@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from gradgate.report.curves import Curve, epoch_text
-from gradgate.report.figures.style import MUTED, Drawing, finish, legend_below, look, styled
+from gradgate.report.figures.style import MUTED, Drawing, finish, legend_below, look, styled, wrapped
 from gradgate.report.findings import Findings
 from gradgate.report.formats import shortened
 
@@ -26,8 +26,10 @@ def draw_curves(findings: Findings, curves: list[Curve]) -> Drawing:
         axes = figure.add_subplot()
         for curve in curves:
             _draw_curve(axes, findings, curve, pace or 1.0)
-        axes.set(xlabel="optimizer steps" if pace is None else "epochs", ylabel=f"{metric.label}, dev")
-        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=pace is None, steps=[1, 2, 5, 10]))
+        axes.set(xlabel="optimizer steps" if pace is None else "epochs", ylabel=wrapped(f"{metric.label}, dev"))
+        axes.xaxis.set_major_locator(
+            MaxNLocator("auto", integer=pace is None or axes.get_xlim()[1] > 3, steps=[1, 2, 5, 10])
+        )
         if pace is not None:
             top = axes.secondary_xaxis("top", functions=(lambda epochs: epochs * pace, lambda steps: steps / pace))
             top.set_xlabel("optimizer steps")

@@ -35,7 +35,7 @@ def _draw_gains(
     findings: Findings, splits: list[str], methods: list[MethodFindings], gains: dict[tuple[str, str], Gain]
 ) -> Drawing:
     with styled(0.75 + 1.3 * len(methods)) as figure:
-        panels = figure.subplots(len(methods), 1, sharex=True, squeeze=False)[:, 0]
+        panels = figure.subplots(len(methods), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, method in zip(panels, methods, strict=True):
             _draw_panel(axes, findings, [gains[split, method.name] for split in splits])
             axes.set_title(shortened(method.name, 40), loc="left", pad=3)
@@ -44,8 +44,8 @@ def _draw_gains(
         panels[-1].set_xticks(range(len(codes)), codes, rotation=0 if upright else 90)
         _add_legend(figure, findings)
         caption = (
-            f"Differences to {findings.reference.name}, paired by seed, means over the seeds: in points, and in percent "
-            f"of its score. Languages from its best to its worst."
+            f"Differences to {findings.reference.name}, paired by seed, means over the seeds: in points, and in "
+            "percent of its score. Languages from its best to its worst."
         )
         return finish(figure, "languages", "Gains by language", caption, _text(findings, splits, gains), "languages")
 

@@ -6,9 +6,9 @@ from statistics import median
 
 from matplotlib.axes import Axes
 
-from gradgate.report.figures.style import MUTED, PAPER, Drawing, finish, legend_below, look, styled
+from gradgate.report import formats
+from gradgate.report.figures.style import MUTED, PAPER, Drawing, finish, legend_below, look, styled, wrapped
 from gradgate.report.findings import Findings
-from gradgate.report.formats import shortened
 from gradgate.report.rates import Rates, RateScores
 from gradgate.tasks.averages import average_label
 
@@ -26,8 +26,10 @@ def draw_rates(findings: Findings, rates: Rates) -> Drawing:
                 axes, method, index, {rate: place + shift for rate, place in places.items()}, width, metric.factor
             )
         crowded = len(places) > 6
-        axes.set_xticks(range(len(places)), [f"{rate:g}" for rate in places], rotation=90 if crowded else 0)
-        axes.set(xlabel="learning rate", ylabel=f"{metric.label}, {average_label(rates.split)}")
+        axes.set_xticks(
+            range(len(places)), [formats.learning_rate(rate) for rate in places], rotation=90 if crowded else 0
+        )
+        axes.set(xlabel="learning rate", ylabel=wrapped(f"{metric.label}, {average_label(rates.split)}"))
         axes.grid(axis="y", color=MUTED, alpha=0.2, lw=0.6)
         legend_below(figure)
         what = "Runs of the search, scored on dev" if rates.searched else "Runs of the study"
@@ -56,7 +58,7 @@ def _draw_boxes(
         capprops={"color": style.colour},
         flierprops={"marker": style.marker, "mfc": style.colour, "mec": PAPER, "ms": 5},
     )
-    boxes["boxes"][0].set_label(shortened(method.label, 40))
+    boxes["boxes"][0].set_label(formats.shortened(method.label, 40))
 
 
 def _text(findings: Findings, rates: Rates) -> str:
@@ -64,7 +66,7 @@ def _text(findings: Findings, rates: Rates) -> str:
     parts = [
         f"{method.label} "
         + ", ".join(
-            f"{value(median(scores))} at {rate:g} ({value(min(scores))} to {value(max(scores))})"
+            f"{value(median(scores))} at {formats.learning_rate(rate)} ({value(min(scores))} to {value(max(scores))})"
             for rate, scores in method.scores.items()
         )
         for method in rates.methods

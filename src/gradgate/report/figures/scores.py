@@ -13,6 +13,7 @@ from gradgate.report.figures.style import (
     legend_below,
     look,
     styled,
+    wrapped,
 )
 from gradgate.report.findings import Findings, MethodFindings
 
@@ -109,7 +110,7 @@ def draw_cost(findings: Findings) -> Drawing:
             axes.scatter(x, mean, s=area, c=style.colour, marker=style.marker, edgecolors=PAPER, label=label, zorder=3)
         axes.margins(0.12)
         axes.set_xlim(left=0)
-        axes.set(xlabel=f"time per step ({unit})", ylabel=f"{metric.label}, {findings.split_label}")
+        axes.set(xlabel=f"time per step ({unit})", ylabel=wrapped(f"{metric.label}, {findings.split_label}"))
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         legend = legend_below(figure)
         for handle in legend.legend_handles:

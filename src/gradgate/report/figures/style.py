@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 from xml.etree import ElementTree
 
@@ -125,9 +126,16 @@ def finish(figure: Figure, name: str, title: str, caption: str, text: str, table
 
 
 def _to_pdf(figure: Figure) -> bytes:
+    """After the SVG was written, whose layout it keeps."""
     buffer = io.BytesIO()
+    figure.set_layout_engine("none")
     figure.savefig(buffer, format="pdf", metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
     return buffer.getvalue()
+
+
+def wrapped(label: str) -> str:
+    """A label of the upright axis in lines that are no longer than the lowest figure is high."""
+    return fill(label, 26, break_long_words=False)
 
 
 def legend_below(figure: Figure) -> Legend:

@@ -15,14 +15,13 @@ def draw_t(findings: Findings, lines: list[SplitTests]) -> Drawing:
         lines: at least one, with a test that could be made.
     """
     methods = findings.methods[1:]
-    values = [abs(test.t) for line in lines for test in line.tests if test.t is not None]
-    reach = 1.12 * max(*values, 1.0)
+    low, high = _limits(lines)
     with styled(1.0 + 0.27 * len(lines) + 0.19 * len(methods)) as figure:
         axes = figure.add_subplot()
         for row, line in enumerate(lines):
             if line.limit is not None:
-                zone = min(line.limit, reach)
-                axes.barh(-row, 2 * zone, left=-zone, height=0.86, color=MUTED, alpha=0.16, lw=0, zorder=0)
+                left, right = max(-line.limit, low), min(line.limit, high)
+                axes.barh(-row, right - left, left=left, height=0.86, color=MUTED, alpha=0.16, lw=0, zorder=0)
         for place, method in enumerate(methods):
             style = look(place + 1)
             found = [(line.tests[place].t, -row) for row, line in enumerate(lines)]
@@ -33,13 +32,21 @@ def draw_t(findings: Findings, lines: list[SplitTests]) -> Drawing:
                 axes.plot(xs, ys, style.marker, color=style.colour, mec=PAPER, ms=6, label=label, zorder=3)
         axes.axvline(0, color=MUTED, lw=0.8, ls=(0, (4, 3)), zorder=1)
         axes.set_yticks([-row for row in range(len(lines))], [formats.shortened(line.name, 22) for line in lines])
-        axes.set(xlim=(-reach, reach), xlabel=f"t, against {formats.shortened(findings.reference.name, 30)}")
+        axes.set(xlim=(low, high), xlabel=f"t, against {formats.shortened(findings.reference.name, 30)}")
         legend_below(figure)
         caption = (
             f"Paired t statistics: the first line with {lines[0].unit}s as pairs, the others with seeds. Inside of the "
             f"grey zone p is 0.05 or more, without any correction."
         )
         return finish(figure, "t-statistics", "t statistics", caption, _text(findings, lines), "t-statistics")
+
+
+def _limits(lines: list[SplitTests]) -> tuple[float, float]:
+    """Of the axis: all statistics, and at least a fifth of it on either side of 0."""
+    values = [test.t for line in lines for test in line.tests if test.t is not None]
+    low, high = min(*values, 0.0), max(*values, 0.0)
+    room = 0.25 * max(high, -low, 1.0)
+    return min(1.1 * low, -room), max(1.1 * high, room)
 
 
 def _text(findings: Findings, lines: list[SplitTests]) -> str:
