@@ -57,7 +57,7 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """The value of a JavaScript expression in the page."""
-        answer = self._send("Runtime.evaluate", expression=script, returnByValue=True)
+        answer = self._send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 

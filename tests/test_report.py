@@ -17,6 +17,10 @@ from rich.console import Console
 
 from gradgate.errors import RunError
 from gradgate.report import render_table, write_report
+from gradgate.report.contents import all_tables, gather
+from gradgate.report.curves import find_curves
+from gradgate.report.figures.curves import draw_curves
+from gradgate.report.findings import find
 from gradgate.report.plans import read_plan
 from gradgate.report.tables import Entry, ranked, significance
 from gradgate.study.results import read_study
@@ -50,6 +54,10 @@ class Page(HTMLParser):
 def report(folder, **study):
     written = write_report(write_study(folder, **study))
     return written, written.html.read_text(encoding="utf-8")
+
+
+def tables_of(folder, **study):
+    return {table.name: table for table in all_tables(gather(find(read_study(write_study(folder, **study)))))}
 
 
 def rows(folder, name):
@@ -161,34 +169,37 @@ def test_stars_are_for_p_below_their_level(p, stars):
 
 
 def test_curves_are_told_by_step_and_epoch(tmp_path):
-    report(tmp_path, scores=SCORES)
-    found = {(row["method"], row["step"]): row for row in rows(tmp_path, "curves")}
-    assert len(found) == 4
-    assert found["full", "80"]["epoch"] == "2.0"
-    assert float(found["full", "40"]["mean"]) == pytest.approx(0.61)
-    texts = {element.text for element in ElementTree.parse(tmp_path / "figures" / "curves.svg").iter()}
-    assert {"epochs", "optimizer steps"} <= texts
+    curves = tables_of(tmp_path, scores=SCORES)["curves"]
+    assert [[entry.text for entry in row] for row in curves.rows] == [
+        ["40", "1", "61.0 ± 2.0", "63.3 ± 2.1"],
+        ["80", "2", "71.0 ± 2.0", "73.3 ± 2.1"],
+    ]
+    assert [(record["method"], record["step"], record["n"]) for record in curves.records][-1] == (
+        "gradual:every=40",
+        80,
+        3,
+    )
 
 
-def test_a_study_that_noted_no_epochs_has_its_curves_by_step(tmp_path):
-    write_study(tmp_path, scores=SCORES)
-    for file in tmp_path.glob("runs/*/*/history.jsonl"):
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
-        file.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "epoch"}) + "\n" for line in lines))
-    write_report(tmp_path)
-    texts = {element.text for element in ElementTree.parse(tmp_path / "figures" / "curves.svg").iter()}
-    assert "epochs" not in texts
-    assert "optimizer steps" in texts
+@pytest.mark.parametrize("noted", [True, False])
+def test_curves_run_over_epochs_or_else_over_steps(tmp_path, noted):
+    write_study(tmp_path, methods=("full",), seeds=(0,), scores={"full": [0.7]})
+    file = next(tmp_path.glob("runs/*/*/history.jsonl"))
+    file.write_text(file.read_text() if noted else file.read_text().replace('"epoch"', '"unknown"'))
+    findings = find(read_study(tmp_path))
+    drawing = draw_curves(findings, find_curves(findings))
+    assert ("epochs" in drawing.svg, "optimizer steps" in drawing.svg) == (noted, True)
 
 
 def test_the_timeline_is_a_table_too(tmp_path):
-    report(tmp_path, scores=SCORES)
-    found = {(row["method"], row["group"]): row for row in rows(tmp_path, "timeline")}
-    # The bottom layer has 0.8 of its elements from step 41 of 80 on, embeddings never learn.
-    assert float(found["gradual:every=40", "layers.0"]["mean_share"]) == pytest.approx(0.4)
-    assert found["gradual:every=40", "layers.0"]["first_step"] == "41"
-    assert found["gradual:every=40", "embeddings"]["first_step"] == ""
-    assert found["full", "embeddings"]["first_step"] == "1"
+    timeline = tables_of(tmp_path, scores=SCORES)["timeline"]
+    # Of the bottom layer 0.8 learns from step 41 of 80 on; the embeddings never do.
+    assert [[entry.line for entry in row] for row in timeline.rows] == [
+        ["head", "100 %", "100 %"],
+        ["layers.1", "100 %", "50 % (from step 41)"],
+        ["layers.0", "100 %", "40 % (from step 41)"],
+        ["embeddings", "100 %", "0 %"],
+    ]
 
 
 def test_names_from_outside_are_text_in_the_page(tmp_path):
