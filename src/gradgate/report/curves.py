@@ -61,7 +61,7 @@ def curve_table(findings: Findings, curves: list[Curve]) -> Table:
         "curves",
         f"Learning curves: {metric.label}, dev",
         (
-            Column("step", "Step", "optimizer steps done"),
+            Column("step", "Step", "optimizer steps done", numeric=False),
             Column("epoch", "Epoch", "passes over the training data"),
             *(Column(title, title, "mean ± standard deviation over seeds") for title in titles),
         ),

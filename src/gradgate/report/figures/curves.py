@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -31,7 +33,7 @@ def draw_curves(findings: Findings, curves: list[Curve]) -> Drawing:
             MaxNLocator("auto", integer=pace is None or axes.get_xlim()[1] > 3, steps=[1, 2, 5, 10])
         )
         if pace is not None:
-            top = axes.secondary_xaxis("top", functions=(lambda epochs: epochs * pace, lambda steps: steps / pace))
+            top = axes.secondary_xaxis("top", functions=(partial(np.multiply, pace), partial(np.multiply, 1 / pace)))
             top.set_xlabel("optimizer steps")
             top.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
