@@ -67,6 +67,11 @@ def test_adapters_keep_their_share_of_the_width() -> None:
     assert on_width("pfeiffer:reduction=16", 768, 96) == "pfeiffer:reduction=16"
 
 
+def test_adapters_learn_faster_than_the_whole_model_on_the_sample() -> None:
+    plan = on_sample("adaptereff-table7", lr=1e-3)
+    assert [run.config.peak_lr for run in plan.runs] == [1e-3, 1e-3, 5e-3, 5e-3]
+
+
 def test_cells_with_equal_settings_share_a_study() -> None:
     plan = on_sample("graddrop-table1")
     by_dropout = {run.study: run.config.dropout for run in plan.runs}
@@ -118,13 +123,13 @@ def test_given_models_and_data_replace_those_of_the_paper(tiny_model: Path, tiny
     folder = tiny_task.parent / "sets"
     if not folder.exists():
         folder.mkdir()
-        (folder / "conll2002-es").symlink_to(tiny_task, target_is_directory=True)
+        (folder / "conll2002-nl").symlink_to(tiny_task, target_is_directory=True)
     supplies = supply(preset, models, folder)
-    assert list(supplies.tasks) == ["NER es"]
+    assert list(supplies.tasks) == ["NER nl"]
     plan = plan_full(preset, supplies, [0], {"steps": 2}, partial=True)
     assert {(run.config.steps, run.config.epochs) for run in plan.runs} == {(2, None)}
     assert [run.config.method for run in plan.runs] == ["full", "freeze:layers=1", "freeze:layers=2"]
-    assert {run.config.task for run in plan.runs} == {str(folder / "conll2002-es")}
+    assert {run.config.task for run in plan.runs} == {str(folder / "conll2002-nl")}
     assert any("NER de" in what for what in plan.left_out)
     assert any("2 here" in note for note in plan.notes)
 

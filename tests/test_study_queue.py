@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -275,3 +276,34 @@ def test_a_study_stays_with_the_store_that_it_was_begun_with(opened: Opened, tmp
     again = open_store(elsewhere)
     assert again.study.study_name == store.study.study_name
     again.close()
+
+
+def test_a_dev_score_below_the_median_of_like_runs_ends_a_run_early(opened: Opened, tmp_path: Path) -> None:
+    queue = opened()
+    queue.add([replace(run, pruned_against="full") for run in runs(tmp_path, seeds=4, methods=("full",))])
+    for accuracy, poor in ((0.5, False), (0.7, False), (0.4, True), (0.65, False)):
+        run = queue.claim(this_worker())
+        assert run is not None
+        assert queue.is_below_median(run, 10, accuracy) is poor
+        if poor:
+            queue.prune(run)
+        else:
+            finish(runs(tmp_path, seeds=4, methods=("full",))[run.config["seed"]], accuracy)
+            queue.finish(run)
+    assert [run.state for run in queue.runs()] == ["finished", "finished", "pruned", "finished"]
+    queue.add([replace(run, pruned_against="full") for run in runs(tmp_path, seeds=4, methods=("full",))])
+    assert states(queue) == {"finished": 3, "pruned": 1}
+
+
+def test_only_like_runs_are_held_against_each_other(opened: Opened, tmp_path: Path) -> None:
+    queue, grid = opened(), runs(tmp_path, seeds=2)
+    queue.add([replace(run, pruned_against=run.config.method) for run in grid])
+    for _ in range(3):  # full, head, full
+        run = queue.claim(this_worker())
+        assert run is not None
+        assert not queue.is_below_median(run, 10, 0.9 if run.pruned_against == "full" else 0.1)
+        finish(next(other for other in grid if other.label == run.label), 0.9)
+        queue.finish(run)
+    last = queue.claim(this_worker())
+    assert last is not None
+    assert not queue.is_below_median(last, 10, 0.05)  # two of the same method must have finished

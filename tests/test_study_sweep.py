@@ -93,7 +93,7 @@ def test_the_model_is_loaded_once_and_not_for_what_is_wrong_without_it(
 ) -> None:
     seen: list[Any] = []
     real: Callable[..., Any] = compare_module.preview
-    monkeypatch.setattr(compare_module, "preview", lambda config: (seen.append(config), real(config))[1])
+    monkeypatch.setattr(compare_module, "preview", lambda *given: (seen.append(given), real(*given))[1])
     with pytest.raises(UsageError):
         compare(make_config(**settings), [], [0], tmp_path / "study", SilentStudy(), sweep)
     assert len(seen) == loads

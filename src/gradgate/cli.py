@@ -10,12 +10,25 @@ from typing import Annotated, Any
 import typer
 
 import gradgate
-from gradgate.cli_study import Grace, StoreAddress, Workers, study_app, worker
+from gradgate.cli_papers import papers, reproduce
+from gradgate.cli_study import (
+    GpusPerRun,
+    Grace,
+    Prune,
+    Ray,
+    Search,
+    SearchSeeds,
+    StoreAddress,
+    Trials,
+    Workers,
+    study_app,
+    worker,
+)
 from gradgate.clock import Clock
 from gradgate.console import console, errors
 from gradgate.console import print_json as _print_json
 from gradgate.errors import GradgateError, UsageError
-from gradgate.flags import Config, run_config, takes_settings
+from gradgate.flags import Config, read_seeds, run_config, takes_settings
 from gradgate.methods import method as read_method
 from gradgate.timeline import foresee, to_yaml
 from gradgate.training.pretraining import PretrainConfig
@@ -30,6 +43,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(study_app, name="study")
+app.command()(papers)
+app.command()(reproduce)
 _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
@@ -107,6 +122,7 @@ def tasks(
 ) -> None:
     """List the named tasks, or show one task's splits, languages, rows and labels."""
     from gradgate.tasks import count_rows, find_task, label_names, task_names
+    from gradgate.tasks.mixture import find_mixture, is_mixture
     from gradgate.terminal import task_table, tasks_table
 
     if task is None:
@@ -116,6 +132,9 @@ def tasks(
         else:
             console.print(tasks_table(specs))
         return
+    if is_mixture(task):
+        names = ", ".join(spec.name for spec in find_mixture(task, data=data).tasks)
+        raise UsageError(f"{task} is several tasks ({names}). Ask for one of them.")
     spec = find_task(task, data=data)
     rows = count_rows(spec)
     if as_json:
@@ -223,8 +242,14 @@ def compare(
     adapter: Adapters = None,
     sweep: Sweep = None,
     seeds: Seeds = "3",
+    search: Search = None,
+    trials: Trials = None,
+    search_seeds: SearchSeeds = 1,
+    prune: Prune = False,
     out_folder: Out = Path("studies/latest"),
     workers: Workers = 1,
+    ray: Ray = None,
+    gpus_per_run: GpusPerRun = 0.0,
     store: StoreAddress = None,
     grace: Grace = 30,
     quiet: Quiet = False,
@@ -232,11 +257,15 @@ def compare(
     config_file: Config = None,
 ) -> None:
     """Compare methods, and adapters, over seeds and write the report. Run again, it does what is missing."""
+    from gradgate.study.ray_cluster import RayCluster
+    from gradgate.study.search import read_space
     from gradgate.study.store import Heartbeat
 
     options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or []}
+    options |= {"search": read_space(search, trials, search_seeds, prune) if search else None}
+    options |= {"ray": RayCluster(ray, gpus_per_run, settings.get("threads") or 1) if ray else None}
     options |= {"workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
-    _compare(settings, method or [], _read_seeds(seeds), out_folder, quiet, as_json, **options)
+    _compare(settings, method or [], read_seeds(seeds), out_folder, quiet, as_json, **options)
 
 
 app.command()(worker)
@@ -287,84 +316,15 @@ def report(
 
 
 @app.command()
-def papers(
-    studies: Annotated[
-        list[Path] | None, typer.Argument(help="Studies to check the claims on; none lists all.")
-    ] = None,
-    paper: Annotated[str | None, typer.Option(help="Only this paper: elsa, graddrop, fun or adaptereff.")] = None,
-    printed: Annotated[bool, typer.Option("--printed", help="Check the claims on the papers' own numbers.")] = False,
-    as_json: AsJson = False,
-    config_file: Config = None,
-) -> None:
-    """List the papers, their presets and claims, or check the claims on studies."""
-    from gradgate.papers.listing import papers_list, verdicts_list
-    from gradgate.papers.records import paper_key, paper_records
-    from gradgate.papers.verdicts import check_printed, check_study
-
-    key = None if paper is None else paper_key(paper)
-    verdicts = check_printed(key) if printed else []
-    for study in studies or []:
-        verdicts += check_study(study, key)
-    listing = not (printed or studies)
-    if as_json:
-        _print_json(paper_records(key) if listing else [verdict.record() for verdict in verdicts])
-    else:
-        console.print(papers_list(key) if listing else verdicts_list(verdicts))
-
-
-@app.command()
-@takes_settings("model", "task", "data", "method", "adapter", "seed", "fsdp")
-def reproduce(
-    settings: dict[str, Any],
-    preset: Annotated[str, typer.Argument(help="A table of a paper, such as elsa-table4; see 'gradgate papers'.")],
-    scale: Annotated[str, typer.Option(help="full, or sample: the same grid on the embedded model and data.")] = "full",
-    seeds: Annotated[str | None, typer.Option(help="As of compare; default the paper's, or 2 on the sample.")] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help="A model in place of the paper's first, or LABEL=MODEL of the one named so; repeatable."),
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder with the folders of the data sets.")] = None,
-    partial: Annotated[bool, typer.Option("--partial", help="Leave out what cannot be had.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
-    out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="Default: studies/PRESET-SCALE.")] = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    config_file: Config = None,
-) -> None:
-    """Run a table of a paper and print what it publishes beside what was measured. Run again, it goes on."""
-    from gradgate.papers.command import Wish, reproduce_table
-    from gradgate.papers.listing import plan_lines
-
-    wish = Wish(preset, scale, None if seeds is None else _read_seeds(seeds), model or [], data, partial, settings)
-    talk = not (quiet or as_json)
-    plan = wish.plan()
-    if talk or dry_run:
-        for line in plan_lines(plan):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if dry_run:
-        return
-    folder = out_folder or Path("studies") / f"{preset}-{scale}"
-    failed = reproduce_table(plan, folder, console if talk else None, errors)
-    if as_json:
-        from gradgate.papers.beside import full_table
-        from gradgate.papers.reproduce import read_reproduction
-
-        _print_json(list(full_table(read_reproduction(folder)).records))
-    if failed:
-        errors.print(f"{failed} of {plan.count} runs failed; the reports in {folder} say why.", soft_wrap=True)
-        raise typer.Exit(1)
-
-
-@app.command()
 def quickstart(
     out_folder: Out = Path("studies/quickstart"),
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
-    """Compare four methods on the embedded model and task, offline, in minutes."""
+    """Compare four methods on the embedded model and task in ten languages, offline, in minutes."""
     from gradgate.sample import QUICKSTART_METHODS, QUICKSTART_SETTINGS
 
-    _compare(dict(QUICKSTART_SETTINGS), list(QUICKSTART_METHODS), [0, 1, 2], out_folder, quiet, as_json=False)
+    _compare(dict(QUICKSTART_SETTINGS), list(QUICKSTART_METHODS), [0, 1], out_folder, quiet, as_json=False)
 
 
 def main() -> None:
@@ -426,14 +386,3 @@ def _compare(
         runs = tally.failed + tally.finished
         errors.print(f"{tally.failed} of {runs} runs failed; {written.html} says why.", markup=False, soft_wrap=True)
         raise typer.Exit(1)
-
-
-def _read_seeds(text: str) -> list[int]:
-    counted = not {"[", ","} & set(text)
-    try:
-        numbers = [int(word) for word in text.strip("[] ").removesuffix(",").split(",")]
-    except ValueError:
-        numbers = [-1]
-    if min(numbers) < 0 or (counted and numbers == [0]):
-        raise UsageError(f"--seeds {text!r}: expected how many (3) or a list of seeds (0,7,42; for one seed: 7,).")
-    return list(range(numbers[0])) if counted else numbers

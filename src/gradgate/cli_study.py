@@ -23,8 +23,25 @@ StoreAddress = Annotated[
     ),
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Runs that are trained at the same time.")]
+Ray = Annotated[
+    str | None,
+    typer.Option(help="Train on a Ray cluster instead: host:port, auto, or local to start Ray on this machine."),
+]
+GpusPerRun = Annotated[float, typer.Option(min=0.0, help="GPUs that one run takes on --ray; 0.5 puts two on one.")]
 Grace = Annotated[
     int, typer.Option(min=1, help="Seconds without a sign of life after which a worker's run is given to another.")
+]
+Search = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Try settings first, the same for each method, and compare each method with its best on dev: "
+        "lr=1e-5,2e-5,5e-5, or the range lr=1e-5..1e-4 with --trials; repeat for several settings."
+    ),
+]
+Trials = Annotated[int | None, typer.Option(min=1, help="Settings to draw from the ranges of --search.")]
+SearchSeeds = Annotated[int, typer.Option(min=1, help="Runs of each setting of --search, each with its own seed.")]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="End runs of --search early whose dev scores are below the median so far.")
 ]
 _Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]

@@ -96,6 +96,22 @@ def run_config(settings: dict[str, Any]) -> RunConfig:
     return make_config(**settings)
 
 
+def read_seeds(text: str) -> list[int]:
+    """``3`` as seeds 0, 1 and 2; ``0,7,42`` or ``7,`` as they are.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    counted = not {"[", ","} & set(text)
+    try:
+        numbers = [int(word) for word in text.strip("[] ").removesuffix(",").split(",")]
+    except ValueError:
+        numbers = [-1]
+    if min(numbers) < 0 or (counted and numbers == [0]):
+        raise UsageError(f"--seeds {text!r}: expected how many (3) or a list of seeds (0,7,42; for one seed: 7,).")
+    return list(range(numbers[0])) if counted else numbers
+
+
 def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
     long = f"--{name.replace('_', '-')}"
     is_switch = _plain(field.annotation) is bool

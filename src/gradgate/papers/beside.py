@@ -96,12 +96,8 @@ def _value(row: Reproduced, index: int, number: Published, wanted: str | None) -
             record.metrics[cell.scores.metric] for record in cell.history if cell.scores.metric in record.metrics
         ]
         return unit * (max(history) if wanted == DEV_BEST else fmean(history)) if history else None
-    split = row.cell.paper_task.split
-    if split is not None and split in cell.scores.tests:
-        score = cell.score(split)
-        return None if score is None else unit * score
     scores = language_scores(measured, cell, wanted)
-    value = {**scores, **averages(row.cell.preset.paper, row.cell.task, scores)}.get(number.language)
+    value = {**scores, **averages(row.cell.preset.paper, row.cell.task, scores, measured.source)}.get(number.language)
     return None if value is None else unit * value
 
 

@@ -12,7 +12,8 @@ from gradgate.papers.labels import method_label, model_label, task_label
 from gradgate.papers.numbers import DEV_BEST, DEV_DROP, DEV_MEAN, SECONDS, Key, Numbers, Place
 from gradgate.report.formats import ScoreFormat
 from gradgate.report.plans import read_plan
-from gradgate.study.results import Cell, StudyResults
+from gradgate.study.results import DEV, Cell, StudyResults
+from gradgate.tasks.averages import distant_languages
 from gradgate.training.folder import RunFolder
 
 SOURCE = "en"
@@ -22,13 +23,24 @@ _AVERAGES = {"elsa": "all", "graddrop": "all", "adaptereff": "all", "fun": "targ
 
 @dataclass(frozen=True)
 class Measured:
-    """One method of a study under the labels of a paper. ``language``: of a task that has no other."""
+    """One method of a study under the labels of a paper.
+
+    Attributes:
+        language: of a task that is trained and tested in this one alone; None where other languages count too.
+        split: what is scored where that is neither the main split nor that of a language.
+    """
 
     place: Place
     label: str
     cells: tuple[Cell, ...]
     results: StudyResults
-    language: str = SOURCE
+    language: str | None = None
+    split: str | None = None
+
+    @property
+    def source(self) -> str:
+        """The language that it was trained in."""
+        return self.language or self.results.study.task.source
 
 
 def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, notes: Iterable[str] = ()) -> Numbers:
@@ -69,56 +81,40 @@ def language_scores(row: Measured, cell: Cell, metric: str | None = None) -> dic
     Args:
         metric: None for the study's own.
     """
-    results = row.results
-    splits = [split for split in results.test_splits if split.startswith("test.") and len(split) == len("test.xx")]
-    named = {split.removeprefix("test."): split for split in splits} or {row.language: results.main_split}
-    name = metric or results.study.task.metric
-    values = {language: cell.metrics(split).get(name) for language, split in named.items()}
+    name = metric or row.results.study.task.metric
+    values = {language: cell.metrics(split).get(name) for language, split in _splits(row).items()}
     return {language: value for language, value in values.items() if value is not None}
 
 
-def averages(paper: str, task: str, scores: dict[str, float]) -> dict[str, float]:
-    """Means over languages: ``all``; without English ``target`` and ``distant``; ``avg`` is the paper's own."""
-    targets = {language: score for language, score in scores.items() if language != SOURCE}
+def _splits(row: Measured) -> dict[str, str]:
+    """Language to the split that is scored in it: its test split, or that of dev where there is no test."""
+    task, there = row.results.study.task, row.results.test_splits
+    if row.split is not None:
+        return {row.source: row.split}
+    if not task.languages:
+        return {row.source: row.results.main_split}
+    named = {task.languages[split]: split for split in sorted(there) if split in task.languages}
+    if task.source not in named and any(split.startswith(f"{DEV}.") for split in named.values()):
+        named[task.source] = DEV
+    if row.language is not None:
+        return {row.language: named.get(task.source, row.results.main_split)}
+    return named
+
+
+def averages(paper: str, task: str, scores: dict[str, float], source: str = SOURCE) -> dict[str, float]:
+    """Means over languages: ``all``; without the source ``target`` and ``distant``; ``avg`` is the paper's own."""
+    targets = {language: score for language, score in scores.items() if language != source}
     found: dict[str, float] = {}
-    if SOURCE in scores or len(scores) == 1:
+    if source in scores:
         found["all"] = fmean(scores.values())
-    if targets and SOURCE in scores:
+    if targets:
         found["target"] = fmean(targets.values())
-        distant = [score for language, score in targets.items() if language in _distant(task, targets)]
-        if distant:
-            found["distant"] = fmean(distant)
+    far = [targets[language] for language in distant_languages(targets, "paper", task.lower())]
+    if far:
+        found["distant"] = fmean(far)
     if _AVERAGES[paper] in found:
         found["avg"] = found[_AVERAGES[paper]]
     return found
-
-
-def _distant(task: str, languages: Iterable[str]) -> set[str]:
-    also = {"el", "ur"} if task == "XNLI" else set()
-    return {language for language in languages if language not in _INDO_EUROPEAN or language in also}
-
-
-# Of the papers' languages. Of the printed averages, those on XNLI count Greek and Urdu as distant.
-_INDO_EUROPEAN = {
-    "af",
-    "bg",
-    "bn",
-    "da",
-    "de",
-    "el",
-    "en",
-    "es",
-    "fa",
-    "fr",
-    "hi",
-    "it",
-    "mr",
-    "nl",
-    "pl",
-    "pt",
-    "ru",
-    "ur",
-}
 
 
 def _scores(paper: str, row: Measured, cell: Cell) -> dict[str, float]:
@@ -127,7 +123,7 @@ def _scores(paper: str, row: Measured, cell: Cell) -> dict[str, float]:
     metric = cell.scores.metric
     factor = ScoreFormat.fitting(metric).factor
     languages = {language: factor * score for language, score in language_scores(row, cell).items()}
-    found = languages | averages(paper, row.place.task, languages)
+    found = languages | averages(paper, row.place.task, languages, row.source)
     found[SECONDS] = cell.scores.cost.seconds_per_step
     history = [factor * record.metrics[metric] for record in cell.history if metric in record.metrics]
     if len(history) > 1:

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Literal
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError
 from gradgate.papers.preset import Cell, Preset
 from gradgate.papers.supplies import OurModel, OurTask, Supplies, count_rows, describe_model, stand_in
-from gradgate.papers.translate import on_layers, on_steps, on_width
+from gradgate.papers.translate import at_rate, on_layers, on_steps, on_width
 from gradgate.training.config import RunConfig, make_config
 
 Scale = Literal["full", "sample"]
 SAMPLE_SEEDS = 2
+ADAPTER_RATE = 5
+"""An adapter's learning rate on the sample over that of the whole model."""
 # On the embedded sample, as measured on two cores of a server.
 _SECONDS_A_RUN = 4.0
 _SECONDS_A_STEP = 0.06
@@ -137,7 +139,7 @@ def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> 
 
 
 def _on_sample(cell: Cell, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]) -> _Chosen:
-    settings = {name: value for name, value in cell.settings.items() if name != "steps"}
+    settings = {name: value for name, value in cell.settings.items() if name not in ("steps", "languages")}
     settings = _with(settings | usual | task.settings, extra)
     sizes = [rows or cell.paper_task.rows for rows in cell.preset.sizes.values()]
     if "train_size" in cell.settings and "train_size" not in extra:
@@ -148,7 +150,9 @@ def _on_sample(cell: Cell, model: OurModel, task: OurTask, usual: dict[str, Any]
     steps = settings.get("steps") or round(settings["epochs"] * -(-rows // settings["batch_size"]))
     layers = cell.paper_model.layers
     method = on_steps(on_layers(cell.method, layers, model.layers), layers, cell.steps(), model.layers, steps)
-    adapter = None if cell.adapter is None else on_width(cell.adapter, cell.paper_model.hidden, model.hidden)
+    adapter = cell.adapter
+    if adapter is not None:
+        adapter = at_rate(on_width(adapter, cell.paper_model.hidden, model.hidden), ADAPTER_RATE * settings["lr"])
     return _Chosen(cell, settings, method, adapter, steps)
 
 
@@ -168,7 +172,7 @@ def _sample_notes(preset: Preset, tasks: dict[str, str], model: OurModel) -> lis
         also = f", and would for {', '.join(alike)}" if alike else ""
         notes.append(f"The task {name} stands in for {label}{also}.")
     if any(method.adapter for method in preset.methods.values()):
-        notes.append("Adapters learn at the same rate as everything else.")
+        notes.append(f"Adapters learn at {ADAPTER_RATE} times the rate, as in He et al. 2021, Table 10.")
     layers = next(iter(preset.models.values())).layers
     parts = "Frozen layers, intervals, and the sizes of adapters and training sets"
     notes.append(f"{parts} are in proportion: {model.layers} layers here, {layers} in the paper.")
@@ -189,8 +193,14 @@ def _plan(
         unknown = [name for name in whole if name not in RunConfig.model_fields]
         if unknown:
             left_out[_words(each.cell)] = f"this version has no setting {unknown[0]!r}"
-        else:
-            configs.append((each, make_config(**whole)))
+            continue
+        config = make_config(**whole)
+        try:
+            config.check_tapt()
+        except UsageError as error:
+            left_out[_words(each.cell)] = str(error).rstrip(".")
+            continue
+        configs.append((each, config))
     names = _study_names([(each.cell, config) for each, config in configs])
     runs = [PlannedRun(each.cell, config, names[config.fingerprint()], each.steps) for each, config in configs]
     if not runs:

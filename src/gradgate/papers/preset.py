@@ -37,7 +37,8 @@ class PaperTask(_Strict):
         task: our name for it.
         rows: training examples in the paper, from which intervals in steps are translated.
         published, language: the task and language that the table has it under, where they differ from its key.
-        split: the test split that is meant where the task has several that are no languages.
+        split: the split that is meant where the task has several that are no languages.
+        set: settings of its runs.
         sample: the embedded task that stands in for it.
         metrics: the table's metric to ours; by default the table's first one is the task's own.
     """
@@ -48,6 +49,7 @@ class PaperTask(_Strict):
     language: str | None = None
     split: str | None = None
     sample: str = "sample"
+    set: dict[str, Any] = {}
     metrics: dict[str, str] = {}
 
 
@@ -138,7 +140,7 @@ class Preset(_Strict):
 
     def _cell(self, model: str, task: str, size: str, method: str) -> Cell:
         row = self.methods[method]
-        settings = dict(self.settings)
+        settings = self.settings | self.tasks[task].set
         values: dict[str, int | str] = {}
         for case in self.cases:
             if case.fits(model, task, size, method):

@@ -11,7 +11,7 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.methods import method as read_method
 from gradgate.papers.catalog import find_preset
-from gradgate.papers.measured import SOURCE, Measured, numbers_of
+from gradgate.papers.measured import Measured, numbers_of
 from gradgate.papers.numbers import Numbers, Place
 from gradgate.papers.planning import Plan, PlannedRun
 from gradgate.papers.preset import Cell as PaperCell
@@ -96,7 +96,9 @@ def read_reproduction(folder: Path) -> Reproduction:
     cells = {_labels(cell): cell for cell in preset.cells()}
     studies = {name: read_study(folder / name) for name in dict.fromkeys(run["study"] for run in record["runs"])}
     rows = [
-        _row(cells[key], run, studies[run["study"]]) for run in record["runs"] if (key := tuple(run["labels"])) in cells
+        _row(cells[key], run, studies[run["study"]], record["scale"])
+        for run in record["runs"]
+        if (key := tuple(run["labels"])) in cells
     ]
     return Reproduction(preset, record["scale"], tuple(rows), record["left_out"], tuple(record["notes"]))
 
@@ -106,15 +108,16 @@ def study_folders(folder: Path) -> list[Path]:
     return [folder / name for name in dict.fromkeys(run["study"] for run in read_json(folder / RECORD)["runs"])]
 
 
-def _row(cell: PaperCell, run: dict[str, Any], results: StudyResults) -> Reproduced:
+def _row(cell: PaperCell, run: dict[str, Any], results: StudyResults, scale: str) -> Reproduced:
     wanted = read_method(run["method"]), canonical(run["adapter"])
     arms = zip(results.study.arms, results.study.labels, strict=True)
     own = [label for (adapter, method), label in arms if (read_method(method), canonical(adapter)) == wanted]
     if not own:
         raise RunError(f"{results.folder} has no runs of {run['method']}, which {RECORD} says it has.")
     task = cell.paper_task
+    split = task.split if scale == "full" else None  # the sample's tasks have other splits
     place = Place(cell.model, task.published or cell.task, cell.size)
-    measured = Measured(place, cell.label, results.of(own[0]), results, task.language or SOURCE)
+    measured = Measured(place, cell.label, results.of(own[0]), results, task.language, split)
     return Reproduced(cell, run["method"], run["adapter"], measured)
 
 

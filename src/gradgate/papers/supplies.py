@@ -148,5 +148,5 @@ def _folders(data: Path) -> list[Path]:
 
 
 def _of_task(settings: dict[str, Any]) -> dict[str, Any]:
-    names = {"task": "name", "data": "data", "kind": "kind", "metric": "metric"}
+    names = {"task": "name", "data": "data"}
     return {names[name]: value for name, value in settings.items() if name in names}

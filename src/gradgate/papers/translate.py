@@ -12,6 +12,9 @@ from gradgate.methods import method as read_method
 SELECTION_BATCHES = 8
 """Batches of one choice of FUN on the sample, where the paper's 40 would be most of an epoch."""
 
+TAPT_EPOCHS = 2
+"""Passes over the task's texts on the sample, where the paper's 100 would take longer than all else."""
+
 
 def on_layers(text: str, layers: int, ours: int) -> str:
     """``freeze:layers=9`` of 12 as ``freeze:layers=3`` of 4; other methods as they are.
@@ -38,11 +41,20 @@ def on_steps(text: str, layers: int, steps: int, our_layers: int, our_steps: int
 
 
 def on_width(adapter: str, hidden: int, ours: int) -> str:
-    """``size=256`` of 768 hidden units as the same share of ours; 4 at least. A rate of its own is left out."""
+    """``size=256`` of 768 hidden units as the same share of ours, 4 at least.
+
+    A learning rate of its own is left out, and pretraining is cut to ``TAPT_EPOCHS`` passes.
+    """
     scaled = re.sub(r"\bsize=(\d+)", lambda size: f"size={max(4, round(int(size[1]) * ours / hidden))}", adapter)
     name, _, options = scaled.partition(":")
-    kept = [option for option in options.split(",") if option and not option.startswith("lr=")]
+    shorter = re.sub(r"\btapt_epochs=[^,]+", f"tapt_epochs={TAPT_EPOCHS}", options)
+    kept = [option for option in shorter.split(",") if option and not option.startswith("lr=")]
     return f"{name}:{','.join(kept)}" if kept else name
+
+
+def at_rate(adapter: str, lr: float) -> str:
+    """An adapter with a learning rate of its own."""
+    return f"{adapter}{',' if ':' in adapter else ':'}lr={lr:g}"
 
 
 def _has(method: Method, option: str) -> bool:

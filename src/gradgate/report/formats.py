@@ -19,6 +19,7 @@ _NAMES = {
     "matthews_correlation": "Matthews correlation",
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
+    "mean": "mean over tasks",
     "mse": "mean squared error",
     "rmse": "root mean squared error",
     "mae": "mean absolute error",

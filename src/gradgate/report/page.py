@@ -16,6 +16,7 @@ from gradgate.report.contents import Contents
 from gradgate.report.figures import Drawing
 from gradgate.report.findings import Findings
 from gradgate.report.formats import count, counted
+from gradgate.report.search import search_notes
 from gradgate.report.tables import Table
 from gradgate.report.verdict import cautions, verdict
 from gradgate.study.results import DEV, Cell
@@ -57,7 +58,7 @@ def render_page(
         missing=[cell for cell in results.cells if cell.status == "missing"],
         settings=_readable(results.study.settings),
         versions=_readable(results.study.versions),
-        method_notes=[*_how_made(findings), *(freezing.notes(curve) if curve else [])],
+        method_notes=[*_how_made(findings), *search_notes(results.study), *(freezing.notes(curve) if curve else [])],
         style=Markup(_source("report.css")),
         script=Markup(script),
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),

@@ -1,127 +1,134 @@
-"""The sample's words: read from ``lexicon.yaml`` and shared out between the splits of the task."""
+"""The hand-written word lists: what can be talked about, and how each language says it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import yaml
 
-Split = Literal["train", "dev", "test"]
-T = TypeVar("T")
-Poles = dict[bool, tuple[str, ...]]
-"""Words that speak well of a thing (True) and ill of it (False)."""
-
-# A word's place in its list, modulo eight, says who may use it: every split, or only dev, or only test.
-SHARES: tuple[Split, ...] = ("train", "test", "train", "test", "train", "dev", "train", "test")
+FOLDER = Path(__file__).parent
+GRADES = ("positive", "negative", "neutral")
 
 
 @dataclass(frozen=True)
-class Noun:
-    text: str
-    plural: bool
+class Concepts:
+    """What all languages have words for; every string is a key of their lexicons.
+
+    Args:
+        nouns: kind of noun -> nouns.
+        kinds: noun -> its kind.
+        uncountable: nouns that are never counted.
+        polarity: adjective -> positive, negative or neutral.
+        fits: adjective -> kinds of noun that it may be said of.
+        absolute: adjectives that "very" does not go with.
+        opposites: adjective -> its opposite.
+        verbs: action, giving, activity, praise and blame -> verbs.
+        takes: verb -> kinds of its object: kinds of noun, ``name``, ``city`` and ``organisation``.
+        genders: first name -> f or m.
+    """
+
+    nouns: Mapping[str, tuple[str, ...]]
+    kinds: Mapping[str, str]
+    uncountable: frozenset[str]
+    polarity: Mapping[str, str]
+    fits: Mapping[str, tuple[str, ...]]
+    absolute: frozenset[str]
+    opposites: Mapping[str, str]
+    verbs: Mapping[str, tuple[str, ...]]
+    takes: Mapping[str, tuple[str, ...]]
+    genders: Mapping[str, str]
+    surnames: tuple[str, ...]
+    cities: tuple[str, ...]
+    brands: tuple[str, ...]
+    times: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Person:
-    """Somebody whose opinion is reported: "my sister", "she", "her"."""
-
-    text: str
-    pronoun: str
-    object: str
-
-    @property
-    def plural(self) -> bool:
-        return self.pronoun == "they"
-
-
-@dataclass(frozen=True)
-class Domain:
-    """One kind of thing that is reviewed, its parts by the quality that they have, and what happens there."""
-
-    things: tuple[Noun, ...]
-    past: str
-    base: str
-    done: str
-    parts: tuple[tuple[str, Noun], ...]
-    facts: tuple[str, ...]
-    events: Poles
+@cache
+def concepts() -> Concepts:
+    """The concepts of ``concepts.yaml``."""
+    raw = _read("concepts")
+    adjectives = {word: kinds.split() for grade in GRADES for word, kinds in raw["adjectives"][grade].items()}
+    pairs = [tuple(pair) for pair in raw["opposites"]]
+    return Concepts(
+        nouns={kind: tuple(nouns) for kind, nouns in raw["nouns"].items()},
+        kinds={noun: kind for kind, nouns in raw["nouns"].items() for noun in nouns},
+        uncountable=frozenset(raw["uncountable"]),
+        polarity={word: grade for grade in GRADES for word in raw["adjectives"][grade]},
+        fits={word: tuple(kind for kind in kinds if kind != "!") for word, kinds in adjectives.items()},
+        absolute=frozenset(word for word, kinds in adjectives.items() if "!" in kinds),
+        opposites={**dict(pairs), **{second: first for first, second in pairs}},
+        verbs={kind: tuple(verbs) for kind, verbs in raw["verbs"].items()},
+        takes={verb: tuple(kinds.split()) for verbs in raw["verbs"].values() for verb, kinds in verbs.items()},
+        genders={name: gender for gender, names in raw["first_names"].items() for name in names},
+        surnames=tuple(raw["surnames"]),
+        cities=tuple(raw["cities"]),
+        brands=tuple(raw["brands"]),
+        times=tuple(raw["times"]),
+    )
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    qualities: dict[str, Poles]
-    verdict_nouns: Poles
-    effects: Poles
-    opinions: Poles
-    domains: tuple[Domain, ...]
-    people: tuple[Person, ...]
-    media: tuple[str, ...]
-    companions: tuple[str, ...]
-    times: tuple[str, ...]
-    names: tuple[str, ...]
-    towns: tuple[str, ...]
-    closings: dict[str, tuple[str, ...]]
+    """One language's words. Entries of more than one form are split; ``_`` in a form stands for a space.
 
-
-def load() -> Lexicon:
-    """The whole lexicon, as the pretraining text uses it."""
-    raw: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "lexicon.yaml").read_text("utf-8"))
-    return Lexicon(
-        qualities={name: _poles(words) for name, words in raw["qualities"].items()},
-        verdict_nouns=_poles(raw["verdict_nouns"]),
-        effects=_poles(raw["effects"]),
-        opinions=_poles(raw["opinions"]),
-        domains=tuple(_domain(entry) for entry in raw["domains"]),
-        people=tuple(Person(*entry.split("/")) for entry in raw["people"]),
-        closings={kind: tuple(lines) for kind, lines in raw["closings"].items()},
-        **{name: tuple(raw[name]) for name in ("media", "companions", "times", "names", "towns")},
-    )
-
-
-def for_split(lexicon: Lexicon, split: Split) -> Lexicon:
-    """What a split of the task may use: dev and test add words of judgement that train does not have.
-
-    Judging adjectives, nouns, verbs and events are shared out; all other words are common to the splits.
+    Args:
+        nouns, adjectives, verbs: concept -> its forms, which each file's comments explain.
+        names: forms of the names that are not written as in ``concepts.yaml``.
+        times: concept -> the phrase with its parts of speech.
+        joints: "and" and "but" between clauses, with a comma where the language puts one, and parts of speech.
+        conjunction: "and" between people.
+        pronouns: I, somebody and nobody.
+        asked: role -> what asks for it, with parts of speech.
+        stop, question_mark: what ends a statement and a question.
+        numerals: two to six, where they are plain words.
+        at: places that take another preposition than most.
+        locatives: irregular locatives of places.
     """
 
-    def share(poles: Poles, first: int = 0) -> Poles:
-        return {good: _share(words, split, first) for good, words in poles.items()}
+    nouns: Mapping[str, tuple[str, ...]]
+    adjectives: Mapping[str, tuple[str, ...]]
+    verbs: Mapping[str, tuple[str, ...]]
+    names: Mapping[str, tuple[str, ...]]
+    times: Mapping[str, str]
+    joints: Mapping[str, str]
+    conjunction: str
+    pronouns: Mapping[str, str]
+    asked: Mapping[str, str]
+    stop: str = "."
+    question_mark: str = "?"
+    numerals: tuple[str, ...] = ()
+    at: tuple[str, ...] = ()
+    locatives: Mapping[str, str] = field(default_factory=dict)
 
-    return replace(
-        lexicon,
-        qualities={name: share(poles) for name, poles in lexicon.qualities.items()},
-        verdict_nouns=share(lexicon.verdict_nouns),
-        effects=share(lexicon.effects),
-        opinions=share(lexicon.opinions),
-        domains=tuple(
-            replace(domain, events=share(domain.events, first)) for first, domain in enumerate(lexicon.domains)
-        ),
-    )
-
-
-def _share(words: Sequence[T], split: Split, first: int) -> tuple[T, ...]:
-    allowed = ("train", split)
-    return tuple(word for place, word in enumerate(words, first) if SHARES[place % len(SHARES)] in allowed)
-
-
-def _poles(raw: dict[str, str]) -> Poles:
-    return {True: tuple(raw["good"].split(", ")), False: tuple(raw["bad"].split(", "))}
+    def name(self, key: str) -> tuple[str, ...]:
+        """The forms of a name."""
+        return self.names.get(key, (key,))
 
 
-def _domain(raw: dict[str, Any]) -> Domain:
-    return Domain(
-        things=tuple(_nouns(raw["things"])),
-        past=raw["past"],
-        base=raw["base"],
-        done=raw["done"],
-        parts=tuple((quality, noun) for quality, names in raw["parts"].items() for noun in _nouns(names)),
-        facts=tuple(raw["facts"]),
-        events={True: tuple(raw["good"]), False: tuple(raw["bad"])},
-    )
+@cache
+def lexicon(language: str) -> Lexicon:
+    """The lexicon of a language by its two-letter code."""
+    raw = _read(f"lexicons/{language}")
+    for part in ("nouns", "adjectives", "verbs", "names"):
+        raw[part] = {concept: _forms(entry) for concept, entry in raw[part].items()}
+    return Lexicon(**raw)
 
 
-def _nouns(names: str) -> Iterable[Noun]:
-    return (Noun(name.removesuffix("*"), name.endswith("*")) for name in names.split(", "))
+def _forms(entry: str) -> tuple[str, ...]:
+    return tuple(form.replace("_", " ") for form in entry.split())
+
+
+def _read(name: str) -> dict[str, Any]:
+    values: dict[str, Any] = yaml.load((FOLDER / f"{name}.yaml").read_text("utf-8"), _Strings)
+    return values
+
+
+class _Strings(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
+    """Reads every plain word as text: ``no`` and ``on`` are words here."""
+
+
+_Strings.yaml_implicit_resolvers = {}

@@ -10,9 +10,12 @@ from pathlib import Path
 import torch
 
 from gradgate.methods import method as read_method
+from gradgate.study import search as searches
 from gradgate.study.grid import Grid, held_settings
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
+from gradgate.study.ray_cluster import RayCluster, run_on_ray
+from gradgate.study.search import Space
 from gradgate.study.store import DamagedStoreError, Heartbeat, Store, alone_in, open_store, set_aside
 from gradgate.study.sweep import read_sweep
 from gradgate.study.workers import Workers
@@ -39,7 +42,9 @@ def compare(
     sweep: str | None = None,
     adapters: Sequence[str | None] = (),
     *,
+    search: Space | None = None,
     workers: int = 1,
+    ray: RayCluster | None = None,
     store: str | None = None,
     heartbeat: Heartbeat | None = None,
 ) -> Tally:
@@ -58,7 +63,10 @@ def compare(
             :mod:`gradgate.study.sweep`.
         adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
             new study. The first method with the first adapter is the reference.
+        search: settings to try first for each method; its best on dev is what its runs take. A study that was begun
+            with one goes on with it.
         workers: runs that are trained at the same time.
+        ray: a cluster to train on, instead of ``workers`` here.
         store: the address of a database server that keeps the queue; see :func:`gradgate.study.store.open_store`.
         heartbeat: of a study that is begun.
 
@@ -69,7 +77,8 @@ def compare(
     """
     launched.refuse("gradgate compare")
     swept = read_sweep(sweep) if sweep is not None else None
-    base = _with_threads(base, out, workers)
+    cores = ray.cpus_per_run if ray is not None else max(1, torch.get_num_threads() // workers)
+    base = _with_threads(base, out, cores)
     grid = Grid.of(out, base, [swept.reference, *methods] if swept else methods, seeds, adapters)
     seen = preview(base, [text for text in grid.adapters if text is not None])
     for text in seen.notes:
@@ -78,20 +87,27 @@ def compare(
         grid = grid.adding(swept.methods(seen.layers, grid.methods))
     for name in grid.methods:
         read_method(name).check(seen.layers)
+    if search is not None:
+        grid = grid.searching(search.record())
+    searches.check(grid)
     grid, opened = _begin(grid, seen, store, heartbeat, progress)
-    runs = grid.runs()
-    progress.begin_study(len(runs), sum(run.folder.finished for run in runs))
+    folders = [grid.folder_of(arm, seed) for seed in grid.seeds for arm in grid.arms]
+    before = Queue(opened).runs()
+    progress.begin_study(len(before), sum(run.state == "finished" for run in before))
     try:
         with stoppable(progress.note) as stop:
-            Workers(Queue(opened), grid.cache, progress, stop).work(workers)
+            if ray is not None:
+                run_on_ray(ray, Queue(opened), store, grid.cache, progress, stop)
+            else:
+                Workers(Queue(opened), grid.cache, progress, stop).work(workers)
             if stop.is_set():
                 raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
     finally:
         opened.close()
-    failed = sum(not run.folder.finished for run in runs)
+    failed = sum(not folder.finished for folder in folders)
     if not failed:
         shutil.rmtree(grid.cache, ignore_errors=True)
-    return Tally(len(runs) - failed, failed)
+    return Tally(len(folders) - failed, failed)
 
 
 def _begin(
@@ -109,14 +125,13 @@ def _begin(
             f"{error} The damaged file is kept as {aside.name}, and the queue is built anew from the run folders."
         )
         opened = open_store(grid.path, url, heartbeat=heartbeat, higher_is_better=better)
-    Queue(opened).add(grid.runs())
+    Queue(opened).add([*searches.search_runs(grid, searches.undecided(grid)), *grid.runs()])
     return grid, opened
 
 
-def _with_threads(base: RunConfig, out: Path, workers: int) -> RunConfig:
+def _with_threads(base: RunConfig, out: Path, cores: int) -> RunConfig:
     """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
     if base.threads is not None:
         return base
     held = held_settings(out)
-    threads = max(1, torch.get_num_threads() // workers) if held is None else held.get("threads")
-    return base.model_copy(update={"threads": threads})
+    return base.model_copy(update={"threads": cores if held is None else held.get("threads")})

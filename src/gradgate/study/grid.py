@@ -6,38 +6,41 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
 from gradgate.methods import Method
 from gradgate.methods import method as read_method
-from gradgate.training.adapter_choice import canonical, checked_text
+from gradgate.training.adapter_choice import canonical, checked_text, titled
 from gradgate.training.config import FREE, RunConfig, make_config
 from gradgate.training.folder import CACHE_FOLDER, RunFolder, in_use, read_json, write_json
 
 STUDY_FILE = "study.json"
+Arm = tuple[str | None, str]  # an adapter and a method
 _OF_ONE_RUN = ("method", "adapter", "seed")
 
 
 @dataclass(frozen=True)
 class GridRun:
-    """One run of a study: its configuration and its folder."""
+    """One run of a study: its configuration, its folder, and its name for people.
+
+    ``pruned_against`` names the runs of a search that end early where they are below each other's median.
+    """
 
     config: RunConfig
     folder: RunFolder
-
-    @property
-    def label(self) -> str:
-        """For people."""
-        return f"{self.config.title} seed {self.config.seed}"
+    label: str
+    pruned_against: str | None = None
 
 
 @dataclass(frozen=True)
 class Grid:
     """Adapters times methods times seeds on one task and model; the others are compared to the first.
 
-    An adapter that is None stands for the model itself.
+    An adapter that is None stands for the model itself. ``search`` is what :mod:`gradgate.study.search` notes of a
+    study that searches settings first; then only arms whose setting is chosen have runs.
     """
 
     path: Path
@@ -45,6 +48,7 @@ class Grid:
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
     adapters: tuple[str | None, ...] = (None,)
+    search: dict[str, Any] | None = None
 
     @classmethod
     def of(
@@ -77,7 +81,7 @@ class Grid:
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
         found = _distinct_adapters(kinds or [None])
         base.model_copy(update={"adapter": next(filter(None, found), None)}).check_tapt()
-        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found)
+        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found, record.get("search"))
 
     @classmethod
     def read(cls, path: Path) -> Grid:
@@ -89,16 +93,44 @@ class Grid:
         record = _held(path)
         if not record:
             raise RunError(f"{path} holds no study: {path / STUDY_FILE} is missing. Name a folder that compare made.")
-        axes = (tuple(axis) for axis in (record["methods"], record["seeds"], record.get("adapters", [None])))
-        return cls(path, make_config(**record["settings"]), *axes)
+        return cls(
+            path,
+            make_config(**record["settings"]),
+            tuple(record["methods"]),
+            tuple(record["seeds"]),
+            tuple(record.get("adapters", [None])),
+            record.get("search"),
+        )
 
     def adding(self, methods: list[str]) -> Grid:
         """The same with further methods behind its own."""
         return replace(self, methods=_distinct([*self.methods, *methods]))
 
+    def searching(self, space: dict[str, Any]) -> Grid:
+        """The same with a search before it.
+
+        Raises:
+            RunError: if the study was begun without one, or with another.
+        """
+        held = _held(self.path)
+        there = {name: value for name, value in (held.get("search") or {}).items() if name in space}
+        if held and there != space:
+            raise RunError(
+                f"{self.path} was begun with {'another search' if there else 'no search'}. Leave --search out to go on "
+                f"as it was begun, or give another --out."
+            )
+        return self if held else replace(self, search={**space, "chosen": {}, "results": {}})
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """Each adapter with each method."""
+        return tuple(product(self.adapters, self.methods))
+
     def runs(self) -> list[GridRun]:
         """Every run, seed by seed, so that an early stop still leaves methods to compare."""
-        return [self._run(a, method, seed) for seed in self.seeds for a in self.adapters for method in self.methods]
+        chosen = {} if self.search is None else self.search["chosen"]
+        arms = [arm for arm in self.arms if self.search is None or titled_arm(arm) in chosen]
+        return [self._run(arm, seed, chosen.get(titled_arm(arm), {})) for seed in self.seeds for arm in arms]
 
     @property
     def cache(self) -> Path:
@@ -120,6 +152,7 @@ class Grid:
         methods = _distinct([*record.get("methods", []), *self.methods])
         seeds = tuple(dict.fromkeys([*record.get("seeds", []), *self.seeds]))
         adapters = _distinct_adapters([*(record.get("adapters", [None]) if record else []), *self.adapters])
+        search = record.get("search", self.search)
         record = {
             "task": task,
             "model": model,
@@ -128,16 +161,39 @@ class Grid:
             "seeds": list(seeds),
             "settings": settings_of(self.base),
             "versions": versions,
+            **({"search": search} if search else {}),
         }
         write_json(self.path / STUDY_FILE, record)
-        return replace(self, methods=methods, seeds=seeds, adapters=adapters)
+        return replace(self, methods=methods, seeds=seeds, adapters=adapters, search=search)
 
-    def _run(self, adapter: str | None, method: str, seed: int) -> GridRun:
-        own: dict[str, Any] = {"method": method, "adapter": adapter, "seed": seed}
-        if adapter is None:
+    def write_search(self) -> None:
+        """Write what the search has found into ``study.json``."""
+        write_json(self.path / STUDY_FILE, {**_held(self.path), "search": self.search})
+
+    def config_of(self, arm: Arm, seed: int, setting: dict[str, Any]) -> RunConfig:
+        """The configuration of one run; ``setting`` replaces what all runs share."""
+        own: dict[str, Any] = {**setting, "method": arm[1], "adapter": arm[0], "seed": seed}
+        if arm[0] is None:
             own |= {"tapt_steps": None, "tapt_epochs": None}
-        config = self.base.model_copy(update=own)
-        return GridRun(config, RunFolder(self.path / "runs" / folder_name(method, adapter) / f"seed-{seed}"))
+        return self.base.model_copy(update=own)
+
+    def folder_of(self, arm: Arm, seed: int) -> RunFolder:
+        """The folder of one run."""
+        return RunFolder(self.path / "runs" / folder_name(arm[1], arm[0]) / f"seed-{seed}")
+
+    def _run(self, arm: Arm, seed: int, setting: dict[str, Any]) -> GridRun:
+        config = self.config_of(arm, seed, setting)
+        return GridRun(config, self.folder_of(arm, seed), f"{config.title} seed {seed}")
+
+
+def titled_arm(arm: Arm) -> str:
+    """An arm's name, as tables have it."""
+    return titled(arm[1], arm[0])
+
+
+def written(setting: dict[str, Any]) -> str:
+    """A setting of a search, for people."""
+    return ", ".join(f"{name}={value}" for name, value in setting.items())
 
 
 def held_settings(path: Path) -> dict[str, Any] | None:

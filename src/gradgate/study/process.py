@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -23,7 +24,12 @@ _one_by_one = Lock()
 
 
 def run_in_process(
-    config: dict[str, Any], folder: RunFolder, cache: Path, progress: RunProgress, stop: Event, kill: Event
+    config: dict[str, Any],
+    folder: RunFolder,
+    cache: Path,
+    progress: RunProgress,
+    stop: Callable[[], bool],
+    kill: Event,
 ) -> tuple[Ending, str]:
     """Train in a process of its own.
 
@@ -32,7 +38,7 @@ def run_in_process(
         folder: where to.
         cache: the folder of the prefix cache that the study's runs share.
         progress: hears of each step.
-        stop: when set, the run is asked to save and stop.
+        stop: when it becomes true, the run is asked to save and stop.
         kill: when set, it is killed.
 
     Returns:
@@ -43,8 +49,9 @@ def run_in_process(
     except OSError as error:
         return "failed", f"Cannot write {folder.path}: {error.strerror or error}."
     context = _context()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # the fork server keeps those with which it was started
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_enter, args=(config, str(folder.path), str(cache), theirs), daemon=True)
+    process = context.Process(target=_enter, args=(config, str(folder.path), str(cache), theirs, visible), daemon=True)
     with _one_by_one:
         process.start()
     theirs.close()
@@ -57,14 +64,16 @@ def run_in_process(
         ours.close()
     if process.exitcode == 0:
         return "finished", ""
-    if stop.is_set() or kill.is_set():
+    if stop() or kill.is_set():
         return "stopped", ""
     if process.exitcode == LOCKED:
         return "locked", ""
     return "failed", _reason(folder, process.exitcode)
 
 
-def _enter(config: dict[str, Any], folder: str, cache: str, connection: Connection) -> None:
+def _enter(config: dict[str, Any], folder: str, cache: str, connection: Connection, visible: str | None) -> None:
+    if visible is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible
     from gradgate.study.child import train_and_tell  # the parent has no need of what this imports
 
     train_and_tell(config, folder, cache, connection)
@@ -79,14 +88,14 @@ def _context() -> Any:
     return context
 
 
-def _follow(process: Any, connection: Connection, progress: RunProgress, stop: Event, kill: Event) -> None:
+def _follow(process: Any, connection: Connection, progress: RunProgress, stop: Callable[[], bool], kill: Event) -> None:
     """Pass on what the run tells until it ends; pass on a request to stop once."""
     asked = False
     while True:
         if kill.is_set():
             process.kill()
             return
-        if stop.is_set() and not asked:
+        if not asked and stop():
             asked = True
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGTERM)

@@ -94,7 +94,7 @@ class StudyBars:
         self._bars.console.print(mark + Text(f"{label}: {outcome}"))
 
     def count(self, states: Mapping[str, int]) -> None:
-        ended = states.get("finished", 0) + states.get("failed", 0)
+        ended = sum(states.get(state, 0) for state in ("finished", "failed", "pruned"))
         latest = ", ".join(f"{states[state]} {state}" for state in ("waiting", "running", "failed") if state in states)
         self._bars.update(self._runs, completed=ended, total=sum(states.values()), latest=latest)
 

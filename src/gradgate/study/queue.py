@@ -17,8 +17,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
-from optuna import create_trial
+from optuna import create_study, create_trial
 from optuna.exceptions import UpdateFinishedTrialError
+from optuna.pruners import MedianPruner
 from optuna.trial import FrozenTrial, TrialState
 
 from gradgate.errors import RunError
@@ -26,12 +27,13 @@ from gradgate.study.grid import GridRun
 from gradgate.study.store import Store
 from gradgate.training.folder import RunFolder, read_json, write_json
 
-State = Literal["waiting", "running", "finished", "failed"]
+State = Literal["waiting", "running", "finished", "failed", "pruned"]
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
 _STATES: dict[TrialState, State] = {
     TrialState.WAITING: "waiting",
     TrialState.RUNNING: "running",
     TrialState.COMPLETE: "finished",
+    TrialState.PRUNED: "pruned",
 }
 
 
@@ -45,6 +47,7 @@ class QueuedRun:
         label: for people.
         folder: relative to the study's.
         state: what is to do or was done.
+        pruned_against: which runs its dev scores are held against, to end it early; None for one that runs to its end.
         lost: how many workers have died while they ran it, since it was queued or retried.
         worker: who claimed it: ``host``, ``pid`` and ``slot``.
         progress: of the training, where known: ``step``, ``total``, ``loss``.
@@ -58,6 +61,7 @@ class QueuedRun:
     label: str
     folder: Path
     state: State
+    pruned_against: str | None
     lost: int
     worker: dict[str, Any] | None
     progress: dict[str, Any] | None
@@ -102,6 +106,7 @@ class Queue:
             "label": run.label,
             "folder": run.folder.path.relative_to(self.store.folder).as_posix(),
             "lost": 0,
+            "pruned_against": run.pruned_against,
         }
         if held is not None and held.state == "waiting":
             self.store.storage.set_trial_user_attr(held.trial, "config", attributes["config"])
@@ -109,7 +114,7 @@ class Queue:
             value, told = _outcome(run.folder)
             if held is None or (held.state == "failed" and value is not None):
                 self._create(TrialState.FAIL if value is None else TrialState.COMPLETE, {**attributes, **told}, value)
-        elif held is None or held.state != "running":
+        elif held is None or held.state not in ("running", "pruned"):
             self._create(TrialState.WAITING, attributes)
 
     def claim(self, worker: dict[str, Any]) -> QueuedRun | None:
@@ -142,6 +147,22 @@ class Queue:
         """Note why a run failed; it stays so until it is retried."""
         self._settle(run, TrialState.FAIL, {"error": message})
 
+    def prune(self, run: QueuedRun) -> None:
+        """Note that a run has ended early."""
+        self._settle(run, TrialState.PRUNED, {})
+
+    def is_below_median(self, run: QueuedRun, step: int, score: float) -> bool:
+        """Note the dev score after a step. Whether all so far are below the median there, of at least two like it."""
+        with self.store.told(), suppress(UpdateFinishedTrialError):
+            self.store.storage.set_trial_intermediate_value(run.trial, step, score)
+            trial = self.store.storage.get_trial(run.trial)
+            others = self.store.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            like = [other for other in others if other.user_attrs.get("pruned_against") == run.pruned_against]
+            alike = create_study(direction=self.store.study.direction)
+            alike.add_trials(like)
+            return bool(MedianPruner(n_startup_trials=2).prune(alike, trial))
+        return False
+
     def give_back(self, run: QueuedRun) -> None:
         """Let another worker have it."""
         self._settle(run, TrialState.WAITING, {})
@@ -171,7 +192,7 @@ class Queue:
 
     def _again(self, run: QueuedRun, lost: int) -> None:
         attributes = {"fingerprint": run.fingerprint, "config": run.config, "label": run.label, "lost": lost}
-        attributes["folder"] = run.folder.as_posix()
+        attributes |= {"folder": run.folder.as_posix(), "pruned_against": run.pruned_against}
         if lost <= LOSSES:
             self._create(TrialState.WAITING, attributes)
             return
@@ -201,6 +222,7 @@ def _read(trial: FrozenTrial) -> QueuedRun:
         label=told["label"],
         folder=Path(told["folder"]),
         state=_STATES.get(trial.state, "failed"),
+        pruned_against=told.get("pruned_against"),
         lost=told["lost"],
         worker=told.get("worker"),
         progress=told.get("progress"),

@@ -62,6 +62,7 @@ class StudyRecord:
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
     adapters: tuple[str | None, ...] = (None,)
+    search: dict[str, Any] | None = None
 
     @property
     def arms(self) -> tuple[tuple[str | None, str], ...]:

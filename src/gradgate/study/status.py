@@ -16,9 +16,10 @@ from rich.text import Text
 from gradgate.study.grid import Grid
 from gradgate.study.queue import Queue, QueuedRun
 from gradgate.study.results import read_study
+from gradgate.study.search import search_runs, undecided
 from gradgate.study.store import open_store, read_store
 
-STATES = ("finished", "running", "waiting", "failed")
+STATES = ("finished", "running", "waiting", "failed", "pruned")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class RunStatus:
     Attributes:
         label: method and seed.
         folder: relative to the study's; None for a run that has none.
-        state: ``"finished"``, ``"running"``, ``"waiting"`` or ``"failed"``.
+        state: ``"finished"``, ``"running"``, ``"waiting"``, ``"failed"``, or ``"pruned"``: ended early in a search.
         worker: ``host:pid`` of who claimed it.
         step, total, loss: of a running one, where known.
         lost: how many workers died while they ran it.
@@ -107,7 +108,7 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
     grid = Grid.read(folder)
     queue = Queue(open_store(folder, url, higher_is_better=read_study(folder).study.task.metric_higher_is_better))
     if not queue.runs():
-        queue.add(grid.runs())
+        queue.add([*search_runs(grid, undecided(grid)), *grid.runs()])
     return queue
 
 
@@ -142,7 +143,8 @@ def _of_folders(folder: Path) -> list[RunStatus]:
 
 def status_table(status: StudyStatus) -> Group:
     """Counts, and one line for each run under way."""
-    counts = ", ".join(f"{status.count(state)} {state}" for state in STATES)
+    shown = [state for state in STATES if state != "pruned" or status.count(state)]
+    counts = ", ".join(f"{status.count(state)} {state}" for state in shown)
     left = status.seconds_left
     head = f"{len(status.runs)} runs: {counts}" + (f"; about {_duration(left)} left" if left is not None else "")
     running = [run for run in status.runs if run.state == "running"]

@@ -66,6 +66,11 @@ class Store:
         self.id = storage.get_study_id_from_name(study.study_name)
         self.heartbeat = Heartbeat(storage.heartbeat_interval or 1, storage.grace_period or 1)
 
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a higher score is a better one."""
+        return self.study.direction == StudyDirection.MAXIMIZE
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep all other processes out of the parts that are written in this way."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -15,6 +16,7 @@ from gradgate.errors import StoreError
 from gradgate.study.process import run_in_process
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue, QueuedRun, this_worker
+from gradgate.study.search import advance
 from gradgate.study.status import open_queue
 from gradgate.tasks.averages import average_label
 from gradgate.training.folder import CACHE_FOLDER, RunFolder, read_json
@@ -65,6 +67,22 @@ class Workers:
             worker.result()
         self._count()
 
+    def work_once(self) -> None:
+        """Train one run, if one waits. The first KeyboardInterrupt has it saved, and is not passed on."""
+        with ThreadPoolExecutor(1, thread_name_prefix="gradgate-worker") as pool:
+            job = pool.submit(self._claim_and_train)
+            while not job.done():
+                try:
+                    wait_for([job], timeout=0.2)
+                except KeyboardInterrupt:
+                    self._stop.set()
+        job.result()
+
+    def _claim_and_train(self) -> None:
+        run = self.queue.claim(this_worker())
+        if run is not None:
+            self._train(run)
+
     def _watch(self, crew: list[Future[None]]) -> None:
         counted = 0.0
         while not all(worker.done() for worker in crew):
@@ -76,8 +94,7 @@ class Workers:
                 counted = time.monotonic()
 
     def _count(self) -> None:
-        states = [run.state for run in self.queue.runs()]
-        self.progress.count({state: states.count(state) for state in dict.fromkeys(states)})
+        self.progress.count(counts(self.queue.runs()))
 
     def _work(self, slot: int) -> None:
         worker = this_worker(slot)
@@ -89,6 +106,8 @@ class Workers:
             run = self.queue.claim(worker)
             if run is not None:
                 self._train(run)
+            elif advance(self.queue):
+                continue
             elif self.linger or any(other.state in ("waiting", "running") for other in self.queue.runs()):
                 self._stop.wait(_IDLE)
             else:
@@ -96,11 +115,17 @@ class Workers:
 
     def _train(self, run: QueuedRun) -> None:
         folder = self.queue.folder_of(run)
-        heard = _Heard(self.progress.begin_run(run.label))
+        heard = _Heard(self.progress.begin_run(run.label), lambda step, score: self._is_poor(run, step, score))
         ending, reason = "finished", ""
         if not folder.finished:
             with _beating(self.queue, run, heard):
-                ending, reason = run_in_process(run.config, folder, self.cache, heard, self._stop, self._kill)
+                ending, reason = run_in_process(
+                    run.config, folder, self.cache, heard, lambda: heard.poor or self._stop.is_set(), self._kill
+                )
+        if ending == "stopped" and heard.poor:
+            self._patiently(lambda: self.queue.prune(run))
+            self.progress.end_run(run.label, "stopped early, below the median of its search", False)
+            return
         if ending in ("stopped", "locked"):
             self._patiently(lambda: self.queue.give_back(run))
             return
@@ -108,7 +133,16 @@ class Workers:
             self._patiently(lambda: self.queue.finish(run))
         else:
             self._patiently(lambda: self.queue.fail(run, reason))
-        self.progress.end_run(run.label, reason or _scores(folder), ending == "failed")
+        self.progress.end_run(run.label, reason or scores_line(folder), ending == "failed")
+
+    def _is_poor(self, run: QueuedRun, step: int, score: float) -> bool:
+        """Note a dev score. Whether its run should end early."""
+        if not run.pruned_against:
+            return False
+        try:
+            return self.queue.is_below_median(run, step, score)
+        except StoreError:
+            return False
 
     def _patiently(self, tell: Callable[[], None]) -> None:
         """Tell the store, which may be away for a while."""
@@ -144,10 +178,12 @@ def join(folder: Path, store: str | None, progress: StudyProgress, count: int = 
 
 
 class _Heard:
-    """Passes on what a run tells, and remembers how far it is."""
+    """Passes on what a run tells, and remembers how far it is, and whether a dev score was too poor to go on."""
 
-    def __init__(self, progress: RunProgress) -> None:
+    def __init__(self, progress: RunProgress, is_poor: Callable[[int, float], bool]) -> None:
         self._progress = progress
+        self._is_poor = is_poor
+        self.poor = False
         self.latest: dict[str, Any] = {}
 
     def begin(self, total: int, done: int) -> None:
@@ -160,6 +196,8 @@ class _Heard:
 
     def scored(self, split: str, metric: str, score: float) -> None:
         self._progress.scored(split, metric, score)
+        if split == "dev" and self.latest and self.latest["step"] < self.latest["total"]:
+            self.poor = self.poor or self._is_poor(self.latest["step"], score)
 
     def note(self, text: str) -> None:
         self._progress.note(text)
@@ -186,7 +224,13 @@ def _beating(queue: Queue, run: QueuedRun, heard: _Heard) -> Iterator[None]:
         thread.join()
 
 
-def _scores(folder: RunFolder) -> str:
+def counts(runs: list[QueuedRun]) -> dict[str, int]:
+    """How many runs are in each state."""
+    return dict(Counter(run.state for run in runs))
+
+
+def scores_line(folder: RunFolder) -> str:
+    """What a finished run scored, for people."""
     scores = read_json(folder.scores_file)
     metric = scores["metric"]
     averages = {average_label(name): values for name, values in scores.get("averages", {}).items()}

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gradgate import sample
 from gradgate.errors import DataError, UsageError, nearest
 from gradgate.tasks.catalog import at_folder, entries
 from gradgate.tasks.folders import Given, recognise_file, recognise_folder
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
 from gradgate.tasks.splits import TRAIN_AND_DEV, expand, in_languages
 
-SAMPLE = "sample"
 _YAML_ENDINGS = (".yaml", ".yml")
 
 
 def task_names() -> tuple[str, ...]:
-    """The embedded sample and the catalogue's tasks."""
-    return (SAMPLE, *entries())
+    """The embedded sample's tasks and the catalogue's tasks."""
+    return (*sample.TASKS, *entries())
 
 
 def find_task(
@@ -65,14 +65,10 @@ def find_task(
 def _find(name: str, data: Path | None, given: Given, source: str | None) -> TaskSpec:
     """The task with its splits by language, before anything else is changed."""
     from_source = {} if source is None else {"source": source}
-    path = Path(name)
+    path = sample.TASKS.get(name, Path(name))
     if name in entries():
         spec = entries()[name].spec.model_copy(update=from_source)
         return at_folder(spec, _existing(data)) if data else expand(spec.model_copy(update={"files": None}))
-    if name == SAMPLE:
-        from gradgate.sample import TASK
-
-        path = Path(TASK)
     yaml = path if path.is_file() and path.suffix in _YAML_ENDINGS else _yaml_in(path)
     if yaml is not None:
         return expand(read_spec(yaml, _existing(data) if data else None).model_copy(update=from_source))

@@ -23,8 +23,8 @@ def put_adapter(model: nn.Module, text: str, fresh: Collection[str], seed: int) 
     Args:
         model: from transformers.
         text: the adapter, as in :class:`gradgate.training.config.RunConfig`.
-        fresh: names of the parameters that the pretrained weights lacked. Those of the base model, such as a pooler
-            that was drawn anew, are trained with the head: a random projection is nothing to freeze.
+        fresh: names of parameters of the base model that are trained with the head: its pooler, and what the
+            pretrained weights lacked.
         seed: of the adapter's weights; no global generator is touched.
 
     Raises:
@@ -39,6 +39,15 @@ def add_to_frozen(model: nn.Module, name: str, kind: str, fresh: Collection[str]
     for parameter_name, parameter in model.named_parameters():
         if parameter_name in fresh:
             parameter.requires_grad_(True)
+
+
+def poolers(model: nn.Module) -> frozenset[str]:
+    """Names of the parameters of the base model's pooler, which learns with the head wherever there is one.
+
+    A pooler is the dense layer with tanh that AdapterEff's heads (Table 10) and AdapterHub's begin with. Pretrained for
+    another purpose, or not at all, as in distilled encoders, a frozen one hides the text from the layer above it.
+    """
+    return frozenset(name for name in named_parameters(model) if "pooler" in name.split("."))
 
 
 def try_adapter(model: nn.Module, text: str) -> None:

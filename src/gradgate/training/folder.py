@@ -92,8 +92,16 @@ class RunFolder:
         return self.path / LOCK_FILE
 
     @property
+    def heads(self) -> Path:
+        """``TASK.safetensors`` for each of several tasks that were trained at once on the encoder in ``model``."""
+        return self.path / "heads"
+
+    @property
     def predictions(self) -> Path:
-        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row."""
+        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row.
+
+        Of several tasks, ``TASK/SPLIT.jsonl``.
+        """
         return self.path / "predictions"
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, below, both, most_of
 from gradgate.papers.claims.quantities import Quantity, mean_minus, minus
 from gradgate.papers.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
+from gradgate.report.formats import counted
 
 TUNED, TAPT, MIXED = "Fine-tune", "Fine-tune+TAPT", "Fine-tune+mixout"
 WIDE, WIDE_TAPT = "Adapter-256", "Adapter-256+TAPT"
@@ -20,7 +21,7 @@ def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = EN) -
 
 def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> Finding:
     where = f"{places[0].model}{'' if places[0].size == 'full' else f', {places[0].size} examples'}"
-    what = f"{where}, mean over {len(places)} tasks: {one} - {other}"
+    what = f"{where}, mean over {counted(len(places), 'task')}: {one} - {other}"
     return above(numbers, what, mean_minus(places, one, other, EN))
 
 

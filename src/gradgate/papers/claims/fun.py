@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, below, both, most_of
 from gradgate.papers.claims.quantities import gap_difference, lowest_minus, mean_minus, minus
 from gradgate.papers.numbers import Numbers, Place
+from gradgate.report.formats import counted
 
 ADA, RAND, GU, FUN, REV, FULL = "Ada", "Ada+Rand", "Ada+GU", "Ada+FUN", "Ada+GU-rev", "Full-FT"
 AVG, SOURCE = "avg", "en"
@@ -26,7 +27,7 @@ def _f2(numbers: Numbers) -> Outcome:
     findings = []
     for model in dict.fromkeys(place.model for place in numbers.places(FUN, ADA)):
         places = numbers.places(FUN, ADA, models=[model])
-        what = f"{model}, mean over {len(places)} tasks: {FUN} - {ADA}"
+        what = f"{model}, mean over {counted(len(places), 'task')}: {FUN} - {ADA}"
         findings.append(above(numbers, what, mean_minus(places, FUN, ADA, AVG)))
     return all_of(findings, f"needs {FUN} and {ADA}")
 

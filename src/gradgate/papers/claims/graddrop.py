@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, both
 from gradgate.papers.claims.quantities import gain_gap, mean_minus, minus
 from gradgate.papers.numbers import DEV_DROP, Numbers, Place
+from gradgate.report.formats import counted
 
 SFT, DROP, LAYER, EPOCH = "SFT", "GradDrop", "Layer-GradDrop", "GradDrop-Epoch"
 TOP, BOTTOM = "GradFreeze-TopDown", "GradFreeze-BottomUp"
@@ -20,7 +21,7 @@ def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = AVG, 
 
 def _mean(numbers: Numbers, one: str, other: str, threshold: float = 0.0) -> Finding:
     places = numbers.places(one, other)
-    what = f"mean over {len(places)} tasks: {one} - {other}"
+    what = f"mean over {counted(len(places), 'task')}: {one} - {other}"
     return above(numbers, what, mean_minus(places, one, other, AVG), threshold)
 
 

@@ -1,0 +1,197 @@
+"""Searching settings before a comparison: the same ones for each method, judged on the source's dev split alone.
+
+The runs of the search are queued like all others; whichever worker finds that those of a method have ended chooses
+its setting, and queues its runs of the comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import exp, isfinite, log
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from gradgate.errors import RunError, UsageError, nearest
+from gradgate.study.grid import Arm, Grid, GridRun, folder_name, titled_arm, written
+from gradgate.study.queue import Queue
+from gradgate.study.store import alone_in
+from gradgate.training.adapter_choice import read_choice
+from gradgate.training.config import make_config
+from gradgate.training.folder import RunFolder, read_json, write_json
+
+SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
+FIRST_SEED = 1000  # apart from the seeds of the comparison
+_DRAWS = 0  # seed of the settings that are drawn from ranges
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a study searches.
+
+    Attributes:
+        texts: as they were typed: ``lr=1e-5,2e-5`` is a list, ``lr=1e-5..1e-4`` a range.
+        settings: to try for each method: every combination of lists, or draws where there is a range.
+        seeds: each setting is run once with each.
+        prune: end runs early whose dev scores are below the median of their method's.
+    """
+
+    texts: tuple[str, ...]
+    settings: tuple[dict[str, Any], ...]
+    seeds: tuple[int, ...]
+    prune: bool = False
+
+    def record(self) -> dict[str, Any]:
+        """For ``study.json``."""
+        tried = {"space": list(self.texts), "settings": list(self.settings), "seeds": list(self.seeds)}
+        return {**tried, "prune": self.prune}
+
+
+def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, prune: bool = False) -> Space:
+    """The space that texts such as ``"lr=1e-5,2e-5,5e-5"`` and ``"weight_decay=0..0.1"`` span.
+
+    Args:
+        texts: one for each setting. A range of positive numbers is drawn from evenly in its logarithm.
+        trials: settings to draw, which ranges need.
+        seeds: runs of each setting.
+        prune: end poor runs early, by optuna's median rule once two of a method have finished.
+
+    Raises:
+        UsageError: for a setting that is unknown, no value of it, or not searched; or without the trials of a range.
+    """
+    axes: dict[str, list[Any] | tuple[Any, Any]] = {}
+    for text in texts:
+        name, _, rest = (part.strip() for part in text.partition("="))
+        name = name.replace("-", "_")
+        if name not in SEARCHED:
+            raise UsageError(f"--search {text!r}: {name!r} cannot be searched.{nearest(name, SEARCHED)}")
+        if name in axes:
+            raise UsageError(f"--search gives {name!r} twice.")
+        ends = [_value(name, end) for end in rest.split("..")]
+        axes[name] = (ends[0], ends[1]) if len(ends) == 2 else [_value(name, word) for word in rest.split(",")]
+    ranged = [name for name, axis in axes.items() if isinstance(axis, tuple)]
+    if ranged and trials is None:
+        raise UsageError(f"--search {ranged[0]} is a range, which needs --trials, the number of settings to draw.")
+    if trials is not None and not ranged:
+        raise UsageError("--trials is for ranges, as in --search lr=1e-5..1e-4; lists are tried in full.")
+    settings = _drawn(axes, trials) if trials else [dict(zip(axes, v, strict=True)) for v in product(*axes.values())]
+    return Space(tuple(texts), tuple(settings), tuple(range(FIRST_SEED, FIRST_SEED + seeds)), prune)
+
+
+def _value(name: str, text: str) -> Any:
+    if ".." in text or "," in text:
+        return text
+    return getattr(make_config(**{name: text.strip()}), name)
+
+
+def _drawn(axes: dict[str, Any], trials: int) -> list[dict[str, Any]]:
+    generator = np.random.default_rng(_DRAWS)
+    return [{name: _draw(axis, generator.random()) for name, axis in axes.items()} for _ in range(trials)]
+
+
+def _draw(axis: list[Any] | tuple[Any, Any], uniform: float) -> Any:
+    if isinstance(axis, list):
+        return axis[int(uniform * len(axis))]
+    low, high = axis
+    if not (isinstance(low, int | float) and isinstance(high, int | float) and low < high):
+        raise UsageError(f"--search: {low}..{high} is no range of numbers.")
+    drawn = exp(log(low) + uniform * (log(high) - log(low))) if low > 0 else low + uniform * (high - low)
+    return round(drawn) if isinstance(low, int) else float(f"{drawn:.3g}")
+
+
+def search_runs(grid: Grid, arms: Iterable[Arm]) -> list[GridRun]:
+    """The runs of the search of some arms, setting by setting. None of them looks at a test split."""
+    search = grid.search or {"settings": [], "seeds": []}
+    chosen = list(arms)
+    return [
+        _run(grid, arm, setting, seed) for seed in search["seeds"] for setting in search["settings"] for arm in chosen
+    ]
+
+
+def _run(grid: Grid, arm: Arm, setting: dict[str, Any], seed: int) -> GridRun:
+    config = grid.config_of(arm, seed, {**setting, "skip_test": True, "keep_model": False})
+    name = folder_name(written(setting))
+    folder = RunFolder(grid.path / "search" / folder_name(arm[1], arm[0]) / name / f"seed-{seed}")
+    against = titled_arm(arm) if (grid.search or {}).get("prune") else None
+    return GridRun(config, folder, f"{config.title} seed {seed}, search {written(setting)}", against)
+
+
+def check(grid: Grid) -> None:
+    """UsageError if an adapter has its own learning rate, which a searched one would not reach."""
+    search = grid.search or {"settings": []}
+    if not any("lr" in setting for setting in search["settings"]):
+        return
+    own = [text for text in grid.adapters if text is not None and read_choice(text).lr is not None]
+    if own:
+        raise UsageError(f"--search lr has no effect on {own[0]!r}, which has its own lr. Leave one of them out.")
+
+
+def undecided(grid: Grid) -> list[Arm]:
+    """The arms whose setting is still to be chosen."""
+    if grid.search is None:
+        return []
+    return [arm for arm in grid.arms if grid.search["chosen"].get(titled_arm(arm)) is None]
+
+
+def advance(queue: Queue) -> bool:
+    """Choose the settings of the methods whose search has ended, and queue their runs. Whether there were any."""
+    folder = queue.store.folder
+    if not undecided(Grid.read(folder)):
+        return False
+    known = {run.fingerprint: run.state for run in queue.runs()}
+    higher = queue.store.higher_is_better
+    with alone_in(folder):
+        grid = Grid.read(folder)
+        ended = [arm for arm in undecided(grid) if _has_ended(grid, arm, known)]
+        decided = {titled_arm(arm): _results(grid, arm, higher) for arm in ended}
+        search = dict(grid.search or {})
+        search["results"] = {**search["results"], **decided}
+        found = {name: results[0]["setting"] for name, results in decided.items() if results}
+        search["chosen"] = {**search["chosen"], **found}
+        grid = replace(grid, search=search)
+        grid.write_search()
+    for arm in ended:
+        if titled_arm(arm) not in found:
+            _fail(grid, arm)
+    new = [run for run in grid.runs() if run.config.fingerprint() not in known]
+    queue.add(new)
+    return bool(new)
+
+
+def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, str]) -> bool:
+    runs = search_runs(grid, [arm])
+    if titled_arm(arm) in (grid.search or {})["results"]:
+        return False  # nothing of it has finished, and that is told
+    return all(states.get(run.config.fingerprint()) in ("finished", "failed", "pruned") for run in runs)
+
+
+def _results(grid: Grid, arm: Arm, higher: bool) -> list[dict[str, Any]]:
+    """Settings with their mean dev score, the best first; without those of which a run failed or ended early."""
+    found = []
+    for setting in (grid.search or {})["settings"]:
+        scores = [_dev(_run(grid, arm, setting, seed).folder) for seed in (grid.search or {})["seeds"]]
+        finite = [score for score in scores if score is not None]
+        if len(finite) == len(scores):
+            found.append({"setting": setting, "dev": fmean(finite)})
+    return sorted(found, key=lambda result: -result["dev"] if higher else result["dev"])
+
+
+def _dev(folder: RunFolder) -> float | None:
+    if not folder.finished:
+        return None
+    scores = read_json(folder.scores_file)
+    value = scores["dev"].get(scores["metric"])
+    return float(value) if value is not None and isfinite(value) else None
+
+
+def _fail(grid: Grid, arm: Arm) -> None:
+    """Let the report say why a method has no runs."""
+    message = f"No setting of its search has finished; the reasons are in {grid.path / 'search'}."
+    for seed in grid.seeds:
+        folder = grid.folder_of(arm, seed)
+        if folder.finished:
+            raise RunError(f"{folder.path} has finished without its search.")
+        write_json(folder.error_file, {"type": "SearchFailed", "message": message, "step": None})

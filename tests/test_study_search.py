@@ -1,0 +1,98 @@
+"""Searching settings: what is tried, what is chosen, and that the test split is left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import RunError, UsageError
+from gradgate.report import write_report
+from gradgate.study.compare import Tally, compare
+from gradgate.study.progress import SilentStudy
+from gradgate.study.search import read_space
+from gradgate.training.config import make_config
+
+
+def test_lists_are_tried_in_every_combination() -> None:
+    space = read_space(["lr=1e-5, 2e-5", "batch-size=8,16"])
+    assert space.settings == (
+        {"lr": 1e-5, "batch_size": 8},
+        {"lr": 1e-5, "batch_size": 16},
+        {"lr": 2e-5, "batch_size": 8},
+        {"lr": 2e-5, "batch_size": 16},
+    )
+    assert space.seeds == (1000,)
+
+
+def test_ranges_are_drawn_from_the_same_at_each_call() -> None:
+    space = read_space(["lr=1e-5..1e-3", "warmup=0..0.5", "batch_size=4..64", "schedule=linear,cosine"], 40, seeds=2)
+    assert space == read_space(["lr=1e-5..1e-3", "warmup=0..0.5", "batch_size=4..64", "schedule=linear,cosine"], 40, 2)
+    assert space.settings[:8] == read_space(list(space.texts), 8).settings
+    rates = sorted(setting["lr"] for setting in space.settings)
+    assert rates[0] >= 1e-5
+    assert rates[-1] <= 1e-3
+    assert 5e-5 < rates[20] < 2e-4  # half of them below the middle of the logarithm
+    assert {setting["schedule"] for setting in space.settings} == {"linear", "cosine"}
+    assert all(4 <= setting["batch_size"] <= 64 for setting in space.settings)
+    assert len(space.settings) == 40
+    assert len(space.seeds) == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "trials", "message"),
+    [
+        (["seed=1,2"], None, "'seed' cannot be searched"),
+        (["lrate=1e-5"], None, "cannot be searched"),
+        (["lr=1e-5", "lr=2e-5"], None, "gives 'lr' twice"),
+        (["lr=fast"], None, "lr='fast'"),
+        (["lr=-1,1"], None, "lr='-1'"),
+        (["lr=1e-5..1e-4"], None, "needs --trials"),
+        (["lr=1e-5,1e-4"], 4, "lists are tried in full"),
+        (["lr=1e-4..1e-5"], 4, "is no range of numbers"),
+    ],
+)
+def test_what_cannot_be_searched_is_wrong_usage(texts: list[str], trials: int | None, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_space(texts, trials)
+
+
+def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    base = make_config(**settings | {"steps": 20})
+    study, space = tmp_path / "study", read_space(["lr=1e-9,5e-3"])
+    assert compare(base, ["full"], [0, 1], study, SilentStudy(), search=space, workers=2) == Tally(2, 0)
+    record = json.loads((study / "study.json").read_text())
+    results = record["search"]["results"]["full"]
+    searched = {rate: study / f"search/full/lr={rate}/seed-1000/scores.json" for rate in (1e-9, 5e-3)}
+    scores = {rate: json.loads(file.read_text()) for rate, file in searched.items()}
+    dev = {rate: found["dev"]["accuracy"] for rate, found in scores.items()}
+    assert {result["setting"]["lr"]: result["dev"] for result in results} == dev
+    assert len(set(dev.values())) == 2
+    best = max(dev, key=lambda rate: dev[rate])
+    assert results[0]["setting"] == record["search"]["chosen"]["full"] == {"lr": best}
+    assert all(found["tests"] == {} for found in scores.values())
+    for seed in (0, 1):
+        run = json.loads((study / f"runs/full/seed-{seed}/run.json").read_text())
+        assert run["config"]["lr"] == best
+        assert json.loads((study / f"runs/full/seed-{seed}/scores.json").read_text())["tests"]
+    page = write_report(study).html.read_text()
+    assert "Searched before the comparison: lr=1e-9,5e-3." in page
+    assert "no test split was scored in the search" in page
+    with pytest.raises(RunError, match="was begun with another search"):
+        compare(base, ["full"], [0], study, SilentStudy(), search=read_space(["lr=1e-9"]))
+    assert compare(base, ["full", "head"], [0], study, SilentStudy()) == Tally(4, 0)
+    again = json.loads((study / "study.json").read_text())["search"]
+    assert again["results"]["full"] == results
+    assert len(again["results"]["head"]) == 2
+
+
+def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[str, Any], tmp_path: Path) -> None:
+    base = make_config(**settings | {"steps": 4})
+    study = tmp_path / "study"
+    assert compare(base, ["full"], [0], study, SilentStudy(), search=read_space(["lr=1e30"])) == Tally(0, 1)
+    error = json.loads((study / "runs/full/seed-0/error.json").read_text())
+    assert "No setting of its search has finished" in error["message"]
