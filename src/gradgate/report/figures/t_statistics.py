@@ -12,16 +12,17 @@ def draw_t(findings: Findings, lines: list[SplitTests]) -> Drawing:
     """One row a line of tests, the t statistic to the right, a grey zone where |t| is too small for p < 0.05.
 
     Args:
-        lines: at least one, with a test that could be made.
+        lines: at least one with a test that could be made; others are left out.
     """
     methods = findings.methods[1:]
+    lines = [line for line in lines if line.limit is not None]
     low, high = _limits(lines)
     with styled(1.0 + 0.27 * len(lines) + 0.19 * len(methods)) as figure:
         axes = figure.add_subplot()
         for row, line in enumerate(lines):
-            if line.limit is not None:
-                left, right = max(-line.limit, low), min(line.limit, high)
-                axes.barh(-row, right - left, left=left, height=0.86, color=MUTED, alpha=0.16, lw=0, zorder=0)
+            limit = line.limit or 0.0
+            left, right = max(-limit, low), min(limit, high)
+            axes.barh(-row, right - left, left=left, height=0.86, color=MUTED, alpha=0.16, lw=0, zorder=0)
         for place, method in enumerate(methods):
             style = look(place + 1)
             found = [(line.tests[place].t, -row) for row, line in enumerate(lines)]
@@ -35,8 +36,8 @@ def draw_t(findings: Findings, lines: list[SplitTests]) -> Drawing:
         axes.set(xlim=(low, high), xlabel=f"t, against {formats.shortened(findings.reference.name, 30)}")
         legend_below(figure)
         caption = (
-            f"Paired t statistics: the first line with {lines[0].unit}s as pairs, the others with seeds. Inside of the "
-            f"grey zone p is 0.05 or more, without any correction."
+            "Paired t statistics; the table says what is paired. Inside of the grey zone p is 0.05 or more, without any "
+            "correction."
         )
         return finish(figure, "t-statistics", "t statistics", caption, _text(findings, lines), "t-statistics")
 
