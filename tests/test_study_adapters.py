@@ -11,7 +11,7 @@ import pytest
 from gradgate.errors import AdapterError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
-from gradgate.report.tables import main_table
+from gradgate.report.main_table import main_table
 from gradgate.study.compare import Tally, compare
 from gradgate.study.export import records
 from gradgate.study.grid import Grid, folder_name

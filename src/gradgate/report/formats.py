@@ -139,6 +139,12 @@ def ratio(value: float | None) -> str:
     return NONE if value is None else f"{value:.2f}×"
 
 
+def learning_rate(value: float) -> str:
+    """``2e-5``, ``0.1``."""
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{value:g}" if value >= 0.01 else f"{float(mantissa):g}e{int(exponent)}"
+
+
 def quality(mean: float | None, sd: float | None = None) -> str:
     """``0.953 ± 0.012``: a score over another, or the mean alone."""
     parts = [_signed_text(value, ".3f") for value in (mean, sd) if value is not None]

@@ -277,11 +277,16 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file so that it is whole or as it was before."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that it is whole or as it was before."""
     part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with part.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
