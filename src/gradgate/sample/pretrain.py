@@ -38,7 +38,7 @@ Encoded = tuple[list[int], int, bool]
 def main() -> None:
     parser = argparse.ArgumentParser(description="Pretrain the embedded sample encoder.")
     parser.add_argument("--out", type=Path, default=MODEL, help="folder to write to (default: the package's own)")
-    parser.add_argument("--steps", type=int, default=5000, help="optimizer steps (default: 5000)")
+    parser.add_argument("--steps", type=int, default=12000, help="optimizer steps (default: 12000)")
     args = parser.parse_args()
     loss = pretrain(args.out, args.steps)
     print(f"loss of held-out masked tokens: {loss:.3f} nats")
