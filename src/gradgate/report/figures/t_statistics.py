@@ -36,8 +36,8 @@ def draw_t(findings: Findings, lines: list[SplitTests]) -> Drawing:
         axes.set(xlim=(low, high), xlabel=f"t, against {formats.shortened(findings.reference.name, 30)}")
         legend_below(figure)
         caption = (
-            "Paired t statistics; the table says what is paired. Inside of the grey zone p is 0.05 or more, without "
-            "any correction."
+            "Paired t statistics; the table says what is paired. Inside of the grey zone p is 0.05 or more, before "
+            "correction."
         )
         return finish(figure, "t-statistics", "t statistics", caption, _text(findings, lines), "t-statistics")
 
