@@ -43,8 +43,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(study_app, name="study")
-app.command()(papers)
-app.command()(reproduce)
 _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
@@ -313,6 +311,10 @@ def report(
     written = write_report(study)
     if not quiet:
         console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
+
+
+app.command()(papers)
+app.command()(reproduce)
 
 
 @app.command()
