@@ -11,10 +11,14 @@ os.environ.setdefault("GRADGATE_AUDIT", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["OMP_NUM_THREADS"] = "1"  # sums differ in their last bits with the number of threads
 
+import hypothesis
 import pytest
 import torch
 
 torch.set_num_threads(1)
+# No test is timed: a busy machine is no failure. The examples are the same in each run.
+hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("steady")
 
 ROOT = Path(__file__).resolve().parent.parent
 

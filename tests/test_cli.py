@@ -15,6 +15,7 @@ import pytest
 
 import gradgate
 from gradgate import cli
+from gradgate.flags import read_seeds
 from gradgate.training.config import RunConfig
 
 
@@ -236,7 +237,7 @@ def test_a_wrong_config_file_is_wrong_usage(command: Command, text: str, message
     ("text", "seeds"), [("3", [0, 1, 2]), ("0,7,42", [0, 7, 42]), ("7,", [7]), ("[7]", [7]), ("[1, 2]", [1, 2])]
 )
 def test_seeds_are_counted_or_listed(text: str, seeds: list[int]) -> None:
-    assert cli._read_seeds(text) == seeds
+    assert read_seeds(text) == seeds
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "a", "", "1,,2", "1.5", "[]", "3,-1"])

@@ -17,7 +17,12 @@ from rich.console import Console
 
 from gradgate.errors import RunError
 from gradgate.report import render_table, write_report
+from gradgate.report.contents import all_tables, gather
+from gradgate.report.curves import find_curves
+from gradgate.report.figures.curves import draw_curves
+from gradgate.report.findings import find
 from gradgate.report.plans import read_plan
+from gradgate.report.tables import Entry, ranked, significance
 from gradgate.study.results import read_study
 from study_folder import fail, write_study
 
@@ -51,6 +56,10 @@ def report(folder, **study):
     return written, written.html.read_text(encoding="utf-8")
 
 
+def tables_of(folder, **study):
+    return {table.name: table for table in all_tables(gather(find(read_study(write_study(folder, **study)))))}
+
+
 def rows(folder, name):
     with (folder / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
@@ -61,11 +70,13 @@ def test_every_file_is_written_and_named(tmp_path):
     assert written.html == tmp_path / "report.html"
     expected = {
         f"{table}.{kind}"
-        for table in ("main", "statistics", "seeds", "metrics", "evaluations")
+        for table in ("main", "statistics", "seeds", "metrics", "evaluations", "curves", "timeline")
         for kind in ("csv", "md", "tex")
     }
     assert {path.name for path in written.tables} == expected
-    assert {path.name for path in written.figures} == {"scores.svg", "cost.svg", "curves.svg", "timeline.svg"}
+    figures = {f"{name}.{kind}" for name in ("scores", "cost", "curves", "timeline") for kind in ("svg", "pdf")}
+    assert {path.name for path in written.figures} == figures
+    assert all(path.read_bytes().startswith(b"%PDF") for path in written.figures if path.suffix == ".pdf")
     assert all(path.is_file() for path in (written.html, *written.tables, *written.figures))
 
 
@@ -86,7 +97,7 @@ def test_the_csv_has_full_precision_and_the_others_are_rounded(tmp_path):
     assert float(gradual["seconds_per_step_ratio"]) == 0.5
     assert (full["difference"], full["p_holm"], full["finished"]) == ("", "", "3")
     markdown = (tmp_path / "tables" / "main.md").read_text()
-    assert "| gradual:every=40 | 72.3 ± 2.1 | +2.3 \\[+0.9 to +3.8\\] | 0.020 | 3 of 3 |" in markdown
+    assert "| gradual:every=40 | **72.3 ± 2.1** | +2.3\\* \\[+0.9 to +3.8\\] | 0.020 | 3 of 3 |" in markdown
     assert "| 25 % | 200 | 10.0 ms (0.50×) | 412 MB | 1.00 s (0.50×) |" in markdown
 
 
@@ -128,6 +139,69 @@ def test_markdown_escapes_what_would_break_the_table(tmp_path):
     assert r"| a\|b\*c\_d\`\<i\> |" in (tmp_path / "tables" / "main.md").read_text()
 
 
+def test_the_best_and_the_second_best_are_marked_in_every_form(tmp_path):
+    methods = {"full": FULL, "gradual:every=40": GRADUAL, "head": [0.5, 0.6, 0.55]}
+    _, html = report(tmp_path, methods=tuple(methods), scores=methods)
+    markdown, latex = ((tmp_path / "tables" / f"main.{kind}").read_text() for kind in ("md", "tex"))
+    assert "| **72.3 ± 2.1** |" in markdown
+    assert "| *70.0 ± 2.0* |" in markdown
+    assert "| 55.0 ± 5.0 |" in markdown
+    assert "Bold: best. Italic: second best." in markdown
+    assert r"\textbf{72.3 $\pm$ 2.1}" in latex
+    assert r"\underline{70.0 $\pm$ 2.0}" in latex
+    text = " ".join(Page(html).text.split())
+    assert "72.3 ± 2.1 (best)" in text
+    assert "70.0 ± 2.0 (second best)" in text
+
+
+def test_level_methods_share_their_rank_and_two_have_no_second(tmp_path):
+    entries = [Entry("a", 0.5), Entry("b", 0.5), Entry("–"), Entry("c", 0.4)]
+    assert [entry.rank for entry in ranked(entries, higher_is_better=True)] == ["best", "best", "", ""]
+    assert [entry.rank for entry in ranked(entries, higher_is_better=False)] == ["", "", "", "best"]
+    assert not any(entry.rank for entry in ranked(entries[:3], higher_is_better=True))
+
+
+@pytest.mark.parametrize(
+    ("p", "stars"), [(None, ""), (0.05, ""), (0.049, "*"), (0.01, "*"), (0.009, "**"), (0.0, "***")]
+)
+def test_stars_are_for_p_below_their_level(p, stars):
+    assert significance(p) == stars
+
+
+def test_curves_are_told_by_step_and_epoch(tmp_path):
+    curves = tables_of(tmp_path, scores=SCORES)["curves"]
+    assert [[entry.text for entry in row] for row in curves.rows] == [
+        ["40", "1", "61.0 ± 2.0", "63.3 ± 2.1"],
+        ["80", "2", "71.0 ± 2.0", "73.3 ± 2.1"],
+    ]
+    assert [(record["method"], record["step"], record["n"]) for record in curves.records][-1] == (
+        "gradual:every=40",
+        80,
+        3,
+    )
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_curves_run_over_epochs_or_else_over_steps(tmp_path, noted):
+    write_study(tmp_path, methods=("full",), seeds=(0,), scores={"full": [0.7]})
+    file = next(tmp_path.glob("runs/*/*/history.jsonl"))
+    file.write_text(file.read_text() if noted else file.read_text().replace('"epoch"', '"unknown"'))
+    findings = find(read_study(tmp_path))
+    drawing = draw_curves(findings, find_curves(findings))
+    assert ("epochs" in drawing.svg, "optimizer steps" in drawing.svg) == (noted, True)
+
+
+def test_the_timeline_is_a_table_too(tmp_path):
+    timeline = tables_of(tmp_path, scores=SCORES)["timeline"]
+    # Of the bottom layer 0.8 learns from step 41 of 80 on; the embeddings never do.
+    assert [[entry.line for entry in row] for row in timeline.rows] == [
+        ["head", "100 %", "100 %"],
+        ["layers.1", "100 %", "50 % (from step 41)"],
+        ["layers.0", "100 %", "40 % (from step 41)"],
+        ["embeddings", "100 %", "0 %"],
+    ]
+
+
 def test_names_from_outside_are_text_in_the_page(tmp_path):
     write_study(tmp_path, methods=("full", HOSTILE), scores={"full": FULL, HOSTILE: GRADUAL}, labels=[HOSTILE, "b"])
     fail(tmp_path, "full", 2, HOSTILE)
@@ -155,8 +229,12 @@ def test_the_page_loads_nothing(tmp_path):
 def test_links_of_the_page_lead_to_files(tmp_path):
     _, html = report(tmp_path, scores=SCORES, tests=("en", "de"))
     links = [attrs["href"] for tag, attrs in Page(html).tags if tag == "a"]
-    assert len(links) == 7 * 3 + 4
-    assert all((tmp_path / link).is_file() for link in links)
+    inside = {link.removeprefix("#") for link in links if link.startswith("#")}
+    assert inside == {"table-main", "table-t-statistics", "table-curves", "table-timeline"}
+    assert inside <= set(Page(html).ids)
+    files = [link for link in links if not link.startswith("#")]
+    assert len(files) == 10 * 3 + 5 * 2
+    assert all((tmp_path / link).is_file() for link in files)
 
 
 def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(tmp_path):
@@ -205,7 +283,7 @@ def test_what_failed_and_what_is_missing_is_on_the_page(tmp_path):
 )
 def test_odd_studies_still_give_a_report(tmp_path, study, recwarn):
     written, html = report(tmp_path, **study)
-    assert len(written.figures) == 4
+    assert len(written.figures) == 2 * 4
     assert "How the numbers are made" in html
     assert not recwarn.list
 

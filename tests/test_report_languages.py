@@ -11,7 +11,7 @@ import pytest
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.languages import language_table
-from gradgate.report.tables import main_table
+from gradgate.report.main_table import main_table
 from gradgate.report.verdict import verdict
 from gradgate.study.export import records
 from gradgate.study.results import read_study
@@ -61,6 +61,8 @@ def test_the_report_has_the_languages_as_files_and_on_the_page(study: Path) -> N
     assert "splits.csv" not in names
     with (study / "tables/languages.csv").open() as lines:
         assert len(list(csv.DictReader(lines))) == 12
+    described = (study / "figures/languages.svg").read_text()
+    assert "gradual:every=40 en (source) 82.5 (+7.5), de 72.5 (+7.5), sw 62.5 (+7.5)." in described
     page = written.html.read_text()
     assert "zero-shot average" in page
     assert "languages other than en" in page

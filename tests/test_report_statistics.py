@@ -36,14 +36,9 @@ def test_every_test_of_a_method_is_shown(tmp_path):
     shown, records = lines(table), {record["method"]: record for record in table.records}
     # Differences 0.02, 0.03, 0.02: t = 7, d_z = 7 / sqrt(3), g = d_z / sqrt(pi).
     gradual = shown["gradual:every=40"]
-    assert (gradual["pairs"], gradual["difference"], gradual["interval"]) == ("3 of 3", "+2.3", "+0.9 to +3.8")
+    assert (gradual["pairs"], gradual["difference"]) == ("3 of 3", "+2.3 [+0.9 to +3.8]")
     assert (gradual["t"], gradual["effect"], gradual["ranks"]) == ("7.00", "4.04 (g 2.28)", "1.00")
-    assert (gradual["p"], gradual["p_holm"], gradual["wilcoxon"], gradual["wilcoxon_holm"]) == (
-        "0.020",
-        "0.040",
-        "0.250",
-        "0.500",
-    )
+    assert (gradual["p"], gradual["wilcoxon"]) == ("0.020 (Holm 0.040)", "0.250 (Holm 0.500)")
     assert gradual["bootstrap"] == "+2.0 to +3.0"
     needed = pairs_needed(7 / 3**0.5), pairs_needed(7 / 3**0.5, level=0.025)
     assert gradual["needed"] == f"{needed[0]} ({needed[1]} with Holm)"
@@ -59,7 +54,7 @@ def test_too_few_seeds_are_said_in_a_sentence(tmp_path):
     sentence = "With 3 seeds, Wilcoxon's p cannot fall below 0.25: p < 0.05 takes 6 seeds with a difference."
     assert sentence in (tmp_path / "report.html").read_text().replace("&#39;", "'").replace("&lt;", "<")
     assert sentence.replace("<", r"\<") in (tmp_path / "tables" / "statistics.md").read_text()
-    assert "p{5cm}" in (tmp_path / "tables" / "statistics.tex").read_text()
+    assert r"\par{\footnotesize With 3 seeds" in (tmp_path / "tables" / "statistics.tex").read_text()
     with (tmp_path / "tables" / "statistics.csv").open(newline="") as file:
         full, gradual = csv.DictReader(file)
     assert full["remark"] == full["t"] == ""
@@ -109,9 +104,17 @@ def test_nothing_to_compare_no_table(tmp_path):
 
 def test_equal_scores_leave_the_tests_empty(tmp_path):
     write_study(tmp_path, scores={"full": FULL, "gradual:every=40": FULL})
-    shown = lines(tables(tmp_path)["statistics"])["gradual:every=40"]
+    table = tables(tmp_path)["statistics"]
+    shown = lines(table)["gradual:every=40"]
     assert {shown[key] for key in ("t", "p", "wilcoxon", "effect", "ranks", "needed", "bootstrap")} == {"–"}
-    assert shown["remark"] == "The same score as the reference for all 3 seeds: no test."
+    assert table.notes == ("The same score as the reference for all 3 seeds: no test.",)
+
+
+def test_what_only_some_methods_cannot_say_is_told_of_them_once(tmp_path):
+    write_study(tmp_path, methods=(*SCORES, "bitfit"), scores={**SCORES, "head": [0.6], "bitfit": [0.5]})
+    notes = tables(tmp_path)["statistics"].notes
+    assert "head and bitfit: 1 common seed: no interval or test." in notes
+    assert len(notes) == len(set(notes))
 
 
 def test_mean_against_best_over_the_dev_evaluations(tmp_path):

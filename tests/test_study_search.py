@@ -13,6 +13,7 @@ from gradgate.report import write_report
 from gradgate.study.compare import Tally, compare
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import read_space
+from gradgate.study.status import read_status
 from gradgate.training.config import make_config
 
 
@@ -96,3 +97,15 @@ def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[st
     assert compare(base, ["full"], [0], study, SilentStudy(), search=read_space(["lr=1e30"])) == Tally(0, 1)
     error = json.loads((study / "runs/full/seed-0/error.json").read_text())
     assert "No setting of its search has finished" in error["message"]
+
+
+def test_a_search_may_end_poor_runs_early_and_still_chooses(settings: dict[str, Any], tmp_path: Path) -> None:
+    base = make_config(**settings | {"steps": 40, "eval_every": 4})
+    study, space = tmp_path / "study", read_space(["lr=2e-3,1e-3,1e-9,1e-10"], prune=True)
+    assert compare(base, ["full"], [0], study, SilentStudy(), search=space) == Tally(1, 0)
+    states = {run.label: run.state for run in read_status(study).runs}
+    assert len(states) == 5
+    assert set(states.values()) <= {"finished", "pruned"}
+    ended = json.loads((study / "study.json").read_text())["search"]["results"]["full"]
+    assert len(ended) == list(states.values()).count("finished") - 1
+    assert "were ended early" in write_report(study).html.read_text()

@@ -43,8 +43,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(study_app, name="study")
-app.command()(papers)
-app.command()(reproduce)
 _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
@@ -122,6 +120,7 @@ def tasks(
 ) -> None:
     """List the named tasks, or show one task's splits, languages, rows and labels."""
     from gradgate.tasks import count_rows, find_task, label_names, task_names
+    from gradgate.tasks.mixture import find_mixture, is_mixture
     from gradgate.terminal import task_table, tasks_table
 
     if task is None:
@@ -131,6 +130,9 @@ def tasks(
         else:
             console.print(tasks_table(specs))
         return
+    if is_mixture(task):
+        names = ", ".join(spec.name for spec in find_mixture(task, data=data).tasks)
+        raise UsageError(f"{task} is several tasks ({names}). Ask for one of them.")
     spec = find_task(task, data=data)
     rows = count_rows(spec)
     if as_json:
@@ -309,6 +311,10 @@ def report(
     written = write_report(study)
     if not quiet:
         console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
+
+
+app.command()(papers)
+app.command()(reproduce)
 
 
 @app.command()

@@ -54,7 +54,7 @@ def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[st
 
 
 def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
-    """The scores of one run, one row a split."""
+    """The scores of one run, one row a split; of several tasks, one row a task."""
     cost = scores["cost"]
     caption = (
         f"best on dev at step {scores['best_step']} of {cost['steps']}; {cost['trainable_share']:.1%} of the weights "
@@ -62,8 +62,22 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
         f"{cost['peak_memory_bytes'] / 2**20:.0f} MiB"
     )
     title = Text(f"{config.title} on {config.task}, seed {config.seed}")
+    if "tasks" in scores:
+        return _scores_by_task(scores, title, Text(caption))
     rows = {"dev": scores["dev"], **_split_rows(scores)}
     return _scores_by_split(rows, scores["metric"], title, Text(caption))
+
+
+def _scores_by_task(scores: dict[str, Any], title: Text, caption: Text) -> Table:
+    """One row a task with its own metric, then their mean; one column a split."""
+    rows = [(name, own["metric"], {"dev": own["dev"], **own["tests"]}) for name, own in scores["tasks"].items()]
+    rows.append(("mean", scores["metric"], {"dev": scores["dev"], **scores["tests"]}))
+    splits = list(dict.fromkeys(split for _, _, found in rows for split in found))
+    table = Table("task", "metric", *splits, box=SIMPLE_HEAD, title=title, caption=caption)
+    for name, metric, found in rows:
+        cells = (f"{found[split][metric]:.4f}" if split in found else "" for split in splits)
+        table.add_row(Text(name), "" if name == metric else metric, *cells)
+    return table
 
 
 def _split_rows(scores: dict[str, Any]) -> dict[str, dict[str, float]]:

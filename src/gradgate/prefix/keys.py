@@ -22,6 +22,7 @@ _ABOVE = frozenset(
         "return_dict",
         "use_cache",
         "logits_to_keep",
+        "task_ids",
     }
 )
 

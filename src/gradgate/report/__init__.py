@@ -8,19 +8,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from gradgate.report.contents import all_tables, gather
 from gradgate.report.figures import draw_figures
 from gradgate.report.findings import find
-from gradgate.report.freeze_table import freeze_table
 from gradgate.report.freezing import answer, find_curve
-from gradgate.report.languages import language_table
+from gradgate.report.main_table import main_table
 from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.page import render_page
-from gradgate.report.stability_table import stability_table
-from gradgate.report.statistics_table import statistics_tables
-from gradgate.report.tables import all_tables, main_table
 from gradgate.report.verdict import cautions, verdict
 from gradgate.study.results import StudyResults, read_study
-from gradgate.training.folder import write_text
+from gradgate.training.folder import write_bytes, write_text
 
 __all__ = ["Report", "render_table", "write_report"]
 
@@ -39,32 +36,28 @@ class Report:
 
 
 def write_report(folder: Path) -> Report:
-    """Write ``report.html``, ``tables/`` (.csv, .md, .tex) and ``figures/`` (.svg) into a study folder.
+    """Write ``report.html``, ``tables/`` (.csv, .md, .tex) and ``figures/`` (.svg, .pdf) into a study folder.
 
     Equal studies give equal bytes. The page is one file that loads nothing else.
 
     Raises:
         RunError: if the folder holds no study, ``study.json`` is damaged, or a file cannot be written.
     """
-    findings = find(read_study(folder))
-    curve = find_curve(findings)
-    tables = all_tables(findings)
-    spoken = [language_table(findings)] if findings.results.averages else []
-    tables[1:1] = [*spoken, *([freeze_table(curve)] if curve else []), *statistics_tables(findings)]
-    if stability := stability_table(findings):
-        tables.append(stability)
-    drawings, problems = draw_figures(findings, curve)
+    contents = gather(find(read_study(folder)))
+    tables, drawings = all_tables(contents), draw_figures(contents)
     table_files = {
         folder / "tables" / f"{table.name}.{ending}": writer(table)
         for table in tables
         for ending, writer in _WRITERS.items()
     }
-    figure_files = {folder / "figures" / f"{drawing.name}.svg": drawing.svg for drawing in drawings}
+    pictures = {folder / "figures" / f"{drawing.name}.svg": drawing.svg for drawing in drawings}
+    prints = {folder / "figures" / f"{drawing.name}.pdf": drawing.pdf for drawing in drawings}
     html = folder / "report.html"
-    page = render_page(findings, tables, drawings, problems, curve)
-    for path, text in {**table_files, **figure_files, html: page}.items():
+    for path, text in {**table_files, **pictures, html: render_page(contents, tables, drawings)}.items():
         write_text(path, text)
-    return Report(html, tuple(table_files), tuple(figure_files))
+    for path, content in prints.items():
+        write_bytes(path, content)
+    return Report(html, tuple(table_files), (*pictures, *prints))
 
 
 def render_table(results: StudyResults, console: Console) -> None:

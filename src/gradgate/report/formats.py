@@ -19,6 +19,7 @@ _NAMES = {
     "matthews_correlation": "Matthews correlation",
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
+    "mean": "mean over tasks",
     "mse": "mean squared error",
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
@@ -136,6 +137,12 @@ def share(value: float | None) -> str:
 def ratio(value: float | None) -> str:
     """``0.72×``."""
     return NONE if value is None else f"{value:.2f}×"
+
+
+def learning_rate(value: float) -> str:
+    """``2e-5``, ``0.1``."""
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{value:g}" if value >= 0.01 else f"{float(mantissa):g}e{int(exponent)}"
 
 
 def quality(mean: float | None, sd: float | None = None) -> str:

@@ -6,23 +6,32 @@ from dataclasses import dataclass
 
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE, ScoreFormat
-from gradgate.report.tables import Column, Entry, Raw, Table
+from gradgate.report.tables import Column, Entry, Raw, Table, ranked, significance, star_note
 from gradgate.study.results import DEV
-from gradgate.study.statistics import compare_paired, summarize
+from gradgate.study.statistics import Comparison, compare_paired, holm, summarize
 from gradgate.tasks.averages import ALL, DISTANT, ZERO_SHOT, average_label
 
+_TEST = "two-sided paired t-test over seeds, Holm-corrected over this table"
 _FIRST = (ZERO_SHOT, ALL, DISTANT)
 
 
 @dataclass(frozen=True)
 class Gain:
-    """A method's score on one split, and its mean paired difference to the reference's; None where there is none."""
+    """A method's score on one split, and its differences to the reference's, paired by seed.
+
+    ``relative`` is the mean difference over the mean score of the reference; None where there is none.
+    """
 
     n: int
     mean: float | None
     sd: float | None
-    difference: float | None
+    versus: Comparison
     relative: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """The mean of the paired differences; None without pairs."""
+        return self.versus.difference
 
 
 def language_splits(findings: Findings) -> tuple[str, ...]:
@@ -39,8 +48,11 @@ def language_splits(findings: Findings) -> tuple[str, ...]:
 def language_table(findings: Findings) -> Table:
     """One row a language, the averages first; one column a method, with its gain on the first."""
     metric, first = findings.format, findings.reference
+    higher = findings.results.study.task.metric_higher_is_better
     splits = language_splits(findings)
     gains = {(split, method.name): gain(findings, method, split) for split in splits for method in findings.methods}
+    compared = [key for key in gains if key[1] != first.name]
+    corrected = dict(zip(compared, holm([gains[key].versus.p for key in compared]), strict=True))
     better = f"mean ± standard deviation over seeds (mean of the differences to {first.name}, paired by seed)"
     columns = (
         Column("language", "Language", numeric=False),
@@ -56,15 +68,17 @@ def language_table(findings: Findings) -> Table:
         tuple(
             (
                 Entry(name(findings, split), name(findings, split)),
-                *(_entry(gains[split, method.name], metric, method is first) for method in findings.methods),
+                *ranked([_entry(gains[key], metric, corrected.get(key), key[1] == first.name) for key in row], higher),
             )
             for split in splits
+            for row in [[(split, method.name) for method in findings.methods]]
         ),
         tuple(
             _record(findings, split, method, gains[split, method.name])
             for method in findings.methods
             for split in splits
         ),
+        notes=star_note(list(corrected.values()), _TEST),
     )
 
 
@@ -78,7 +92,7 @@ def gain(findings: Findings, method: MethodFindings, split: str) -> Gain:
     base = [theirs[seed] for seed in ours.keys() & theirs.keys()]
     known = versus.difference is not None and sum(base) != 0
     relative = versus.difference * len(base) / sum(base) if known and versus.difference is not None else None
-    return Gain(summary.n, summary.mean, summary.sd, versus.difference, relative)
+    return Gain(summary.n, summary.mean, summary.sd, versus, relative)
 
 
 def name(findings: Findings, split: str) -> str:
@@ -89,10 +103,11 @@ def name(findings: Findings, split: str) -> str:
     return average_label(language)
 
 
-def _entry(gain: Gain, metric: ScoreFormat, is_reference: bool) -> Entry:
+def _entry(gain: Gain, metric: ScoreFormat, p: float | None, is_reference: bool) -> Entry:
     if gain.mean is None:
         return Entry(NONE)
-    against = "" if is_reference or gain.difference is None else f"({metric.difference(gain.difference)})"
+    known = not is_reference and gain.difference is not None
+    against = f"({metric.difference(gain.difference)}{significance(p)})" if known else ""
     return Entry(metric.with_spread(gain.mean, gain.sd), gain.mean, against)
 
 
@@ -109,4 +124,6 @@ def _record(findings: Findings, split: str, method: MethodFindings, gain: Gain) 
         "reference": findings.reference.name,
         "difference": gain.difference,
         "relative_difference": gain.relative,
+        "t": gain.versus.t,
+        "p": gain.versus.p,
     }

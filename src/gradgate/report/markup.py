@@ -10,7 +10,7 @@ from typing import Literal
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gradgate.report.tables import Column, Table
+from gradgate.report.tables import Column, Entry, Table
 
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -29,7 +29,7 @@ _TEX = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 
-
+_RANKS = {"best": "Bold: best.", "second": "Italic: second best."}
 # Longer names break on a narrow terminal.
 _NAME_WIDTH = 20
 
@@ -49,17 +49,16 @@ def to_markdown(table: Table) -> str:
     lines = [
         [_markdown(column.title) for column in table.columns],
         ["---:" if column.numeric else "---" for column in table.columns],
-        *([_markdown(entry.line) for entry in row] for row in table.rows),
+        *([_markdown_entry(entry) for entry in row] for row in table.rows),
     ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    ranks = [_RANKS[rank] for rank in ("best", "second") if rank in table.ranks]
+    notes = (*([" ".join(ranks)] if ranks else []), *map(_markdown, table.notes))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "".join(f"\n{note}\n" for note in notes)
 
 
 def to_latex(table: Table) -> str:
-    """The rounded rows as a ``tabular`` for the booktabs package; the best row is bold."""
-    rows = [
-        [rf"\textbf{{{_latex(entry.line)}}}" if index in table.best else _latex(entry.line) for entry in row]
-        for index, row in enumerate(table.rows)
-    ]
+    """The rounded rows as a ``tabular`` for the booktabs package, and its notes; the best row is bold."""
+    rows = [[_latex_entry(entry, index in table.best) for entry in row] for index, row in enumerate(table.rows)]
     lines = [
         "% \\usepackage{booktabs}",
         rf"\begin{{tabular}}{{{''.join(map(_alignment, table.columns))}}}",
@@ -69,6 +68,7 @@ def to_latex(table: Table) -> str:
         *(_latex_row(row) for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
+        *(rf"\par{{\footnotesize {_latex(note)}}}" for note in table.notes),
     ]
     return "\n".join(lines) + "\n"
 
@@ -102,8 +102,21 @@ def _markdown(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|&$])", r"\\\1", " ".join(text.split()))
 
 
+def _markdown_entry(entry: Entry) -> str:
+    around = {"best": "**", "second": "*", "": ""}[entry.rank]
+    return f"{around}{_markdown(entry.text)}{around}{f' {_markdown(entry.detail)}' if entry.detail else ''}"
+
+
+def _latex_entry(entry: Entry, bold: bool) -> str:
+    if bold:
+        return rf"\textbf{{{_latex(entry.line)}}}"
+    command = {"best": "textbf", "second": "underline", "": ""}[entry.rank]
+    text = rf"\{command}{{{_latex(entry.text)}}}" if command else _latex(entry.text)
+    return f"{text} {_latex(entry.detail)}" if entry.detail else text
+
+
 def _alignment(column: Column) -> str:
-    return "r" if column.numeric else "p{5cm}" if column.prose else "l"
+    return "r" if column.numeric else "l"
 
 
 def _latex(text: str) -> str:

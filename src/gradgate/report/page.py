@@ -12,10 +12,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from gradgate.report import freezing
+from gradgate.report.contents import Contents
 from gradgate.report.figures import Drawing
 from gradgate.report.findings import Findings
 from gradgate.report.formats import count, counted
-from gradgate.report.freezing import FreezeCurve
 from gradgate.report.search import search_notes
 from gradgate.report.tables import Table
 from gradgate.report.verdict import cautions, verdict
@@ -32,23 +32,27 @@ _TEMPLATES = Environment(
 
 
 def render_page(
-    findings: Findings,
+    contents: Contents,
     tables: list[Table],
     drawings: list[Drawing],
-    problems: list[str],
-    curve: FreezeCurve | None = None,
 ) -> str:
-    """The report as HTML. The first table leads; ``problems`` are added to the cautions."""
+    """The report as HTML; the first table leads.
+
+    Figures are inline SVG rather than a plotting library's script: the page then has kilobytes instead of megabytes,
+    prints as sharp as it looks, needs no script to be read, and may forbid all others.
+    """
+    findings, curve = contents.findings, contents.freezing
     results = findings.results
     script = _source("sort.js")
     return _TEMPLATES.get_template("report.html.j2").render(
         study=results.study,
         answer=verdict(findings),
         remarks=[freezing.answer(curve)] if curve else [],
-        cautions=[*cautions(findings), *problems],
+        cautions=[*cautions(findings), *contents.problems],
         planned=_planned(findings),
         main=tables[0],
         others=tables[1:],
+        titles={table.name: table.title for table in tables},
         drawings=[(drawing, Markup(drawing.inline)) for drawing in drawings],
         failed=[(cell, _place(cell, findings)) for cell in results.cells if cell.status == "failed"],
         missing=[cell for cell in results.cells if cell.status == "missing"],

@@ -5,19 +5,17 @@ from __future__ import annotations
 from gradgate.report import formats
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import MINUS, NONE, ScoreFormat
+from gradgate.report.t_statistics import scores_by_split, split_unit
 from gradgate.report.tables import Column, Entry, Raw, Table
 from gradgate.study.statistics import BootstrapInterval, Evidence, bootstrap_interval, compare_over, weigh
 
-_FAMILY = "corrected over the methods"
 _TESTS = (
-    Column("p", "p (t)", "two-sided paired t-test, not corrected"),
-    Column("p_holm", "p (t, Holm)", _FAMILY),
-    Column("wilcoxon", "p (Wilcoxon)", "signed-rank test, two-sided, exact, not corrected"),
-    Column("wilcoxon_holm", "p (Wilcoxon, Holm)", _FAMILY),
+    Column("t", "t", "statistic of the paired t-test"),
+    Column("p", "p, t-test", "two-sided, not corrected (after Holm's correction over the methods)"),
+    Column("wilcoxon", "p, Wilcoxon", "signed-rank test, two-sided, exact, not corrected (after Holm's correction)"),
     Column("effect", "Effect size", "Cohen's d_z: mean difference over its standard deviation; g: corrected for few"),
     Column("ranks", "Rank-biserial", f"effect size of Wilcoxon's test, from {MINUS}1 to 1"),
 )
-_REMARK = Column("remark", "Remark", "what the number of pairs keeps the tests from saying", numeric=False, prose=True)
 
 
 def statistics_tables(findings: Findings) -> list[Table]:
@@ -46,7 +44,6 @@ def seed_statistics(findings: Findings) -> Table:
             "to find an effect of the observed size at p < 0.05 with 80% power, by a paired t-test; a size that few "
             "seeds measured is uncertain, and this number with it",
         ),
-        _REMARK,
     )
     rows = [_score_row(findings, *pair) for pair in zip(findings.methods, around, strict=True)]
     records = [_score_record(findings, *pair) for pair in zip(findings.methods, around, strict=True)]
@@ -55,15 +52,15 @@ def seed_statistics(findings: Findings) -> Table:
         row |= _evidence_row(findings.format, found)
         record |= _evidence_record(found)
     title = f"Statistics: differences to {findings.reference.name}, paired by seed"
-    return Table("statistics", title, columns, _in_order(columns, rows), tuple(records))
+    notes = _notes([method.name for method in findings.methods[1:]], evidence)
+    return Table("statistics", title, columns, _in_order(columns, rows), tuple(records), notes=notes)
 
 
 def split_statistics(findings: Findings) -> Table:
     """The same with test splits as pairs, each with its mean over the seeds that both methods have."""
     splits, reference = findings.results.test_splits, findings.reference
-    spoken = findings.results.study.task.languages
-    unit = "language" if all(split in spoken for split in splits) else "test split"
-    compared = [compare_over(unit, _by_split(m, splits), _by_split(reference, splits)) for m in findings.methods[1:]]
+    unit, scores = split_unit(findings), scores_by_split(reference, splits)
+    evidence = weigh([compare_over(unit, scores_by_split(m, splits), scores) for m in findings.methods[1:]])
     columns = (
         Column("method", "Method", numeric=False),
         Column(
@@ -74,36 +71,45 @@ def split_statistics(findings: Findings) -> Table:
         ),
         *_difference_columns(findings),
         *_TESTS,
-        _REMARK,
     )
     rows: list[dict[str, Entry]] = []
     records: list[dict[str, Raw]] = []
-    for method, found in zip(findings.methods[1:], weigh(compared), strict=True):
+    for method, found in zip(findings.methods[1:], evidence, strict=True):
         pairs = Entry(f"{found.comparison.n} of {len(splits)}", found.comparison.n)
         row = {"method": Entry(method.name, method.name), "pairs": pairs}
         rows.append(row | _evidence_row(findings.format, found))
         record: dict[str, Raw] = {"method": method.name, "reference": reference.name, "planned": len(splits)}
         records.append(record | _evidence_record(found))
     title = f"Statistics: differences to {reference.name}, paired by {unit}"
-    return Table("statistics-splits", title, columns, _in_order(columns, rows), tuple(records))
+    notes = _notes([method.name for method in findings.methods[1:]], evidence)
+    return Table("statistics-splits", title, columns, _in_order(columns, rows), tuple(records), notes=notes)
+
+
+def _notes(methods: list[str], evidence: list[Evidence]) -> tuple[str, ...]:
+    """What the tests cannot say, each sentence once, with the methods that it is for unless it is for all."""
+    said: dict[str, list[str]] = {}
+    for name, found in zip(methods, evidence, strict=True):
+        for remark in found.remarks:
+            said.setdefault(remark, []).append(name)
+    return tuple(
+        remark if names == methods else f"{formats.listed(names)}: {remark[0].lower()}{remark[1:]}"
+        for remark, names in said.items()
+    )
 
 
 def _in_order(columns: tuple[Column, ...], rows: list[dict[str, Entry]]) -> tuple[tuple[Entry, ...], ...]:
     return tuple(tuple(row.get(column.key, Entry(NONE)) for column in columns) for row in rows)
 
 
-def _by_split(method: MethodFindings, splits: tuple[str, ...]) -> dict[str, dict[int, float]]:
-    scores = {split: {cell.seed: cell.score(split) for cell in method.finished} for split in splits}
-    return {split: {seed: s for seed, s in found.items() if s is not None} for split, found in scores.items()}
-
-
 def _difference_columns(findings: Findings) -> tuple[Column, ...]:
     metric = findings.format.label
     return (
-        Column("difference", f"Mean difference, {metric}", f"to {findings.reference.name}"),
-        Column("interval", "95% t-interval", "of the mean difference; takes the differences as roughly normal"),
+        Column(
+            "difference",
+            f"Mean difference, {metric}",
+            f"to {findings.reference.name} [95% t-interval, which takes the differences as roughly normal]",
+        ),
         Column("bootstrap", "95% bootstrap", "interval of the mean difference (BCa); too narrow for few pairs"),
-        Column("t", "t", "statistic of the paired t-test"),
     )
 
 
@@ -150,21 +156,21 @@ def _evidence_row(metric: ScoreFormat, found: Evidence) -> dict[str, Entry]:
     comparison = found.comparison
     around = (found.bootstrap.low, found.bootstrap.high) if found.bootstrap else None
     g = "" if comparison.hedges_g is None else f"(g {formats.decimal(comparison.hedges_g)})"
-    remark = " ".join(found.remarks)
+    interval = f"[{metric.interval(comparison.interval)}]" if comparison.interval else ""
     return {
-        "difference": Entry(metric.difference(comparison.difference), comparison.difference),
-        "interval": Entry(metric.interval(comparison.interval), comparison.interval and comparison.interval[0]),
+        "difference": Entry(metric.difference(comparison.difference), comparison.difference, interval),
         "bootstrap": Entry(metric.interval(around), around and around[0]),
         "t": Entry(formats.decimal(comparison.t), comparison.t),
-        "p": Entry(formats.p_value(comparison.p), comparison.p),
-        "p_holm": Entry(formats.p_value(found.p_holm), found.p_holm),
-        "wilcoxon": Entry(formats.p_value(comparison.wilcoxon_p), comparison.wilcoxon_p),
-        "wilcoxon_holm": Entry(formats.p_value(found.wilcoxon_holm), found.wilcoxon_holm),
+        "p": _p_entry(comparison.p, found.p_holm),
+        "wilcoxon": _p_entry(comparison.wilcoxon_p, found.wilcoxon_holm),
         "effect": Entry(formats.decimal(comparison.cohens_d), comparison.cohens_d, g),
         "ranks": Entry(formats.decimal(comparison.rank_biserial), comparison.rank_biserial),
         "needed": _needed(found),
-        "remark": Entry(remark or NONE, remark),
     }
+
+
+def _p_entry(p: float | None, corrected: float | None) -> Entry:
+    return Entry(formats.p_value(p), p, "" if corrected is None else f"(Holm {formats.p_value(corrected)})")
 
 
 def _needed(found: Evidence) -> Entry:

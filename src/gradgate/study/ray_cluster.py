@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from gradgate.errors import UsageError
+from gradgate.errors import RunError, UsageError
 from gradgate.study.progress import SilentStudy, StudyProgress
 from gradgate.study.queue import Queue, QueuedRun
 from gradgate.study.search import advance
@@ -46,7 +46,8 @@ def run_on_ray(
     Every node must see the study's folder, and its store if that is a server.
 
     Raises:
-        UsageError: if Ray is not installed, or cannot be reached.
+        UsageError: if Ray is not installed.
+        RunError: if no cluster can be reached or started.
         StoreError: if the store fails.
     """
     shown = _Shown(progress, queue)
@@ -80,8 +81,11 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
     try:
         options = {"include_dashboard": False} if cluster.address == "local" else {}
         ray.init(address=cluster.address, logging_level=logging.ERROR, log_to_driver=False, **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--ray {cluster.address}: no cluster can be reached there ({error}).") from error
+    except Exception as error:  # Ray raises plain ones too
+        raise RunError(
+            f"--ray {cluster.address}: no cluster can be had there ({error}). Check the address and that the cluster "
+            f"runs; what waits stays in the study, for 'gradgate worker' or another try."
+        ) from error
     try:
         yield ray
     finally:

@@ -196,7 +196,7 @@ def _parsed(url: str) -> sqlalchemy.URL:
 
 def _open(folder: Path, address: sqlalchemy.URL, name: str, heartbeat: Heartbeat, higher_is_better: bool) -> Store:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    place = address.database or "" if address.get_backend_name() == "sqlite" else str(address)
+    place = (address.database or "").removeprefix("file:") if address.get_backend_name() == "sqlite" else str(address)
     with _told(place):
         storage = _storage(address)
         study = _study(storage, name, heartbeat, higher_is_better, create=not _reads_only(address))

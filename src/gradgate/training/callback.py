@@ -153,7 +153,11 @@ def _batches(dataloader: Any, seed: int) -> Batches | None:
         return None
 
     def draw(step: int) -> Iterable[Batch]:
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        number = seed * 1_000_003 + step
+        reseeded = getattr(dataloader.batch_sampler, "reseeded", None)
+        if reseeded is not None:  # batches of one task each
+            return DataLoader(dataloader.dataset, batch_sampler=reseeded(number), collate_fn=dataloader.collate_fn)
+        generator = torch.Generator().manual_seed(number)
         return DataLoader(
             dataloader.dataset,
             batch_size=getattr(dataloader, "total_batch_size", None) or dataloader.batch_size,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from threading import Event
@@ -17,12 +18,11 @@ from gradgate.training import launched
 from gradgate.training.callback import GateCallback
 from gradgate.training.folder import SEAL_FILE, RunFolder, read_json, seal, write_json, write_text
 from gradgate.training.progress import RunProgress
-from gradgate.training.scoring import Scorer, predictions_text
 from gradgate.training.sharded import is_sharded, save_whole
 from gradgate.training.trainer import WEIGHTS_FILE
 
 COST_FILE = "cost.json"
-PREDICTIONS_FILE = "dev.jsonl"
+PREDICTIONS_FOLDER = "predictions"
 
 
 def checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path:
@@ -135,12 +135,20 @@ class Cost(TrainerCallback):  # type: ignore[misc]
 
 
 class Best(TrainerCallback):  # type: ignore[misc]
-    """Keeps the weights with the best dev score, and what they predict; of equal ones the earliest."""
+    """Keeps the weights with the best dev score, and what they predict; of equal ones the earliest.
 
-    def __init__(self, folder: RunFolder, metric: str, higher_is_better: bool, scorer: Scorer) -> None:
+    Args:
+        folder: of the run.
+        metric, higher_is_better: what is best.
+        predictions: gives name and content of the prediction files of the latest score.
+    """
+
+    def __init__(
+        self, folder: RunFolder, metric: str, higher_is_better: bool, predictions: Callable[[], dict[str, str]]
+    ) -> None:
         self.folder = folder
         self.metric = metric
-        self.scorer = scorer
+        self.predictions = predictions
         self._sign = 1.0 if higher_is_better else -1.0
 
     def kept(self) -> tuple[Path, dict[str, Any]] | None:
@@ -177,7 +185,8 @@ class Best(TrainerCallback):  # type: ignore[misc]
         return best is None or self._sign * (scores[self.metric] - best[1][self.metric]) > 0
 
     def _keep(self, target: Path, scores: dict[str, Any]) -> None:
-        write_text(target / PREDICTIONS_FILE, predictions_text(self.scorer.latest))
+        for name, text in self.predictions().items():
+            write_text(target / PREDICTIONS_FOLDER / f"{name}.jsonl", text)
         write_json(target / "dev.json", scores)
         seal(target)  # last: weights without it do not count
         for other in self.folder.best.glob("step-*"):

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from gradgate.errors import GradgateError, UsageError, nearest
 from gradgate.methods import method as read_method
+from gradgate.mix import read_mix
 from gradgate.training.adapter_choice import checked_text, read_choice, titled
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -34,8 +35,16 @@ class RunConfig(BaseModel):
 
     model: str = Field("sample", description="hub name or folder of a pretrained model; 'sample' is built in")
     layers: str | None = Field(None, description="path of the layer stack where it cannot be found by itself")
-    task: str = Field("sample", description="name from 'gradgate tasks', a YAML task file, or a folder of data files")
-    data: Path | None = Field(None, description="folder with the files of a named task")
+    task: str = Field(
+        "sample",
+        description="name from 'gradgate tasks', several as 'cola+sst2', a YAML task file, or a folder of data files",
+    )
+    data: Path | None = Field(None, description="folder with the files of a named task, or with the folders of several")
+    mix: str | None = Field(
+        None,
+        description="how several tasks are mixed: size (the default), or temperature:T, where a task of n examples has "
+        "a share in proportion to n^(1/T)",
+    )
     text: str | None = Field(None, description="column of the (first) text")
     text_pair: str | None = Field(None, description="column of the second text")
     label: str | None = Field(None, description="column of the label or score")
@@ -46,7 +55,9 @@ class RunConfig(BaseModel):
     test_file: Path | None = Field(None, description="test file, instead of the task's own")
     languages: str | None = Field(None, description="score in these languages only, as 'de,fr'; default all there are")
     source: str | None = Field(None, description="language to train and select in; default the task's, mostly en")
-    train_size: int | None = Field(None, ge=1, description="train on this many examples, drawn at random by the seed")
+    train_size: int | None = Field(
+        None, ge=1, description="train on this many examples (of each task), drawn at random by the seed"
+    )
     max_length: int = Field(128, ge=4, description="tokens; longer inputs are cut")
     method: str = Field("full", description="what learns when: a method from 'gradgate methods' with its options")
     adapter: str | None = Field(
@@ -108,6 +119,11 @@ class RunConfig(BaseModel):
     def _known_method(cls, text: str) -> str:
         read_method(text)
         return text.replace(" ", "")
+
+    @field_validator("mix")
+    @classmethod
+    def _known_mix(cls, text: str | None) -> str | None:
+        return None if text is None else read_mix(text).text
 
     @field_validator("adapter")
     @classmethod

@@ -13,6 +13,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.tasks import TaskSpec, find_task, kind_of
 from gradgate.tasks.averages import average
 from gradgate.tasks.data import load_tests
+from gradgate.tasks.mixture import is_mixture
 from gradgate.training import launched
 from gradgate.training.arguments import scoring_arguments
 from gradgate.training.callbacks import dev_scores
@@ -20,9 +21,9 @@ from gradgate.training.config import RunConfig
 from gradgate.training.finished import FinishedRun, load_finished
 from gradgate.training.folder import RunFolder, in_use, write_json
 from gradgate.training.loading import hush_libraries
+from gradgate.training.one_task import find_task_of
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.record import task_record
-from gradgate.training.run import find_task_of
 from gradgate.training.scoring import Scorer, Split, predictions_text, write_predictions
 from gradgate.training.trainer import RunTrainer
 
@@ -87,8 +88,7 @@ def evaluate(
         "tests": tests,
         "averages": average(tests, held.languages, spec.source),
     }
-    for split, text in predictions.items():
-        write_predictions(folder, split, text)
+    write_predictions(folder, predictions)
     write_json(folder.scores_file, record)
     return record
 
@@ -96,6 +96,8 @@ def evaluate(
 def _task(
     config: RunConfig, task: str | None, data: Path | None, languages: Sequence[str] | None, test_file: Path | None
 ) -> TaskSpec:
+    if task is not None and is_mixture(task):
+        raise UsageError(f"--task {task} is several tasks, and a model is scored on one.")
     if task is None or task == config.task:
         changes = {"data": data, "languages": ",".join(languages) if languages else None, "test_file": test_file}
         return find_task_of(config.model_copy(update={k: v for k, v in changes.items() if v is not None}))

@@ -12,6 +12,7 @@ from transformers import AutoConfig
 from gradgate import adapters
 from gradgate.errors import RunError
 from gradgate.tasks.kinds import KINDS
+from gradgate.tasks.mixture import KIND as MIXED
 from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, read_json
 from gradgate.training.loading import load_pretrained, load_tokenizer
@@ -53,6 +54,11 @@ def load_finished(path: Path) -> FinishedRun:
     try:
         config = RunConfig.model_validate(record["config"])
         task = dict(record["task"])
+        if task["kind"] == MIXED:
+            raise RunError(
+                f"The run in {folder.path} trained several tasks at once, and what it keeps is their encoder. Its own "
+                f"scores are in {folder.scores_file}; to score one task, train it from --model {folder.model}."
+            )
         kind = KINDS[task["kind"]]
     except (ValidationError, KeyError, TypeError) as error:
         raise RunError(f"{folder.run_file} is damaged or of another version: {error}.") from None

@@ -92,8 +92,16 @@ class RunFolder:
         return self.path / LOCK_FILE
 
     @property
+    def heads(self) -> Path:
+        """``TASK.safetensors`` for each of several tasks that were trained at once on the encoder in ``model``."""
+        return self.path / "heads"
+
+    @property
     def predictions(self) -> Path:
-        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row."""
+        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row.
+
+        Of several tasks, ``TASK/SPLIT.jsonl``.
+        """
         return self.path / "predictions"
 
     @property
@@ -269,11 +277,16 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file so that it is whole or as it was before."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that it is whole or as it was before."""
     part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with part.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)

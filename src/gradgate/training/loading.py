@@ -82,13 +82,11 @@ def load_tokenizer(config: RunConfig) -> Any:
     return tokenizer
 
 
-def load_model(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> Any:
-    """The model with a fresh head for the task, in float32; draws the head from torch's random state."""
-    return load_with_fresh(config, kind, data, tokenizer)[0]
-
-
 def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-    """As :func:`load_model`, and the names of the parameters that were not in the pretrained weights."""
+    """The model with a fresh head for the task, in float32, and the names of what the pretrained weights lacked.
+
+    Draws the head from torch's random state.
+    """
     settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = tokenizer.pad_token_id

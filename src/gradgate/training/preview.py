@@ -9,12 +9,11 @@ from typing import Any
 import torch
 
 from gradgate.layers import LayerMap, map_layers
-from gradgate.tasks import kind_of, load_task, subsample
 from gradgate.training.adapted import try_adapter
 from gradgate.training.config import RunConfig
-from gradgate.training.loading import hush_libraries, load_model, load_tokenizer
-from gradgate.training.record import task_record, versions
-from gradgate.training.run import find_task_of
+from gradgate.training.loading import hush_libraries, load_tokenizer
+from gradgate.training.record import versions
+from gradgate.training.work import work_of
 
 
 @dataclass(frozen=True)
@@ -42,18 +41,17 @@ def preview(config: RunConfig, adapters: Sequence[str] = ()) -> Preview:
         GradgateError: for data, a model or layers that a run could not work with.
     """
     hush_libraries()
-    data = load_task(find_task_of(config))
-    if config.train_size is not None:
-        subsample(data.train, config.train_size, config.seed)
+    work = work_of(config)
+    work.check_size(config)
     with torch.random.fork_rng(devices=[]):
-        model = load_model(config, kind_of(data.spec), data, load_tokenizer(config))
+        model, _ = work.load_model(config, load_tokenizer(config))
     for text in adapters:
         try_adapter(model, text)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Preview(
-        task=task_record(data),
+        task=work.record(),
         model={"name": config.model, "parameters": parameters},
         layers=map_layers(model, layers=config.layers),
         versions=versions(),
-        notes=tuple(data.notes),
+        notes=work.notes,
     )

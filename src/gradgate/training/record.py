@@ -13,7 +13,7 @@ from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, read_json, write_json
 
 
-def write_run_file(config: RunConfig, folder: RunFolder, data: TaskData, model: Any, examples: int) -> None:
+def write_run_file(config: RunConfig, folder: RunFolder, task: dict[str, Any], model: Any, examples: int) -> None:
     """Write the record of a run into its folder before it trains.
 
     Raises:
@@ -23,7 +23,7 @@ def write_run_file(config: RunConfig, folder: RunFolder, data: TaskData, model: 
         "config": config.record(),
         "fingerprint": config.fingerprint(),
         "versions": versions(),
-        "task": task_record(data),
+        "task": task,
         "train_examples": examples,
         "processes": launched.count(),
         "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
@@ -35,9 +35,9 @@ def write_run_file(config: RunConfig, folder: RunFolder, data: TaskData, model: 
             f"each would see other batches. Launch as many as before, or give another --out."
         )
     begun = before.get("task")
-    if begun is not None and begun["fingerprint"] != data.fingerprint:
+    if begun is not None and begun["fingerprint"] != task["fingerprint"]:
         raise RunError(
-            f"{folder.path} was begun on other data: the files of task {data.spec.name!r} have changed since. "
+            f"{folder.path} was begun on other data: the files of task {task['name']!r} have changed since. "
             f"Give another --out to train on them."
         )
     write_json(folder.run_file, record)

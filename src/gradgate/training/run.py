@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import re
 import sys
 from collections.abc import Iterator
@@ -21,31 +20,21 @@ from gradgate import adapters
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.prefix import PrefixCache
-from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
-from gradgate.tasks.averages import average
 from gradgate.training import adapted, launched, tapt
 from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
-from gradgate.training.callbacks import PREDICTIONS_FILE, Best, Cost, Flow, History, Seal, dev_scores
+from gradgate.training.callbacks import PREDICTIONS_FOLDER, Best, Cost, Flow, History, Seal
 from gradgate.training.config import RunConfig
 from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.loading import hush_libraries, load_tokenizer, load_with_fresh
+from gradgate.training.loading import hush_libraries, load_tokenizer
+from gradgate.training.one_task import TaskLesson
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.record import write_run_file
-from gradgate.training.scoring import DEV, Scorer, Split, predictions_text, write_predictions
+from gradgate.training.scoring import copy_predictions
 from gradgate.training.sharded import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.trainer import RunTrainer
-
-TRAIN = "train"
-_TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "dev_file", "test_file")
-
-
-def find_task_of(config: RunConfig) -> TaskSpec:
-    """The task that the configuration names, with its flags applied."""
-    flags = {name: getattr(config, name) for name in _TASK_FLAGS}
-    languages = None if config.languages is None else config.languages.split(",")
-    return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
+from gradgate.training.work import Lesson, work_of
 
 
 def train(
@@ -127,17 +116,16 @@ def _threads(count: int | None) -> Iterator[None]:
 
 def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> dict[str, Any]:
     hush_libraries()
-    data = load_task(find_task_of(config))
-    for text in data.notes:
+    work = work_of(config)
+    for text in work.notes:
         progress.note(text)
-    kind = kind_of(data.spec)
     tokenizer = load_tokenizer(config)
-    splits = _splits(config, kind, data, tokenizer)
-    examples, windows = len(splits[TRAIN].rows), len(splits[TRAIN].features)
+    lesson = work.encode(config, tokenizer)
     if config.tapt is not None:
-        tapt.adapt(config, tokenizer, splits[TRAIN].features, folder.tapt, progress, stop)
+        assert isinstance(lesson, TaskLesson), "adapters are of one task"
+        tapt.adapt(config, tokenizer, lesson.train, folder.tapt, progress, stop)
     set_seed(config.seed)
-    model, fresh = load_with_fresh(config, kind, data, tokenizer)
+    model, fresh = work.load_model(config, tokenizer)
     if config.adapter is not None:
         fresh |= adapted.poolers(model)
         adapted.put_adapter(model, config.adapter, fresh, config.seed)
@@ -147,23 +135,17 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     kept = _prefix_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)
     gate.method.check(layers)
-    launched.on_first(lambda: write_run_file(config, folder, data, model, examples))
-    arguments = training_arguments(config, folder, windows)
+    launched.on_first(lambda: write_run_file(config, folder, work.record(), model, lesson.examples))
+    arguments = training_arguments(config, folder, lesson.windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
-    metric = data.spec.metric
-    scorer = Scorer(kind, data, splits)
-    best = Best(folder, metric, greater_is_better(metric), scorer)
+    best = Best(folder, work.metric, work.higher_is_better, lesson.predictions)
     cost = Cost()
-    trainer = RunTrainer(
+    trainer = lesson.trainer(
         model=model,
         args=arguments,
-        train_dataset=splits[TRAIN].features,
-        eval_dataset=splits[DEV].features,
-        data_collator=kind.collator(tokenizer),
         processing_class=tokenizer,
-        compute_metrics=scorer,
-        callbacks=[gate, History(folder, gate), best, cost, Flow(progress, metric, stop), Seal()],
+        callbacks=[gate, History(folder, gate), best, cost, Flow(progress, work.metric, stop), Seal()],
     )
     trainer.remove_callback(PrinterCallback)
     checkpoint = launched.on_first(folder.latest_checkpoint)
@@ -176,8 +158,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             f"Stopped at step {trainer.state.global_step} of {trainer.state.max_steps}; the state is saved in "
             f"{folder.path}. Run the same command again to go on from there."
         )
-    scores = _score(trainer, scorer, best, folder)
-    scores["averages"] = average({"dev": scores["dev"], **scores["tests"]}, data.languages, data.spec.source)
+    scores = _score(trainer, lesson, best, folder)
     scores["cost"] = _cost(trainer, gate, cost, fresh)
 
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
@@ -187,7 +168,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             if config.adapter is not None:
                 adapted.save_adapted(model, folder.model, fresh)
             else:
-                model.save_pretrained(folder.model, state_dict=whole)
+                work.save_model(model, config, folder, whole)
             tokenizer.save_pretrained(folder.model)
         write_json(folder.scores_file, scores)
         folder.error_file.unlink(missing_ok=True)
@@ -211,31 +192,18 @@ def _prefix_cache(config: RunConfig, cache: Path, progress: RunProgress) -> Pref
     )
 
 
-def _splits(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> dict[str, Split]:
-    train_rows = data.train
-    if config.train_size is not None:
-        train_rows = subsample(train_rows, config.train_size, config.seed)
-    rows = {TRAIN: train_rows, DEV: data.dev, **({} if config.skip_test else data.tests)}
-    return {name: Split(split, kind.encode(split, tokenizer, config.max_length)) for name, split in rows.items()}
-
-
 def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
     tuner = gate.tuner
     assert tuner is not None
     folder.write_plan(tuner.timeline.to_dict(tuner.method, tuner.layers, tuner.clock.step))
 
 
-def _score(trainer: RunTrainer, scorer: Scorer, best: Best, folder: RunFolder) -> dict[str, Any]:
+def _score(trainer: RunTrainer, lesson: Lesson, best: Best, folder: RunFolder) -> dict[str, Any]:
     weights, dev = launched.on_first(lambda: _best(best))
     trainer.load_weights(weights)
-    launched.on_first(lambda: write_predictions(folder, DEV, (weights / PREDICTIONS_FILE).read_text(encoding="utf-8")))
-    tests = {}
-    for name in filter(scorer.splits.__contains__, scorer.data.tests):
-        scorer.split = name
-        tests[name] = dev_scores(trainer.predict(scorer.splits[name].features, metric_key_prefix="eval").metrics)
-        launched.on_first(functools.partial(write_predictions, folder, name, predictions_text(scorer.latest)))
+    launched.on_first(lambda: copy_predictions(weights / PREDICTIONS_FOLDER, folder))
     step = int(dev.pop("step"))
-    return {"metric": best.metric, "best_step": step, "dev": dev, "tests": tests}
+    return {"metric": best.metric, "best_step": step, **lesson.scores(trainer, dev, folder)}
 
 
 def _best(best: Best) -> tuple[Path, dict[str, Any]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
@@ -49,6 +51,14 @@ def predictions_text(scored: Scored) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in scored.predictions)
 
 
-def write_predictions(folder: RunFolder, split: str, text: str) -> None:
-    """Write a split's prediction file."""
-    write_text(folder.predictions / f"{split}.jsonl", text)
+def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
+    """Write prediction files, of which the texts are the contents by name: a split, or a task and a split."""
+    for name, text in texts.items():
+        write_text(folder.predictions / f"{name}.jsonl", text)
+
+
+def copy_predictions(kept: Path, folder: RunFolder) -> None:
+    """Write the prediction files that were kept with the best weights."""
+    files = sorted(kept.rglob("*.jsonl"))
+    texts = {file.relative_to(kept).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
+    write_predictions(folder, texts)

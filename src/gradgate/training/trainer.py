@@ -47,12 +47,17 @@ class RunTrainer(Trainer):  # type: ignore[misc]
             loss = span_loss(outputs, inputs)
         if num_items_in_batch is not None:
             processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
-            loss = loss * ((_items(inputs) != IGNORED).sum() / num_items_in_batch * processes)
+            loss = loss * ((self.items(inputs) != IGNORED).sum() / num_items_in_batch * processes)
         return (loss, outputs) if return_outputs else loss
 
     def _get_num_items_in_batch(self, batch_samples: list[Any], device: torch.device) -> Any:
         # Trainer counts labels; where these are positions of answers, a window is an item.
-        return super()._get_num_items_in_batch([{"labels": _items(batch)} for batch in batch_samples], device)
+        return super()._get_num_items_in_batch([{"labels": self.items(batch)} for batch in batch_samples], device)
+
+    def items(self, batch: dict[str, Any]) -> torch.Tensor:
+        """The labels by whose number a batch counts among those that are accumulated: those of its mean loss."""
+        items: torch.Tensor = batch["start_positions"] if "start_positions" in batch else batch["labels"]
+        return items
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass; NonFiniteError names the optimizer step."""
@@ -95,11 +100,17 @@ class RunTrainer(Trainer):  # type: ignore[misc]
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Score the dev split; NonFiniteError names the optimizer step."""
-        try:
+        with self.telling_step():
             metrics: dict[str, float] = super().evaluate(*args, **kwargs)
+        return metrics
+
+    @contextmanager
+    def telling_step(self) -> Iterator[None]:
+        """Name the optimizer step in a NonFiniteError."""
+        try:
+            yield
         except NonFiniteError as error:
             raise NonFiniteError(f"After step {self.state.global_step}: {error}. {_REMEDY}") from None
-        return metrics
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Write a checkpoint's weights under their names in memory.
@@ -154,9 +165,3 @@ class RunTrainer(Trainer):  # type: ignore[misc]
             self.control.should_training_stop = True
         else:
             super()._run_epoch(**kwargs)
-
-
-def _items(batch: dict[str, Any]) -> torch.Tensor:
-    """The labels over which a model takes the mean of its losses."""
-    items: torch.Tensor = batch["start_positions"] if "start_positions" in batch else batch["labels"]
-    return items

@@ -2,65 +2,77 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from math import isfinite
+from functools import partial
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from gradgate.report.figures.style import MUTED, Drawing, finish, legend_below, look, styled
-from gradgate.report.findings import Findings, MethodFindings
+from gradgate.report.curves import Curve, epoch_text
+from gradgate.report.figures.style import MUTED, Drawing, finish, legend_below, look, styled, wrapped
+from gradgate.report.findings import Findings
 from gradgate.report.formats import shortened
 
 _CAPTION = "Lines are means over the seeds, bands ± one standard deviation."
 
 
-def draw_curves(findings: Findings) -> Drawing | None:
-    """The dev score over the steps, mean over the seeds with a band of one standard deviation; None without any."""
-    curves = [(m, points) for m in findings.scored if (points := _points(m, findings.format.metric))]
-    if not curves:
-        return None
+def draw_curves(findings: Findings, curves: list[Curve]) -> Drawing:
+    """The dev score over epochs (over steps where epochs were not noted), with a band of one standard deviation.
+
+    Args:
+        curves: at least one.
+    """
     metric = findings.format
-    with styled(2.9 + 0.19 * len(curves)) as figure:
+    pace = _steps_per_epoch(curves)
+    with styled((2.9 if pace is None else 3.3) + 0.19 * len(curves)) as figure:
         axes = figure.add_subplot()
-        for method, points in curves:
-            style = look(findings.methods.index(method))
-            steps, means, sds = (np.array(column) for column in zip(*points, strict=True))
-            means, sds = means * metric.factor, sds * metric.factor
-            mark = style.marker if len(points) <= 25 else ""
-            label = shortened(method.name, 40)
-            axes.plot(steps, means, color=style.colour, ls=style.dash, lw=1.6, marker=mark, ms=3.5, label=label)
-            axes.fill_between(steps, means - sds, means + sds, color=style.colour, alpha=0.14, lw=0)
-        axes.set(xlabel="optimizer steps", ylabel=f"{metric.label}, dev")
-        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+        for curve in curves:
+            _draw_curve(axes, findings, curve, pace or 1.0)
+        axes.set(xlabel="optimizer steps" if pace is None else "epochs", ylabel=wrapped(f"{metric.label}, dev"))
+        axes.xaxis.set_major_locator(
+            MaxNLocator("auto", integer=pace is None or axes.get_xlim()[1] > 3, steps=[1, 2, 5, 10])
+        )
+        if pace is not None:
+            top = axes.secondary_xaxis("top", functions=(partial(np.multiply, pace), partial(np.multiply, 1 / pace)))
+            top.set_xlabel("optimizer steps")
+            top.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         legend_below(figure)
-        return finish(figure, "curves", "Learning curves on dev", _CAPTION, _text(findings, curves))
+        return finish(figure, "curves", "Learning curves on dev", _CAPTION, _text(findings, curves), "curves")
 
 
-def _points(method: MethodFindings, metric: str) -> list[tuple[int, float, float]]:
-    """Step, mean and standard deviation over the seeds that were evaluated at that step; 0 for a single one."""
-    scores: dict[int, list[float]] = defaultdict(list)
-    for cell in method.finished:
-        for record in cell.history:
-            value = record.metrics.get(metric)
-            if value is not None and isfinite(value):
-                scores[record.step].append(value)
-    return [
-        (step, float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
-        for step, values in sorted(scores.items())
-    ]
+def _steps_per_epoch(curves: list[Curve]) -> float | None:
+    """The same for all runs of a study, which share their data and batches; None where it is not known."""
+    points = [point for curve in curves for point in curve.points]
+    if any(not point.epoch or not point.step for point in points):
+        return None
+    last = max(points, key=lambda point: point.step)
+    return last.step / last.epoch if last.epoch else None
 
 
-def _text(findings: Findings, curves: list[tuple[MethodFindings, list[tuple[int, float, float]]]]) -> str:
+def _draw_curve(axes: Axes, findings: Findings, curve: Curve, pace: float) -> None:
+    style, factor = look(findings.methods.index(curve.method)), findings.format.factor
+    places = np.array([point.step / pace for point in curve.points])
+    means = factor * np.array([np.mean(point.scores) for point in curve.points])
+    sds = [np.std(point.scores, ddof=1) if len(point.scores) > 1 else 0.0 for point in curve.points]
+    spread = factor * np.array(sds)
+    marker = style.marker if len(places) <= 25 else ""
+    label = shortened(curve.method.name, 40)
+    axes.plot(places, means, color=style.colour, ls=style.dash, lw=1.6, marker=marker, ms=3.5, label=label)
+    axes.fill_between(places, means - spread, means + spread, color=style.colour, alpha=0.14, lw=0)
+
+
+def _text(findings: Findings, curves: list[Curve]) -> str:
+    sign = 1 if findings.results.study.task.metric_higher_is_better else -1
+    value = findings.format.value
     parts = []
-    higher = findings.results.study.task.metric_higher_is_better
-    for method, points in curves:
-        first, last = points[0], points[-1]
-        peak = max(points, key=lambda point: point[1] if higher else -point[1])
-        value = findings.format.value
+    for curve in curves:
+        stations = [(point, float(np.mean(point.scores))) for point in curve.points]
+        (first, start), (last, end) = stations[0], stations[-1]
+        top, peak = max(stations, key=lambda station: sign * station[1])
+        epoch = "" if last.epoch is None else f" (epoch {epoch_text(last.epoch)})"
         parts.append(
-            f"{method.name} goes from {value(first[1])} at step {first[0]} to {value(last[1])} at step {last[0]}, "
-            f"best {value(peak[1])} at step {peak[0]}"
+            f"{curve.method.name} goes from {value(start)} at step {first.step} to {value(end)} at step {last.step}"
+            f"{epoch}, best {value(peak)} at step {top.step}"
         )
     return f"{'; '.join(parts)}."

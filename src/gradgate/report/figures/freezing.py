@@ -32,7 +32,8 @@ def draw_freezing(curve: FreezeCurve) -> Drawing | None:
             axes.plot([place] * len(ratios), ratios, "_", color=colour, ms=9, mew=1.2, alpha=0.75, zorder=3)
             axes.plot(place, mean, marker, color=colour, mec=PAPER, ms=7 if len(points) <= _TICKS else 5, zorder=4)
         _label_axes(axes, curve, start, places)
-        return finish(figure, "freezing", "Relative quality against frozen layers", _caption(curve), _text(curve))
+        title = "Relative quality against frozen layers"
+        return finish(figure, "freezing", title, _caption(curve), _text(curve), "freezing")
 
 
 def _label_axes(axes: Axes, curve: FreezeCurve, start: int, places: list[int]) -> None:

@@ -1,64 +1,119 @@
-"""Scores and gains by language."""
+"""Gains by language, as GradDrop's Fig. 4 has them, or the scores where there is only one method."""
 
 from __future__ import annotations
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from gradgate.report import formats
-from gradgate.report.figures.style import MUTED, PAPER, Drawing, finish, legend_below, look, styled
+from gradgate.report.figures.style import COLOURS, MUTED, PAPER, Drawing, finish, look, styled
 from gradgate.report.findings import Findings, MethodFindings
-from gradgate.report.languages import gain, language_splits, name
+from gradgate.report.formats import shortened
+from gradgate.report.languages import Gain, gain, language_splits, name
+
+# Told apart by lightness and hatching too.
+_POINTS, _SHARE = COLOURS[1], COLOURS[5]
+_HATCH = "////"
+# More than so many codes of two letters run into each other.
+_UPRIGHT = 11
 
 
-def draw_languages(findings: Findings) -> Drawing:
-    """Bars by language: how far each method is from the reference, or its score where there is only one method."""
+def draw_languages(findings: Findings) -> Drawing | None:
+    """How far each method is from the reference in each language; None where nothing can be said of any."""
     splits = [split for split in language_splits(findings) if split not in findings.results.averages]
-    methods = findings.scored
-    metric, first = findings.format, findings.reference
-    compared = len(methods) > 1 and first in methods
+    first, methods = findings.reference, findings.scored
     gains = {(split, m.name): gain(findings, m, split) for split in splits for m in methods}
     # Of the mean scores, so that languages stand in one order in every study of equal scores.
     splits.sort(key=lambda split: -(gains[split, methods[0].name].mean or 0.0))
-    drawn = [method for method in methods if not (compared and method is first)]
-    with styled(1.0 + (0.1 + 0.15 * len(drawn)) * len(splits) + 0.19 * len(drawn)) as figure:
-        axes = figure.add_subplot()
-        for place, method in enumerate(drawn):
-            found = [gains[split, method.name] for split in splits]
-            values = [each.difference if compared else each.mean for each in found]
-            _draw_bars(axes, findings, method, [metric.factor * (value or 0.0) for value in values], place, len(drawn))
-        if compared:
-            axes.axvline(0, color=MUTED, lw=0.8)
-        axes.set_yticks([-row for row in range(len(splits))], [name(findings, split) for split in splits])
-        what = f"difference to {formats.shortened(first.name, 32)}" if compared else metric.label
-        axes.set_xlabel(f"{metric.label}, {what}" if compared else what)
-        axes.set_ylim(-len(splits) + 0.4, 0.6)
-        axes.grid(axis="x", color=MUTED, alpha=0.2, lw=0.6)
-        if compared:
-            legend_below(figure)
+    others = [m for m in methods if m is not first and any(gains[s, m.name].difference is not None for s in splits)]
+    if first in methods and others:
+        return _draw_gains(findings, splits, others, gains)
+    return _draw_scores(findings, splits, methods, gains) if splits else None
+
+
+def _draw_gains(
+    findings: Findings, splits: list[str], methods: list[MethodFindings], gains: dict[tuple[str, str], Gain]
+) -> Drawing:
+    with styled(0.75 + 1.3 * len(methods)) as figure:
+        panels = figure.subplots(len(methods), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        for axes, method in zip(panels, methods, strict=True):
+            _draw_panel(axes, findings, [gains[split, method.name] for split in splits])
+            axes.set_title(shortened(method.name, 40), loc="left", pad=3)
+        codes = [shortened(findings.results.language(split), 8) for split in splits]
+        upright = len(codes) <= _UPRIGHT and max(map(len, codes)) <= 3
+        panels[-1].set_xticks(range(len(codes)), codes, rotation=0 if upright else 90)
+        _add_legend(figure, findings)
         caption = (
-            f"Mean over seeds of the difference to {first.name}, paired by seed; languages from its best to its worst."
-            if compared
-            else "Mean over seeds, from the best language to the worst."
+            f"Differences to {findings.reference.name}, paired by seed, means over the seeds: in points, and in "
+            "percent of its score. Languages from its best to its worst."
         )
-        return finish(figure, "languages", "Languages", caption, _text(findings, splits))
+        return finish(figure, "languages", "Gains by language", caption, _text(findings, splits, gains), "languages")
 
 
-def _draw_bars(
-    axes: Axes, findings: Findings, method: MethodFindings, values: list[float], place: int, count: int
-) -> None:
-    """One method's bars, the one at ``place`` of ``count`` in each language."""
-    width = 0.8 / count
-    heights = [-row + 0.4 - width * (place + 0.5) for row in range(len(values))]
-    colour = look(findings.methods.index(method)).colour
-    label = formats.shortened(method.name, 34)
-    axes.barh(heights, values, height=0.9 * width, color=colour, edgecolor=PAPER, lw=0.4, label=label, zorder=2)
+def _draw_panel(axes: Axes, findings: Findings, gains: list[Gain]) -> None:
+    points = [None if g.difference is None else g.difference * findings.format.factor for g in gains]
+    shares = [None if g.relative is None else 100 * g.relative for g in gains]
+    for values, offset, colour, hatch in ((points, -0.2, _POINTS, ""), (shares, 0.2, _SHARE, _HATCH)):
+        bars = [(place + offset, value) for place, value in enumerate(values) if value is not None]
+        axes.bar(
+            [place for place, _ in bars],
+            [value for _, value in bars],
+            width=0.38,
+            color=colour,
+            edgecolor=PAPER,
+            lw=0,
+            hatch=hatch,
+            zorder=2,
+        )
+    axes.axhline(0, color=MUTED, lw=0.8)
+    axes.grid(axis="y", color=MUTED, alpha=0.2, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="x", length=0)
+    axes.margins(x=0.02, y=0.12)
 
 
-def _text(findings: Findings, splits: list[str]) -> str:
-    metric = findings.format
-    parts = [
-        f"{method.name} "
-        + ", ".join(f"{name(findings, split)} {metric.value(gain(findings, method, split).mean)}" for split in splits)
-        for method in findings.scored
+def _add_legend(figure: Figure, findings: Findings) -> None:
+    label = findings.format.label
+    handles = [
+        Patch(facecolor=_POINTS, edgecolor=PAPER, lw=0, label=label),
+        Patch(
+            facecolor=_SHARE,
+            edgecolor=PAPER,
+            lw=0,
+            hatch=_HATCH,
+            label=f"% of {shortened(findings.reference.name, 16)}",
+        ),
     ]
+    figure.legend(handles=handles, loc="outside lower left", ncols=2, handlelength=1.6, columnspacing=1.2)
+
+
+def _draw_scores(
+    findings: Findings, splits: list[str], methods: tuple[MethodFindings, ...], gains: dict[tuple[str, str], Gain]
+) -> Drawing:
+    metric = findings.format
+    with styled(0.8 + 0.24 * len(splits)) as figure:
+        axes = figure.add_subplot()
+        for method in methods:
+            style = look(findings.methods.index(method))
+            means = [gains[split, method.name].mean for split in splits]
+            dots = [(mean * metric.factor, -row) for row, mean in enumerate(means) if mean is not None]
+            axes.plot(*zip(*dots, strict=True), style.marker, color=style.colour, mec=PAPER, ms=6, zorder=3)
+        axes.set_yticks([-row for row in range(len(splits))], [name(findings, split) for split in splits])
+        axes.set_xlabel(metric.label)
+        axes.grid(axis="y", color=MUTED, alpha=0.2, lw=0.6)
+        caption = "Means over the seeds, from the best language to the worst."
+        return finish(figure, "languages", "Languages", caption, _text(findings, splits, gains), "languages")
+
+
+def _text(findings: Findings, splits: list[str], gains: dict[tuple[str, str], Gain]) -> str:
+    metric = findings.format
+    parts = []
+    for method in findings.scored:
+        words = []
+        for split in splits:
+            found = gains[split, method.name]
+            known = method is not findings.reference and found.difference is not None
+            against = f" ({metric.difference(found.difference)})" if known else ""
+            words.append(f"{name(findings, split)} {metric.value(found.mean)}{against}")
+        parts.append(f"{method.name} {', '.join(words)}")
     return f"{metric.label} by language: {'; '.join(parts)}."

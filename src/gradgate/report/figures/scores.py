@@ -13,6 +13,7 @@ from gradgate.report.figures.style import (
     legend_below,
     look,
     styled,
+    wrapped,
 )
 from gradgate.report.findings import Findings, MethodFindings
 
@@ -42,7 +43,7 @@ def draw_scores(findings: Findings) -> Drawing:
             "Dots are seeds, diamonds means, bars 95% confidence intervals of the mean (an arrow where one leaves the "
             f"picture). The dashed line is the mean of {findings.reference.name}."
         )
-        return finish(figure, "scores", "Scores", caption, _scores_text(findings))
+        return finish(figure, "scores", "Scores", caption, _scores_text(findings), "main")
 
 
 def _limits(findings: Findings) -> tuple[float, float]:
@@ -109,7 +110,7 @@ def draw_cost(findings: Findings) -> Drawing:
             axes.scatter(x, mean, s=area, c=style.colour, marker=style.marker, edgecolors=PAPER, label=label, zorder=3)
         axes.margins(0.12)
         axes.set_xlim(left=0)
-        axes.set(xlabel=f"time per step ({unit})", ylabel=f"{metric.label}, {findings.split_label}")
+        axes.set(xlabel=f"time per step ({unit})", ylabel=wrapped(f"{metric.label}, {findings.split_label}"))
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         legend = legend_below(figure)
         for handle in legend.legend_handles:
@@ -118,7 +119,7 @@ def draw_cost(findings: Findings) -> Drawing:
             "Marks are means, lines ± one standard deviation over the seeds. The larger the mark, the larger the share "
             "of parameters that learned (in brackets)."
         )
-        return finish(figure, "cost", "Score against cost", caption, _cost_text(findings))
+        return finish(figure, "cost", "Score against cost", caption, _cost_text(findings), "main")
 
 
 def _cost_text(findings: Findings) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 from xml.etree import ElementTree
 
@@ -49,6 +50,8 @@ _SETTINGS: dict[Any, Any] = {
     "axes.spines.right": False,
     "legend.frameon": False,
     "svg.fonttype": "none",
+    # TrueType: publishers refuse Type 3.
+    "pdf.fonttype": 42,
     "image.composite_image": False,
     # Names of methods and groups are text, never formulas.
     "text.parse_math": False,
@@ -65,7 +68,9 @@ class Drawing:
         title: a heading.
         caption: how to read it.
         text: what it shows, in words and numbers, for those who cannot see it.
+        table: the name of the table that holds its numbers.
         svg: a file of its own, on white.
+        pdf: the same, for LaTeX.
         inline: the same for a page: ids of its own, the page's ink, no background.
     """
 
@@ -73,7 +78,9 @@ class Drawing:
     title: str
     caption: str
     text: str
+    table: str
     svg: str
+    pdf: bytes
     inline: str
 
 
@@ -104,8 +111,8 @@ def styled(height: float) -> Iterator[Figure]:
         yield figure
 
 
-def finish(figure: Figure, name: str, title: str, caption: str, text: str) -> Drawing:
-    """Write a figure as SVG. To be called inside :func:`styled`."""
+def finish(figure: Figure, name: str, title: str, caption: str, text: str, table: str) -> Drawing:
+    """Write a figure as SVG and PDF. To be called inside :func:`styled`."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with mpl.rc_context({"svg.hashsalt": name}):
@@ -114,7 +121,21 @@ def finish(figure: Figure, name: str, title: str, caption: str, text: str) -> Dr
     _describe(root, name, title, text)
     inline = ElementTree.tostring(_for_page(root), encoding="unicode")
     root.insert(2, ElementTree.Element(f"{{{SVG}}}rect", width="100%", height="100%", fill=PAPER))
-    return Drawing(name, title, caption, text, ElementTree.tostring(root, encoding="unicode") + "\n", inline)
+    svg = ElementTree.tostring(root, encoding="unicode") + "\n"
+    return Drawing(name, title, caption, text, table, svg, _to_pdf(figure), inline)
+
+
+def _to_pdf(figure: Figure) -> bytes:
+    """After the SVG was written, whose layout it keeps."""
+    buffer = io.BytesIO()
+    figure.set_layout_engine("none")
+    figure.savefig(buffer, format="pdf", metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
+    return buffer.getvalue()
+
+
+def wrapped(label: str) -> str:
+    """A label of the upright axis in lines that are no longer than the lowest figure is high."""
+    return fill(label, 26, break_long_words=False)
 
 
 def legend_below(figure: Figure) -> Legend:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gradgate.report.figures.style import Drawing, finish, styled
 from gradgate.report.formats import shortened
 from gradgate.report.plans import WrittenPlan
+from gradgate.report.timeline import MethodPlan
 
 # Transparent to opaque instead of white to blue: closed groups then fade into light and dark pages alike.
 _BLUE = "#0072b2"
@@ -27,23 +28,23 @@ _CAPTION = (
 )
 
 
-def draw_timeline(plans: list[tuple[str, int, WrittenPlan]]) -> Drawing:
+def draw_timeline(plans: list[MethodPlan]) -> Drawing:
     """Steps to the right, groups upwards from the embeddings to the head, blue where they learned.
 
     Args:
-        plans: method, seed and plan of one run for each panel; at least one.
+        plans: one run for each panel; at least one.
     """
-    heights = [min(1.3, max(0.75, 0.07 * len(plan.groups))) for _, _, plan in plans]
-    longest = max(plan.steps for _, _, plan in plans)
+    heights = [min(1.3, max(0.75, 0.07 * len(shown.plan.groups))) for shown in plans]
+    longest = max(shown.plan.steps for shown in plans)
     with styled(0.85 + sum(heights) + 0.34 * len(plans)) as figure:
         panels = figure.subplots(len(plans), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-        for axes, height, (method, seed, plan) in zip(panels, heights, plans, strict=True):
-            _draw_panel(axes, plan, labels=int(height * _LABELS_PER_INCH))
-            axes.set_title(f"{shortened(method, 30)} (seed {seed})", loc="left", pad=3)
+        for axes, height, shown in zip(panels, heights, plans, strict=True):
+            _draw_panel(axes, shown.plan, labels=int(height * _LABELS_PER_INCH))
+            axes.set_title(f"{shortened(shown.method, 30)} (seed {shown.seed})", loc="left", pad=3)
         panels[-1].set(xlabel="optimizer steps", xlim=(0, longest))
         panels[-1].xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         _add_legend(figure)
-        return finish(figure, "timeline", "What was open when", _CAPTION, _text(plans))
+        return finish(figure, "timeline", "What was open when", _CAPTION, _text(plans), "timeline")
 
 
 def _draw_panel(axes: Axes, plan: WrittenPlan, labels: int) -> None:
@@ -74,8 +75,8 @@ def _add_legend(figure: Figure) -> None:
     figure.legend(handles=handles, loc="outside lower left", ncols=3, handlelength=1.2, columnspacing=1.2)
 
 
-def _text(plans: list[tuple[str, int, WrittenPlan]]) -> str:
-    return f"{'; '.join(f'{method} {_story(plan)}' for method, _, plan in plans)}."
+def _text(plans: list[MethodPlan]) -> str:
+    return f"{'; '.join(f'{shown.method} {_story(shown.plan)}' for shown in plans)}."
 
 
 def _story(plan: WrittenPlan) -> str:

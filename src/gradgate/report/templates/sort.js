@@ -27,6 +27,13 @@ function by(column, sign) {
   };
 }
 
+// A link to a table opens what it is folded into.
+function unfold() {
+  document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+}
+addEventListener("hashchange", unfold);
+unfold();
+
 addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) details.open = true;
 });

@@ -1,0 +1,125 @@
+"""The t statistic of each method on each test split, as GradDrop's Fig. 3 has one for each task.
+
+A split's pairs are the seeds. The line for all splits has the splits themselves as pairs, as the paper's statistic of
+a task has its languages: they share their models, so that it speaks of these splits alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy import stats
+
+from gradgate.report import formats
+from gradgate.report.findings import Findings, MethodFindings
+from gradgate.report.formats import NONE
+from gradgate.report.languages import gain, name
+from gradgate.report.tables import Column, Entry, Raw, Table, significance, star_note
+from gradgate.study.statistics import Comparison, compare_over, holm
+
+
+@dataclass(frozen=True)
+class SplitTests:
+    """One line: a split, or all of them.
+
+    Attributes:
+        unit: what is paired.
+        tests: one for each method but the first.
+        p: their p-values after Holm's correction over all lines of the same unit.
+    """
+
+    name: str
+    unit: str
+    tests: tuple[Comparison, ...]
+    p: tuple[float | None, ...] = ()
+
+    @property
+    def limit(self) -> float | None:
+        """|t| from which p < 0.05 before correction, for the fewest pairs of the line; None without a test."""
+        pairs = [test.n for test in self.tests if test.t is not None]
+        return float(stats.t.ppf(0.975, min(pairs) - 1)) if pairs else None
+
+
+def find_t(findings: Findings) -> list[SplitTests]:
+    """One line for all test splits, then one for each; none where no test could be made or there is one split."""
+    splits, others = findings.results.test_splits, findings.methods[1:]
+    if len(splits) < 2 or not others or not findings.scored:
+        return []
+    reference = scores_by_split(findings.reference, splits)
+    unit = split_unit(findings)
+    over = tuple(compare_over(unit, scores_by_split(method, splits), reference) for method in others)
+    lines = [
+        SplitTests(name(findings, split), "seed", tuple(gain(findings, method, split).versus for method in others))
+        for split in splits
+    ]
+    found = [*_corrected([SplitTests(f"over {unit}s", unit, over)]), *_corrected(lines)]
+    return found if any(line.limit for line in found) else []
+
+
+def split_unit(findings: Findings) -> str:
+    """What test splits are called."""
+    spoken = findings.results.study.task.languages
+    return "language" if all(split in spoken for split in findings.results.test_splits) else "test split"
+
+
+def scores_by_split(method: MethodFindings, splits: Sequence[str]) -> dict[str, dict[int, float]]:
+    """Split to seed to score."""
+    scores = {split: {cell.seed: cell.score(split) for cell in method.finished} for split in splits}
+    return {split: {seed: s for seed, s in found.items() if s is not None} for split, found in scores.items()}
+
+
+def _corrected(lines: list[SplitTests]) -> list[SplitTests]:
+    corrected = iter(holm([test.p for line in lines for test in line.tests]))
+    return [SplitTests(line.name, line.unit, line.tests, tuple(next(corrected) for _ in line.tests)) for line in lines]
+
+
+def t_table(findings: Findings, lines: list[SplitTests]) -> Table:
+    """One row a line, one column a method."""
+    names = [method.name for method in findings.methods[1:]]
+    return Table(
+        "t-statistics",
+        f"Paired t statistics against {findings.reference.name}",
+        (
+            Column("split", split_unit(findings).capitalize(), numeric=False),
+            Column("unit", "Paired by", numeric=False),
+            *(Column(title, title, "t (p of the two-sided test, not corrected)") for title in names),
+        ),
+        tuple(
+            (
+                Entry(line.name, line.name),
+                Entry(line.unit, line.unit),
+                *(_entry(test, p) for test, p in zip(line.tests, line.p, strict=True)),
+            )
+            for line in lines
+        ),
+        tuple(
+            _record(findings, line, title, test, p)
+            for line in lines
+            for title, test, p in zip(names, line.tests, line.p, strict=True)
+        ),
+        notes=star_note(
+            [p for line in lines for p in line.p],
+            "two-sided paired t-test, Holm-corrected over the methods, and by seed over the splits too",
+        ),
+    )
+
+
+def _entry(test: Comparison, p: float | None) -> Entry:
+    if test.t is None or test.p is None:
+        return Entry(NONE)
+    return Entry(f"{formats.decimal(test.t)}{significance(p)}", test.t, f"({formats.p_equation(test.p)})")
+
+
+def _record(findings: Findings, line: SplitTests, method: str, test: Comparison, p: float | None) -> dict[str, Raw]:
+    return {
+        "method": method,
+        "reference": findings.reference.name,
+        "split": line.name,
+        "paired_by": line.unit,
+        "pairs": test.n,
+        "difference": test.difference,
+        "t": test.t,
+        "p": test.p,
+        "p_holm": p,
+    }

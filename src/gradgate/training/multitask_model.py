@@ -1,0 +1,122 @@
+"""One encoder with a head for each of several tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from transformers import AutoConfig
+
+from gradgate.errors import RunError
+from gradgate.tasks import Kind, TaskData
+from gradgate.training.config import RunConfig
+from gradgate.training.loading import load_pretrained, load_with_fresh, set_dropout
+
+ENCODER = "encoder"
+
+
+class MultiTaskModel(nn.Module):
+    """The models of several tasks over one encoder; a batch goes through the encoder and the head of its task.
+
+    Args:
+        encoder: the base model that all heads share.
+        heads: task -> its ``AutoModelFor...`` model, whose own base model is let go.
+    """
+
+    def __init__(self, encoder: Any, heads: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.config = encoder.config
+        self.encoder = encoder
+        self.tasks = tuple(heads)
+        self.heads = nn.ModuleDict({_key(task): head for task, head in heads.items()})
+        for head in heads.values():
+            head._modules.pop(head.base_model_prefix, None)
+            # Found as an attribute, but no part of the head: its parameters are named once, under the encoder.
+            head.__dict__[head.base_model_prefix] = encoder
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        task_ids: Tensor | None = None,
+        **inputs: Any,
+    ) -> Any:
+        """What the model of one task returns.
+
+        Args:
+            input_ids, attention_mask, inputs: as that model takes them.
+            task_ids: shape ``(rows,)``, the index of the task of which all rows are; None is the first task.
+        """
+        task = self.tasks[0 if task_ids is None else int(task_ids[0])]
+        given = {"input_ids": input_ids, "attention_mask": attention_mask}
+        return self.head(task)(**{name: value for name, value in given.items() if value is not None}, **inputs)
+
+    def head(self, task: str) -> nn.Module:
+        """The model of a task; its own parameters are those of its head."""
+        return self.heads[_key(task)]
+
+    @property
+    def base_model(self) -> Any:
+        """The encoder, under the name that it has in models of transformers."""
+        return self.encoder
+
+
+def load_multitask(
+    config: RunConfig, tasks: Mapping[str, tuple[Kind, TaskData]], tokenizer: Any
+) -> tuple[MultiTaskModel, frozenset[str]]:
+    """The pretrained encoder with fresh heads, and the names of the parameters that the pretrained weights lacked.
+
+    The encoder is the largest that any head brings along: some kinds of head leave out its pooler, which others need.
+
+    Raises:
+        RunError: for a model that cannot be loaded, or whose heads are no modules apart from it.
+    """
+    heads: dict[str, Any] = {}
+    encoder: Any = None
+    fresh: set[str] = set()
+    of_encoder: set[str] = set()
+    for task, (kind, data) in tasks.items():
+        model, missing = load_with_fresh(config, kind, data, tokenizer)
+        prefix = model.base_model_prefix
+        base = model._modules.pop(prefix, None)
+        if base is None:
+            raise RunError(
+                f"{type(model).__name__} keeps no encoder apart from its head, so that tasks cannot share it. Train "
+                f"one task at a time, or give another --model."
+            )
+        inside = {name.removeprefix(f"{prefix}.") for name in missing if name.startswith(f"{prefix}.")}
+        fresh |= {f"heads.{_key(task)}.{name}" for name in missing if not name.startswith(f"{prefix}.")}
+        if encoder is None or _size(base) > _size(encoder):
+            encoder, of_encoder = base, inside
+        heads[task] = model
+    return MultiTaskModel(encoder, heads), frozenset(fresh | {f"{ENCODER}.{name}" for name in of_encoder})
+
+
+def save_encoder(model: MultiTaskModel, config: RunConfig, folder: Path) -> None:
+    """Write the encoder as a pretrained model that knows nothing of the tasks."""
+    model.encoder.save_pretrained(folder)
+    settings = load_pretrained(AutoConfig, config, "configuration")
+    set_dropout(settings, config.dropout)
+    settings.architectures = [type(model.encoder).__name__]
+    settings.dtype = model.encoder.dtype
+    settings.save_pretrained(folder)
+
+
+def save_heads(model: MultiTaskModel, folder: Path) -> None:
+    """Write ``TASK.safetensors`` for each task: its head's own tensors, under the names of its ``AutoModelFor...``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for task in model.tasks:
+        tensors = {name: tensor.contiguous() for name, tensor in model.head(task).state_dict().items()}
+        save_file(tensors, folder / f"{task}.safetensors", metadata={"format": "pt"})
+
+
+def _key(task: str) -> str:
+    """A name that a module may have: no dots, and none of ModuleDict's own attributes."""
+    return f"{task.replace('.', '_')}_head"
+
+
+def _size(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
