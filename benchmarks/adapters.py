@@ -69,7 +69,8 @@ def original() -> Iterator[Rivals]:
         yield {}
         return
     script = Path(__file__).with_name("original_adapters.py")
-    command = [python, str(script), str(torch.get_num_threads())]
+    # As text: run as a file, this folder's module of the same name would hide their package.
+    command = [python, "-c", script.read_text(), str(torch.get_num_threads())]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -1,8 +1,7 @@
-"""One training step in 1, 2 and 4 processes, under DDP and FSDP2: what a method adds to the plain step, by processes.
+"""One training step in 1 and 2 processes, under DDP and FSDP2: what a method adds to the plain step, by processes.
 
-Each process has one thread and its own 8 x 64 tokens, on a 6-layer encoder of width 384, with gloo. More processes than
-cores share these, so that seconds grow; the ratios within one line do not depend on that. The floor of each ratio is
-that of one process: a mask is a function of names and indices, so nothing is sent for it.
+Each process has one thread and its own 8 x 64 tokens, on a 6-layer encoder of width 384, with gloo. The floor of each
+ratio is that of one process: a mask is a function of names and indices, so nothing is sent for it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import gradgate as gg
 from benchmarks.models import batch_of, encoder
 from benchmarks.timing import medians, repeated
 
-PROCESSES = (1, 2, 4)
+PROCESSES = (1, 2)
 METHODS = (None, "graddrop:p=0.2", "graddrop-epoch", "freeze:layers=3", "layer-graddrop:p=0.5")
 STEPS = 3
 
