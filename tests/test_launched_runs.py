@@ -112,6 +112,7 @@ def test_the_command_line_runs_under_accelerate_and_tells_once(short: dict[str, 
         "history.jsonl",
         "plan.yaml",
         "model",
+        "predictions",
     }
 
 
