@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from datasets import ClassLabel, Dataset, Features, Value
@@ -11,29 +10,22 @@ from gradgate.errors import DataError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored
-from gradgate.tasks.kinds.labels import check_labels, head_of, known_labels, label_names, label_order, labels_of
+from gradgate.tasks.kinds.labels import check_labels, known_labels, label_names, label_order, labels_of
+from gradgate.tasks.kinds.one_label import OneLabel
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
     from gradgate.tasks.data import TaskData
     from gradgate.tasks.spec import TaskSpec
     from gradgate.tasks.table import Table
 
 
-class Classification:
+class Classification(OneLabel):
     """Text classification; ``label`` is the index into ``TaskData.labels``."""
 
     name = "classification"
     columns = ("text", "label")
     metric_names = tuple(metrics.CLASSIFICATION)
     default_metric = "accuracy"
-
-    @property
-    def auto_model(self) -> type[Any]:
-        from transformers import AutoModelForSequenceClassification
-
-        return AutoModelForSequenceClassification  # type: ignore[no-any-return]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Rows with their labels' indices.
@@ -60,18 +52,6 @@ class Classification:
             rows = {**columns, "label": [index[label] for label in named[split]]}
             splits[split] = Dataset.from_dict(rows, features=features)
         return Examples(splits, labels, tuple(notes))
-
-    def num_outputs(self, data: TaskData) -> int:
-        return len(labels_of(data))
-
-    def config_overrides(self, data: TaskData) -> dict[str, Any]:
-        return {**head_of(labels_of(data)), "problem_type": "single_label_classification"}
-
-    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
-        return sequence.encode(dataset, tokenizer, max_length, "int64")
-
-    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
-        return sequence.collator(tokenizer)  # type: ignore[no-any-return]
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Every classification metric (``f1`` for two labels only) of logits ``(rows, labels)``."""

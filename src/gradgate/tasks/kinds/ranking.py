@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +11,16 @@ from gradgate.errors import DataError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored
-from gradgate.tasks.kinds.labels import check_labels, head_of, known_labels, label_names, label_order, labels_of
+from gradgate.tasks.kinds.labels import check_labels, known_labels, label_names, label_order, labels_of
+from gradgate.tasks.kinds.one_label import OneLabel
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
     from gradgate.tasks.data import TaskData
     from gradgate.tasks.spec import TaskSpec
     from gradgate.tasks.table import Table
 
 
-class Ranking:
+class Ranking(OneLabel):
     """Ranking of documents for queries; ``label`` is the index of the grade in ``TaskData.labels``.
 
     The head has one output for each grade, as XGLUE's for web pages (Liang et al. 2020,
@@ -33,12 +31,6 @@ class Ranking:
     columns = (("query", "document"), "grade")
     metric_names = metrics.RANKING
     default_metric = "ndcg"
-
-    @property
-    def auto_model(self) -> type[Any]:
-        from transformers import AutoModelForSequenceClassification
-
-        return AutoModelForSequenceClassification  # type: ignore[no-any-return]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Queries and documents with their grades.
@@ -70,18 +62,6 @@ class Ranking:
             rows = {**columns, "query": [str(query) for query in queries], "label": grades}
             splits[split] = Dataset.from_dict(rows, features=features)
         return Examples(splits, labels, tuple(notes))
-
-    def num_outputs(self, data: TaskData) -> int:
-        return len(labels_of(data))
-
-    def config_overrides(self, data: TaskData) -> dict[str, Any]:
-        return {**head_of(labels_of(data)), "problem_type": "single_label_classification"}
-
-    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
-        return sequence.encode(dataset, tokenizer, max_length, "int64")
-
-    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
-        return sequence.collator(tokenizer)  # type: ignore[no-any-return]
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Every ranking metric of logits ``(rows, grades)``."""
