@@ -75,6 +75,12 @@ def test_what_is_kept_gives_the_scores_that_were_reported(
         assert float(model.eval()(**batch).loss) == pytest.approx(scores["dev"]["loss"], abs=1e-6)
 
 
+def test_a_pretrained_pooler_learns_with_the_head(settings: dict[str, Any], done: Path) -> None:
+    before = load_file(Path(settings["model"]) / "model.safetensors")["pooler.dense.weight"]
+    after = load_file(done / "model/model_head.safetensors")
+    assert [not torch.equal(tensor, before) for tensor in after.values() if tensor.shape == before.shape] == [True]
+
+
 def without_pooler(model: Path, folder: Path) -> Path:
     folder.mkdir()
     for file in model.iterdir():
