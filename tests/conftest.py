@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ os.environ["OMP_NUM_THREADS"] = "1"  # sums differ in their last bits with the n
 import hypothesis
 import pytest
 import torch
+
+from command_line import Command, Said
 
 torch.set_num_threads(1)
 # No test is timed: a busy machine is no failure. The examples are the same in each run.
@@ -73,3 +76,18 @@ def settings(tiny_model: Path, tiny_task: Path) -> dict[str, Any]:
         "steps": 12,
         "device": "cpu",
     }
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs the entry point with words of the command line."""
+    from gradgate import cli
+
+    def run(*words: str) -> Said:
+        monkeypatch.setattr(sys, "argv", ["gradgate", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return Said(int(end.value.code or 0), captured.out, captured.err)
+
+    return run

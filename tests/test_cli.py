@@ -6,43 +6,15 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gradgate
-from gradgate import cli
+from command_line import Command, Said
 from gradgate.flags import read_seeds
 from gradgate.training.config import RunConfig
-
-
-@dataclass(frozen=True)
-class Said:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Said]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs the entry point with words of the command line."""
-
-    def run(*words: str) -> Said:
-        monkeypatch.setattr(sys, "argv", ["gradgate", *words])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return Said(int(end.value.code or 0), captured.out, captured.err)
-
-    return run
 
 
 @pytest.fixture

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gradgate import cli
+from command_line import Command
 from gradgate.errors import RunError
 from gradgate.papers.beside import derived_table, pairs, summary_table
 from gradgate.papers.claims import check, find_claim
@@ -20,22 +18,6 @@ from gradgate.papers.reproduce import read_reproduction
 from gradgate.papers.verdicts import check_study
 from gradgate.study.results import read_study
 from study_folder import write_study
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs the entry point: exit code, what was printed, and what was said beside."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gradgate", *words])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        said = capsys.readouterr()
-        return int(end.value.code or 0), said.out, said.err
-
-    return run
 
 
 @pytest.fixture
