@@ -16,7 +16,7 @@ from gradgate.papers.claims import check, find_claim
 from gradgate.papers.measured import averages, numbers_of_study
 from gradgate.papers.reproduce import read_reproduction
 from gradgate.papers.verdicts import check_study
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from study_folder import write_study
 
 

@@ -23,7 +23,7 @@ from gradgate.report.figures.curves import draw_curves
 from gradgate.report.findings import find
 from gradgate.report.plans import read_plan
 from gradgate.report.tables import Entry, ranked, significance
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from study_folder import fail, write_study
 
 FULL, GRADUAL = [0.68, 0.70, 0.72], [0.70, 0.73, 0.74]

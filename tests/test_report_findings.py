@@ -7,7 +7,7 @@ from scipy import stats
 
 from gradgate.report.findings import find
 from gradgate.report.verdict import cautions, verdict
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from study_folder import fail, finish, write_study
 
 FULL = [0.68, 0.70, 0.72]

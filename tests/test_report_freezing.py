@@ -15,7 +15,7 @@ from rich.console import Console
 from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
 from gradgate.report.freezing import FreezeCurve, find_curve
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from study_folder import write_study
 
 # Of 2 layers, 200 parameters: embeddings 100, layers 40 each, head 20.

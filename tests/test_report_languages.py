@@ -14,7 +14,7 @@ from gradgate.report.languages import language_table
 from gradgate.report.main_table import main_table
 from gradgate.report.verdict import verdict
 from gradgate.study.export import records
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from gradgate.tasks.averages import average
 from study_folder import METRIC, write_study
 

@@ -10,7 +10,7 @@ from gradgate.report import formats
 from gradgate.report.figures.rates import draw_rates
 from gradgate.report.findings import find
 from gradgate.report.rates import find_rates, rate_table
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from study_folder import METRIC, write_study
 
 SCORES = {"full": [0.7, 0.8, 0.9]}

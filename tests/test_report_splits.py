@@ -10,7 +10,7 @@ from scipy import stats
 from gradgate.report.figures.t_statistics import draw_t
 from gradgate.report.findings import find
 from gradgate.report.t_statistics import find_t, t_table
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from study_folder import finish, write_study
 
 SPLITS = ("test.en", "test.de", "test.sw")

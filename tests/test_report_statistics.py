@@ -12,7 +12,7 @@ from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.stability_table import stability_table
 from gradgate.report.statistics_table import statistics_tables
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from gradgate.study.statistics import holm, pairs_needed
 from study_folder import fail, finish, write_study
 

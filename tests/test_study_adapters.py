@@ -16,7 +16,7 @@ from gradgate.study.compare import Tally, compare
 from gradgate.study.export import records
 from gradgate.study.grid import Grid, folder_name
 from gradgate.study.progress import SilentStudy
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from gradgate.training.config import RunConfig, make_config
 from run_folders import files
 from study_folder import write_study

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from gradgate.errors import RunError
-from gradgate.study.results import Failure, read_study
+from gradgate.study.reading import read_study
+from gradgate.study.results import Failure
 from study_folder import begin, fail, finish, write_study
 
 

@@ -16,7 +16,7 @@ from gradgate.methods import method
 from gradgate.study import compare as compare_module
 from gradgate.study.compare import Tally, compare
 from gradgate.study.progress import SilentStudy
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.training.config import make_config
 from run_folders import files

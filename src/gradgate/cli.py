@@ -370,7 +370,7 @@ def _compare(
     from gradgate.study.compare import compare as compare_runs
     from gradgate.study.export import records
     from gradgate.study.progress import SilentStudy, StudyBars
-    from gradgate.study.results import read_study
+    from gradgate.study.reading import read_study
 
     config = run_config(settings)
     if quiet or as_json:

@@ -121,7 +121,7 @@ def export(
 ) -> None:
     """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said."""
     from gradgate.study.export import as_table, records
-    from gradgate.study.results import read_study
+    from gradgate.study.reading import read_study
 
     found = records(read_study(study))
     if as_csv and not as_json:

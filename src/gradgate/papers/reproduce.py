@@ -18,7 +18,8 @@ from gradgate.papers.preset import Cell as PaperCell
 from gradgate.papers.preset import Preset
 from gradgate.study.compare import Tally, compare
 from gradgate.study.progress import StudyProgress
-from gradgate.study.results import StudyResults, read_study
+from gradgate.study.reading import read_study
+from gradgate.study.results import StudyResults
 from gradgate.training.adapter_choice import canonical
 from gradgate.training.folder import in_use, read_json, write_json
 

@@ -12,7 +12,7 @@ from gradgate.papers.numbers import Numbers, printed
 from gradgate.papers.published import papers
 from gradgate.papers.reproduce import is_reproduction, read_reproduction
 from gradgate.report.formats import counted
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 
 
 @dataclass(frozen=True)

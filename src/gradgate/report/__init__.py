@@ -16,7 +16,8 @@ from gradgate.report.main_table import main_table
 from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.page import render_page
 from gradgate.report.verdict import cautions, verdict
-from gradgate.study.results import StudyResults, read_study
+from gradgate.study.reading import read_study
+from gradgate.study.results import StudyResults
 from gradgate.training.folder import write_bytes, write_text
 
 __all__ = ["Report", "render_table", "write_report"]

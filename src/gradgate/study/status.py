@@ -15,7 +15,7 @@ from rich.text import Text
 
 from gradgate.study.grid import Grid
 from gradgate.study.queue import Queue, QueuedRun
-from gradgate.study.results import read_study
+from gradgate.study.reading import read_study
 from gradgate.study.search import search_runs, undecided
 from gradgate.study.store import open_store, read_store
 
