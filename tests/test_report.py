@@ -362,7 +362,7 @@ def test_damaged_plans_are_refused(tmp_path, change, reason):
 def test_the_terminal_shows_the_same_numbers_in_whatever_width(tmp_path, width):
     write_study(tmp_path, methods=("full", "[red]x[/red]"), scores={"full": FULL, "[red]x[/red]": GRADUAL})
     console = Console(width=width, record=True, file=io.StringIO())
-    render_table(read_study(tmp_path), console)
+    render_table(tmp_path, console)
     text = console.export_text()
     assert "72.3 ± 2.1" in text
     assert "[red]x[/red] scored highest on test" in " ".join(text.split())

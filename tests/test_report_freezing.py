@@ -46,7 +46,7 @@ def grow(folder: Path, layers: int, embeddings: int, layer: int, head: int) -> N
 
 def shown(folder: Path) -> str:
     console = Console(width=140, record=True, file=io.StringIO())
-    render_table(read_study(folder), console)
+    render_table(folder, console)
     return " ".join(console.export_text().split())
 
 

@@ -39,8 +39,8 @@ def test_methods_are_compared_on_the_zero_shot_average(study: Path) -> None:
     assert findings.reference.score.mean == pytest.approx(0.6)  # of 0.6 and 0.5, and of 0.7 and 0.6
     assert main_table(findings).columns[1].title == "macro-F1 × 100, zero-shot average"
     assert verdict(findings).startswith("gradual:every=40 scored highest on the zero-shot average: 67.5")
-    assert {record["split"] for record in records(findings.results)} == {"zero-shot"}
-    assert records(findings.results)[0]["scores"]["distant"][METRIC] == pytest.approx(0.5)
+    assert {record["split"] for record in records(findings.results.folder)} == {"zero-shot"}
+    assert records(findings.results.folder)[0]["scores"]["distant"][METRIC] == pytest.approx(0.5)
 
 
 def test_each_language_has_its_score_and_gain(study: Path) -> None:

@@ -106,7 +106,7 @@ def test_the_page_and_its_figures_name_the_adapter(done: Path) -> None:
 
 
 def test_the_export_has_adapter_and_method_apart(done: Path) -> None:
-    told = records(read_study(done))
+    told = records(done)
     assert [(row["adapter"], row["method"], row["status"]) for row in told] == [
         (None, "full", "finished"),
         (SMALL, "full", "finished"),

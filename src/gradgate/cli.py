@@ -10,25 +10,14 @@ from typing import Annotated, Any
 import typer
 
 import gradgate
+from gradgate.cli_compare import compare, quickstart, report, worker
 from gradgate.cli_papers import papers, reproduce
-from gradgate.cli_study import (
-    GpusPerRun,
-    Grace,
-    Prune,
-    Ray,
-    Search,
-    SearchSeeds,
-    StoreAddress,
-    Trials,
-    Workers,
-    study_app,
-    worker,
-)
+from gradgate.cli_study import study_app
 from gradgate.clock import Clock
 from gradgate.console import console, errors
 from gradgate.console import print_json as _print_json
 from gradgate.errors import GradgateError, UsageError
-from gradgate.flags import Config, read_seeds, run_config, takes_settings
+from gradgate.flags import Config, run_config, takes_settings
 from gradgate.methods import method as read_method
 from gradgate.timeline import foresee, to_yaml
 from gradgate.training.pretraining import PretrainConfig
@@ -48,24 +37,6 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for everything that is written.")]
-Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="A method; repeat for several.")]
-Sweep = Annotated[
-    str | None,
-    typer.Option(
-        help="A row of methods: 'freeze' is full, then freeze:layers=1, 2, ... up to the head alone; "
-        "'freeze:step=3' takes every third of these."
-    ),
-]
-Adapters = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--adapter",
-        help="Compare on this adapter: a kind with its options, such as houlsby:size=64; repeat for several, with "
-        "'none' for the model itself. Every method runs on each. lr=1e-3 among the options is this adapter's own "
-        "learning rate, as adapters want a higher one than --lr is for fine-tuning.",
-    ),
-]
-Seeds = Annotated[str, typer.Option(help="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7,).")]
 
 
 @app.command()
@@ -232,43 +203,6 @@ def evaluate(
         console.print(evaluation_table(record))
 
 
-@app.command()
-@takes_settings("method", "adapter", "seed", "fsdp")
-def compare(
-    settings: dict[str, Any],
-    method: Methods = None,
-    adapter: Adapters = None,
-    sweep: Sweep = None,
-    seeds: Seeds = "3",
-    search: Search = None,
-    trials: Trials = None,
-    search_seeds: SearchSeeds = 1,
-    prune: Prune = False,
-    out_folder: Out = Path("studies/latest"),
-    workers: Workers = 1,
-    ray: Ray = None,
-    gpus_per_run: GpusPerRun = 0.0,
-    store: StoreAddress = None,
-    grace: Grace = 30,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    config_file: Config = None,
-) -> None:
-    """Compare methods, and adapters, over seeds and write the report. Run again, it does what is missing."""
-    from gradgate.study.ray_cluster import RayCluster
-    from gradgate.study.search import read_space
-    from gradgate.study.store import Heartbeat
-
-    options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or []}
-    options |= {"search": read_space(search, trials, search_seeds, prune) if search else None}
-    options |= {"ray": RayCluster(ray, gpus_per_run, settings.get("threads") or 1) if ray else None}
-    options |= {"workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
-    _compare(settings, method or [], read_seeds(seeds), out_folder, quiet, as_json, **options)
-
-
-app.command()(worker)
-
-
 @app.command("pretrain-adapter")
 @takes_settings(of=PretrainConfig)
 def pretrain_adapter(
@@ -299,34 +233,8 @@ def pretrain_adapter(
         console.print(f"The adapter is in {out_folder}", markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
-def report(
-    study: Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")],
-    quiet: Quiet = False,
-    config_file: Config = None,
-) -> None:
-    """Write report.html, tables and figures of a study again."""
-    from gradgate.report import write_report
-
-    written = write_report(study)
-    if not quiet:
-        console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
-
-
-app.command()(papers)
-app.command()(reproduce)
-
-
-@app.command()
-def quickstart(
-    out_folder: Out = Path("studies/quickstart"),
-    quiet: Quiet = False,
-    config_file: Config = None,
-) -> None:
-    """Compare four methods on the embedded model and task in ten languages, offline, in minutes."""
-    from gradgate.sample import QUICKSTART_METHODS, QUICKSTART_SETTINGS
-
-    _compare(dict(QUICKSTART_SETTINGS), list(QUICKSTART_METHODS), [0, 1], out_folder, quiet, as_json=False)
+for command in (compare, worker, report, quickstart, papers, reproduce):
+    app.command()(command)
 
 
 def main() -> None:
@@ -355,36 +263,3 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None: ...
-
-
-def _compare(
-    settings: dict[str, Any],
-    names: list[str],
-    seeds: list[int],
-    folder: Path,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    from gradgate.report import render_table, write_report
-    from gradgate.study.compare import compare as compare_runs
-    from gradgate.study.export import records
-    from gradgate.study.progress import SilentStudy, StudyBars
-    from gradgate.study.reading import read_study
-
-    config = run_config(settings)
-    if quiet or as_json:
-        tally = compare_runs(config, names, seeds, folder, SilentStudy(), **options)
-    else:
-        with StudyBars(errors) as bars:
-            tally = compare_runs(config, names, seeds, folder, bars, **options)
-    written = write_report(folder)
-    if as_json:
-        _print_json(records(read_study(folder)))
-    elif not quiet:
-        render_table(read_study(folder), console)
-        console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
-    if tally.failed:
-        runs = tally.failed + tally.finished
-        errors.print(f"{tally.failed} of {runs} runs failed; {written.html} says why.", markup=False, soft_wrap=True)
-        raise typer.Exit(1)

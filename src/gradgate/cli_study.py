@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gradgate.console import console, errors, print_json, print_line
+from gradgate.console import console, print_json, print_line
 from gradgate.flags import Config
 
 study_app = typer.Typer(help="Look at a study under way, and mend it.", no_args_is_help=True, rich_markup_mode=None)
@@ -22,51 +22,8 @@ StoreAddress = Annotated[
         "a SQLite file in the study's folder.",
     ),
 ]
-Workers = Annotated[int, typer.Option(min=1, help="Runs that are trained at the same time.")]
-Ray = Annotated[
-    str | None,
-    typer.Option(help="Train on a Ray cluster instead: host:port, auto, or local to start Ray on this machine."),
-]
-GpusPerRun = Annotated[float, typer.Option(min=0.0, help="GPUs that one run takes on --ray; 0.5 puts two on one.")]
-Grace = Annotated[
-    int, typer.Option(min=1, help="Seconds without a sign of life after which a worker's run is given to another.")
-]
-Search = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Try settings first, the same for each method, and compare each method with its best on dev: "
-        "lr=1e-5,2e-5,5e-5, or the range lr=1e-5..1e-4 with --trials; repeat for several settings."
-    ),
-]
-Trials = Annotated[int | None, typer.Option(min=1, help="Settings to draw from the ranges of --search.")]
-SearchSeeds = Annotated[int, typer.Option(min=1, help="Runs of each setting of --search, each with its own seed.")]
-Prune = Annotated[
-    bool, typer.Option("--prune", help="End runs of --search early whose dev scores are below the median so far.")
-]
 _Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
-
-
-def worker(
-    study: Folder,
-    store: StoreAddress = None,
-    workers: Workers = 1,
-    wait: Annotated[bool, typer.Option("--wait", help="Stay for runs that are added later.")] = False,
-    quiet: _Quiet = False,
-    config_file: Config = None,
-) -> None:
-    """Train what waits in a study, on any machine that sees its folder and store; end when nothing is left."""
-    from gradgate.study.progress import SilentStudy, StudyBars
-    from gradgate.study.workers import join
-
-    if quiet:
-        failed = join(study, store, SilentStudy(), workers, linger=wait)
-    else:
-        with StudyBars(errors) as bars:
-            failed = join(study, store, bars, workers, linger=wait)
-    if failed:
-        errors.print(f"{failed} runs failed; 'gradgate study failed {study}' says why.", markup=False, soft_wrap=True)
-        raise typer.Exit(1)
 
 
 @study_app.command()
@@ -121,9 +78,8 @@ def export(
 ) -> None:
     """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said."""
     from gradgate.study.export import as_table, records
-    from gradgate.study.reading import read_study
 
-    found = records(read_study(study))
+    found = records(study)
     if as_csv and not as_json:
         print_line(as_table(found).rstrip("\n"))
     else:

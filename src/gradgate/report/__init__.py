@@ -12,11 +12,12 @@ from gradgate.report.contents import all_tables, gather
 from gradgate.report.figures import draw_figures
 from gradgate.report.findings import find
 from gradgate.report.freezing import answer, find_curve
+from gradgate.report.languages import language_table
 from gradgate.report.main_table import main_table
 from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
-from gradgate.report.page import render_page
-from gradgate.report.verdict import cautions, verdict
-from gradgate.study.reading import read_study
+from gradgate.report.page import PAGE, render_page
+from gradgate.report.verdict import cautions, over_parts, verdict
+from gradgate.study.joined import read_whole
 from gradgate.study.results import StudyResults
 from gradgate.training.folder import write_bytes, write_text
 
@@ -39,12 +40,21 @@ class Report:
 def write_report(folder: Path) -> Report:
     """Write ``report.html``, ``tables/`` (.csv, .md, .tex) and ``figures/`` (.svg, .pdf) into a study folder.
 
-    Equal studies give equal bytes. The page is one file that loads nothing else.
+    A study of several tasks or models gets one for each of its parts too, in their folders. Equal studies give equal
+    bytes. A page is one file that loads nothing else.
 
     Raises:
         RunError: if the folder holds no study, ``study.json`` is damaged, or a file cannot be written.
     """
-    contents = gather(find(read_study(folder)))
+    results = read_whole(folder)
+    for _, part in results.parts:
+        _write(part)
+    return _write(results)
+
+
+def _write(results: StudyResults) -> Report:
+    folder = results.folder
+    contents = gather(find(results))
     tables, drawings = all_tables(contents), draw_figures(contents)
     table_files = {
         folder / "tables" / f"{table.name}.{ending}": writer(table)
@@ -53,7 +63,7 @@ def write_report(folder: Path) -> Report:
     }
     pictures = {folder / "figures" / f"{drawing.name}.svg": drawing.svg for drawing in drawings}
     prints = {folder / "figures" / f"{drawing.name}.pdf": drawing.pdf for drawing in drawings}
-    html = folder / "report.html"
+    html = folder / PAGE
     for path, text in {**table_files, **pictures, html: render_page(contents, tables, drawings)}.items():
         write_text(path, text)
     for path, content in prints.items():
@@ -61,17 +71,22 @@ def write_report(folder: Path) -> Report:
     return Report(html, tuple(table_files), (*pictures, *prints))
 
 
-def render_table(results: StudyResults, console: Console) -> None:
+def render_table(folder: Path, console: Console) -> None:
     """Print the answer, the main table and its cautions: the same numbers as in the report."""
+    results = read_whole(folder)
     findings = find(results)
     table = main_table(findings)
     has_adapters = any(adapter is not None for adapter in results.study.adapters)
     # Of a study that was made before it was counted, what is stored is not known.
     columns = _WITH_ADAPTERS if has_adapters and any(c.key == "stored" for c in table.columns) else _TERMINAL
     console.print(to_terminal(table, columns, console.width))
+    if results.parts:
+        scores = language_table(findings)
+        console.print(to_terminal(scores, tuple(column.key for column in scores.columns), console.width))
     console.print(Text(verdict(findings), style="bold"))
     curve = find_curve(findings)
-    if curve:
-        console.print(Text(answer(curve)))
+    for remark in (over_parts(findings), answer(curve) if curve else None):
+        if remark:
+            console.print(Text(remark))
     for note in cautions(findings):
         console.print(Text(f"- {note}"))

@@ -1,4 +1,4 @@
-"""A study in several languages: each method's score in each, their averages, and the gains on the reference."""
+"""A study of several languages, tasks or models: each method's score on each, averages, gains on the reference."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.tables import Column, Entry, Raw, Table, ranked, significance, star_note
-from gradgate.study.results import DEV
+from gradgate.study.results import DEV, LANGUAGE
 from gradgate.study.statistics import Comparison, compare_paired, holm, summarize
 from gradgate.tasks.averages import ALL, DISTANT, ZERO_SHOT, average_label
 
@@ -35,8 +35,10 @@ class Gain:
 
 
 def language_splits(findings: Findings) -> tuple[str, ...]:
-    """The averages that the study has, then its splits by language, the source's first."""
+    """The averages that the study has, then its splits by language, the source's first; or by task or model."""
     results = findings.results
+    if results.parts:
+        return (*results.averages, *results.test_splits)
     source = results.study.task.source
     spoken = [split for split in (DEV, *results.test_splits) if results.language(split) != split]
     # Dev selected the checkpoint; it is shown where the other languages are scored on theirs.
@@ -46,8 +48,8 @@ def language_splits(findings: Findings) -> tuple[str, ...]:
 
 
 def language_table(findings: Findings) -> Table:
-    """One row a language, the averages first; one column a method, with its gain on the first."""
-    metric, first = findings.format, findings.reference
+    """One row a language (task, model), the averages first; one column a method, with its gain on the first."""
+    unit, metric, first = row_unit(findings).capitalize(), findings.format, findings.reference
     higher = findings.results.study.task.metric_higher_is_better
     splits = language_splits(findings)
     gains = {(split, method.name): gain(findings, method, split) for split in splits for method in findings.methods}
@@ -55,15 +57,15 @@ def language_table(findings: Findings) -> Table:
     corrected = dict(zip(compared, holm([gains[key].versus.p for key in compared]), strict=True))
     better = f"mean ± standard deviation over seeds (mean of the differences to {first.name}, paired by seed)"
     columns = (
-        Column("language", "Language", numeric=False),
+        Column("language", unit, numeric=False),
         *(
             Column(method.name, method.name, "mean ± standard deviation over seeds" if method is first else better)
             for method in findings.methods
         ),
     )
     return Table(
-        "languages",
-        f"Languages: {metric.label}",
+        f"{row_unit(findings)}s",
+        f"{unit}s: {metric.label}",
         columns,
         tuple(
             (
@@ -80,6 +82,11 @@ def language_table(findings: Findings) -> Table:
         ),
         notes=star_note(list(corrected.values()), _TEST),
     )
+
+
+def row_unit(findings: Findings) -> str:
+    """What a row is; the files of these tables and figures are named after it, in the plural."""
+    return findings.results.split_unit if findings.results.parts else LANGUAGE
 
 
 def gain(findings: Findings, method: MethodFindings, split: str) -> Gain:
@@ -112,11 +119,12 @@ def _entry(gain: Gain, metric: ScoreFormat, p: float | None, is_reference: bool)
 
 
 def _record(findings: Findings, split: str, method: MethodFindings, gain: Gain) -> dict[str, Raw]:
-    language = findings.results.language(split)
+    results = findings.results
+    single = None if split in results.averages else results.language(split)
     return {
         "method": method.name,
         "split": split,
-        "language": None if split in findings.results.averages else language,
+        **({results.split_unit: single} if results.parts else {"language": single}),
         "metric": findings.format.metric,
         "n": gain.n,
         "mean": gain.mean,

@@ -14,13 +14,14 @@ from markupsafe import Markup, escape
 from gradgate.report import freezing
 from gradgate.report.contents import Contents
 from gradgate.report.figures import Drawing
-from gradgate.report.findings import Findings
+from gradgate.report.findings import Findings, find
 from gradgate.report.formats import count, counted
 from gradgate.report.search import search_notes
 from gradgate.report.tables import Table
-from gradgate.report.verdict import cautions, verdict
-from gradgate.study.results import DEV, Cell
+from gradgate.report.verdict import cautions, over_parts, verdict
+from gradgate.study.results import DEV, Cell, StudyResults
 
+PAGE = "report.html"
 _TEMPLATES = Environment(
     loader=PackageLoader("gradgate.report", "templates"),
     autoescape=True,
@@ -47,20 +48,21 @@ def render_page(
     return _TEMPLATES.get_template("report.html.j2").render(
         study=results.study,
         answer=verdict(findings),
-        remarks=[freezing.answer(curve)] if curve else [],
+        remarks=[text for text in (over_parts(findings), freezing.answer(curve) if curve else None) if text],
         cautions=[*cautions(findings), *contents.problems],
         planned=_planned(findings),
         main=tables[0],
         others=tables[1:],
         titles={table.name: table.title for table in tables},
         drawings=[(drawing, Markup(drawing.inline)) for drawing in drawings],
-        failed=[(cell, _place(cell, findings)) for cell in results.cells if cell.status == "failed"],
-        missing=[cell for cell in results.cells if cell.status == "missing"],
+        failed=[(cell, _place(cell, findings)) for cell in results.runs if cell.status == "failed"],
+        missing=[cell for cell in results.runs if cell.status == "missing"],
         settings=_readable(results.study.settings),
         versions=_readable(results.study.versions),
         method_notes=[*_how_made(findings), *search_notes(results.study), *(freezing.notes(curve) if curve else [])],
         style=Markup(_source("report.css")),
         script=Markup(script),
+        parts=[(name, _page_of(part, findings), verdict(find(part))) for name, part in results.parts],
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
     )
 
@@ -81,16 +83,29 @@ def _source(name: str) -> str:
     return _TEMPLATES.loader.get_source(_TEMPLATES, name)[0]
 
 
+def _how_joined(findings: Findings) -> list[str]:
+    unit = findings.results.split_unit
+    return [
+        f"Methods are compared on the unweighted mean over {unit}s of what each run scored on the main test split of "
+        f"its {unit}, for seeds that have finished on all of them. The page of a {unit} has what was measured there.",
+        f"Training time is the sum over the {unit}s; time per step, trainable share and bytes stored are means.",
+    ]
+
+
 def _planned(findings: Findings) -> str:
     results = findings.results
     methods, seeds = counted(len(results.study.methods), "method"), counted(len(results.study.seeds), "seed")
     if len(results.study.adapters) > 1:
         methods = f"{counted(len(results.study.adapters), 'form')} of the model × {methods}"
-    return f"{methods} × {seeds}: {results.count('finished')} of {counted(len(results.cells), 'run')} finished"
+    return f"{methods} × {seeds}: {results.count('finished')} of {counted(len(results.runs), 'run')} finished"
 
 
 def _place(cell: Cell, findings: Findings) -> str:
     return "" if cell.folder is None else str(cell.folder.relative_to(findings.results.folder))
+
+
+def _page_of(part: StudyResults, findings: Findings) -> str:
+    return f"{part.folder.relative_to(findings.results.folder).as_posix()}/{PAGE}"
 
 
 def _readable(values: dict[str, Any]) -> dict[str, str]:
@@ -113,7 +128,9 @@ def _how_made(findings: Findings) -> list[str]:
         notes.append("There is no test split; the same dev score also ranks the methods.")
     else:
         notes.append("That checkpoint is scored once on each test split; no choice is made on test.")
-    if findings.results.averages:
+    if findings.results.parts:
+        notes += _how_joined(findings)
+    elif findings.results.averages:
         source = findings.results.study.task.source
         notes.append(
             f"Methods are compared on the zero-shot average: the unweighted mean over the languages other than "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradgate.report import formats
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import MINUS, NONE, ScoreFormat
-from gradgate.report.t_statistics import scores_by_split, split_unit
+from gradgate.report.t_statistics import scores_by_split
 from gradgate.report.tables import Column, Entry, Raw, Table
 from gradgate.study.statistics import BootstrapInterval, Evidence, bootstrap_interval, compare_over, weigh
 
@@ -59,7 +59,7 @@ def seed_statistics(findings: Findings) -> Table:
 def split_statistics(findings: Findings) -> Table:
     """The same with test splits as pairs, each with its mean over the seeds that both methods have."""
     splits, reference = findings.results.test_splits, findings.reference
-    unit, scores = split_unit(findings), scores_by_split(reference, splits)
+    unit, scores = findings.results.split_unit, scores_by_split(reference, splits)
     evidence = weigh([compare_over(unit, scores_by_split(m, splits), scores) for m in findings.methods[1:]])
     columns = (
         Column("method", "Method", numeric=False),

@@ -47,7 +47,7 @@ def find_t(findings: Findings) -> list[SplitTests]:
     if len(splits) < 2 or not others or not findings.scored:
         return []
     reference = scores_by_split(findings.reference, splits)
-    unit = split_unit(findings)
+    unit = findings.results.split_unit
     over = tuple(compare_over(unit, scores_by_split(method, splits), reference) for method in others)
     lines = [
         SplitTests(name(findings, split), "seed", tuple(gain(findings, method, split).versus for method in others))
@@ -55,12 +55,6 @@ def find_t(findings: Findings) -> list[SplitTests]:
     ]
     found = [*_corrected([SplitTests(f"over {unit}s", unit, over)]), *_corrected(lines)]
     return found if any(line.limit for line in found) else []
-
-
-def split_unit(findings: Findings) -> str:
-    """What test splits are called."""
-    spoken = findings.results.study.task.languages
-    return "language" if all(split in spoken for split in findings.results.test_splits) else "test split"
 
 
 def scores_by_split(method: MethodFindings, splits: Sequence[str]) -> dict[str, dict[int, float]]:
@@ -81,7 +75,7 @@ def t_table(findings: Findings, lines: list[SplitTests]) -> Table:
         "t-statistics",
         f"Paired t statistics against {findings.reference.name}",
         (
-            Column("split", split_unit(findings).capitalize(), numeric=False),
+            Column("split", findings.results.split_unit.capitalize(), numeric=False),
             Column("unit", "Paired by", numeric=False),
             *(Column(title, title, "t (p of the two-sided test, not corrected)") for title in names),
         ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
+from gradgate.report.t_statistics import scores_by_split
 from gradgate.study.results import DEV
+from gradgate.study.statistics import compare_over, holm
 
 LEVEL = 0.05
 
@@ -26,6 +28,27 @@ def verdict(findings: Findings) -> str:
     return f"{_lead(findings, winner)}, {_difference(findings, winner)}."
 
 
+def over_parts(findings: Findings) -> str | None:
+    """What the tasks or models of a study say of its best method, each as one pair; None for a study of one."""
+    results, reference = findings.results, findings.reference
+    others = [method for method in findings.scored if method is not reference]
+    if not results.parts or not others or not reference.finished:
+        return None
+    unit, splits = results.split_unit, results.test_splits
+    base = scores_by_split(reference, splits)
+    tests = {m.name: compare_over(unit, scores_by_split(m, splits), base) for m in others}
+    corrected = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    method = next((m for m in findings.best if m is not reference), None) or _second(findings)
+    test, p = tests[method.name], corrected[method.name]
+    sign = 1 if results.study.task.metric_higher_is_better else -1
+    ahead = sum(sign * difference > 0 for difference in test.differences)
+    counted_units = f"{method.name} is ahead of {reference.name} on {ahead} of {counted(test.n, unit)}"
+    if test.p is None or p is None:
+        return f"{counted_units}."
+    after = f", {p_value(p)} after Holm's correction" if len(tests) > 1 else ""
+    return f"{counted_units}; with {unit}s as pairs, {p_equation(test.p)}{after}."
+
+
 def cautions(findings: Findings) -> list[str]:
     """What limits the answer: few seeds, unfinished runs, no test split, anything odd in the folder."""
     results = findings.results
@@ -35,7 +58,7 @@ def cautions(findings: Findings) -> list[str]:
         words = {"failed": "failed", "missing": "not finished yet"}
         parts = [f"{number} {words[status]}" for status, number in unfinished if number]
         finished = f"{results.count('finished')} finished"
-        notes.append(f"{counted(len(results.cells), 'run')} planned: {listed([finished, *parts])}.")
+        notes.append(f"{counted(len(results.runs), 'run')} planned: {listed([finished, *parts])}.")
     if not findings.scored:
         return [*notes, *results.problems]
     notes += _seed_notes(findings)
@@ -106,10 +129,15 @@ def _difference(findings: Findings, method: MethodFindings) -> str:
 
 
 def _runner_up(findings: Findings) -> str:
+    second = _second(findings)
+    return f"It is the reference; the nearest, {second.name}, is at {_difference(findings, second)}."
+
+
+def _second(findings: Findings) -> MethodFindings:
+    """The best that is not the reference."""
     sign = 1 if findings.results.study.task.metric_higher_is_better else -1
     others = [method for method in findings.scored if method is not findings.reference]
-    second = max(others, key=lambda method: sign * (method.score.mean or 0.0))
-    return f"It is the reference; the nearest, {second.name}, is at {_difference(findings, second)}."
+    return max(others, key=lambda method: sign * (method.score.mean or 0.0))
 
 
 def _alone(findings: Findings) -> str:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from gradgate.errors import UsageError
 from gradgate.methods import method as read_method
 from gradgate.study import search as searches
-from gradgate.study.grid import Grid, held_settings
+from gradgate.study.axes import Axes, Part
+from gradgate.study.grid import STUDY_FILE, Grid, held_settings
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
 from gradgate.study.ray_cluster import RayCluster, run_on_ray
-from gradgate.study.search import Space
+from gradgate.study.search import Space, space_of
 from gradgate.study.store import DamagedStoreError, Heartbeat, Store, alone_in, open_store, set_aside
-from gradgate.study.sweep import read_sweep
+from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.study.workers import Workers
 from gradgate.training import launched
 from gradgate.training.config import RunConfig
+from gradgate.training.folder import CACHE_FOLDER
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.preview import Preview, preview
 
@@ -42,13 +46,16 @@ def compare(
     sweep: str | None = None,
     adapters: Sequence[str | None] = (),
     *,
+    axes: Axes | None = None,
     search: Space | None = None,
     workers: int = 1,
     ray: RayCluster | None = None,
     store: str | None = None,
     heartbeat: Heartbeat | None = None,
 ) -> Tally:
-    """Run what is missing of adapters times methods times seeds; finished runs are skipped, failed ones tried again.
+    """Run what is missing of a study; finished runs are skipped, failed ones tried again.
+
+    A study is tasks times models times adapters times methods times seeds.
 
     Other processes and machines may work on the same study at the same time.
 
@@ -63,6 +70,8 @@ def compare(
             :mod:`gradgate.study.sweep`.
         adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
             new study. The first method with the first adapter is the reference.
+        axes: several tasks and models, each task with each model, in place of the base's; in a study that has others
+            they are added to these. See :mod:`gradgate.study.axes` for where their runs are.
         search: settings to try first for each method; its best on dev is what its runs take. A study that was begun
             with one goes on with it.
         workers: runs that are trained at the same time.
@@ -77,61 +86,131 @@ def compare(
     """
     launched.refuse("gradgate compare")
     swept = read_sweep(sweep) if sweep is not None else None
+    axes = (axes or Axes.of(base)).with_held(out)
     cores = ray.cpus_per_run if ray is not None else max(1, torch.get_num_threads() // workers)
-    base = _with_threads(base, out, cores)
-    grid = Grid.of(out, base, [swept.reference, *methods] if swept else methods, seeds, adapters)
-    seen = preview(base, [text for text in grid.adapters if text is not None])
-    for text in seen.notes:
-        progress.note(text)
-    if swept:
-        grid = grid.adding(swept.methods(seen.layers, grid.methods))
-    for name in grid.methods:
-        read_method(name).check(seen.layers)
-    if search is not None:
-        grid = grid.searching(search.record())
-    searches.check(grid)
-    grid, opened = _begin(grid, seen, store, heartbeat, progress)
-    folders = [grid.folder_of(arm, seed) for seed in grid.seeds for arm in grid.arms]
+    parts = axes.parts(out, _with_threads(base, axes.part_paths(out), cores))
+    names = [swept.reference, *methods] if swept else methods
+    asked = _Asked(names, seeds, adapters, swept, search).with_held([part.path for part in parts])
+    planned = [_plan(part, asked, progress) for part in parts]
+    _check_together(planned)
+    if parts[0].path != out:
+        axes.write(out)
+    grids, opened = _begin(out, planned, store, heartbeat, progress)
+    folders = [grid.folder_of(arm, seed) for grid in grids for seed in grid.seeds for arm in grid.arms]
+    cache = out / CACHE_FOLDER
     before = Queue(opened).runs()
     progress.begin_study(len(before), sum(run.state == "finished" for run in before))
     try:
         with stoppable(progress.note) as stop:
             if ray is not None:
-                run_on_ray(ray, Queue(opened), store, grid.cache, progress, stop)
+                run_on_ray(ray, Queue(opened), store, cache, progress, stop)
             else:
-                Workers(Queue(opened), grid.cache, progress, stop).work(workers)
+                Workers(Queue(opened), cache, progress, stop).work(workers)
             if stop.is_set():
                 raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
     finally:
         opened.close()
     failed = sum(not folder.finished for folder in folders)
     if not failed:
-        shutil.rmtree(grid.cache, ignore_errors=True)
+        shutil.rmtree(cache, ignore_errors=True)
     return Tally(len(folders) - failed, failed)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is compared on every part of a study."""
+
+    methods: list[str]
+    seeds: list[int]
+    adapters: Sequence[str | None]
+    sweep: FreezeSweep | None
+    search: Space | None
+    held_search: dict[str, Any] | None = None
+
+    def with_held(self, paths: list[Path]) -> _Asked:
+        """With what the study already compares, which a new part of it has to compare as well."""
+        held = next((Grid.read(path) for path in paths if (path / STUDY_FILE).is_file()), None)
+        if held is None:
+            return self
+        return replace(
+            self,
+            methods=[*held.methods, *self.methods] if self.methods else [],
+            seeds=[*held.seeds, *self.seeds],
+            adapters=[*held.adapters, *self.adapters],
+            held_search=held.search,
+        )
+
+    @property
+    def space(self) -> dict[str, Any] | None:
+        """What is searched, for the study's file."""
+        return self.search.record() if self.search is not None else space_of(self.held_search)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    grid: Grid
+    seen: Preview
+
+
+def _plan(part: Part, asked: _Asked, progress: StudyProgress) -> _Planned:
+    """The grid of one part, checked against its data and its model."""
+    swept = asked.sweep
+    grid = Grid.of(part.path, part.base, asked.methods, asked.seeds, asked.adapters, part.name)
+    seen = preview(part.base, [text for text in grid.adapters if text is not None])
+    for text in seen.notes:
+        progress.note(grid.labelled(text))
+    if swept:
+        grid = grid.adding(swept.methods(seen.layers, grid.methods))
+    for name in grid.methods:
+        read_method(name).check(seen.layers)
+    if asked.space is not None:
+        grid = grid.searching(asked.space)
+    searches.check(grid)
+    return _Planned(grid, seen)
+
+
+def _check_together(planned: list[_Planned]) -> None:
+    """UsageError if the parts of a study cannot share one queue or one table."""
+    metrics = {bool(part.seen.task["metric_higher_is_better"]): part.seen.task for part in planned}
+    if len(metrics) > 1:
+        better = " and ".join(
+            f"{task['metric']} of {task['name']} where it is {'higher' if higher else 'lower'}"
+            for higher, task in metrics.items()
+        )
+        raise UsageError(f"These tasks cannot be in one study: {better} is better. Give another --metric, or compare.")
+    first = planned[0].grid
+    for other in planned[1:]:
+        if other.grid.methods != first.methods:
+            raise UsageError(
+                f"--sweep gives other methods for {other.grid.base.model} than for {first.base.model}, which has "
+                f"another number of layers. Sweep them in studies of their own, or name the methods."
+            )
+
+
 def _begin(
-    grid: Grid, seen: Preview, url: str | None, heartbeat: Heartbeat | None, progress: StudyProgress
-) -> tuple[Grid, Store]:
-    """Write the study's file, and queue what is missing."""
-    with alone_in(grid.path):
-        grid = grid.write(seen.task, seen.model, seen.versions)
-    better = bool(seen.task["metric_higher_is_better"])
+    out: Path, planned: list[_Planned], url: str | None, heartbeat: Heartbeat | None, progress: StudyProgress
+) -> tuple[list[Grid], Store]:
+    """Write the files of the study, and queue what is missing."""
+    grids = []
+    for part in planned:
+        with alone_in(part.grid.path):
+            grids.append(part.grid.write(part.seen.task, part.seen.model, part.seen.versions))
+    better = bool(planned[0].seen.task["metric_higher_is_better"])
     try:
-        opened = open_store(grid.path, url, heartbeat=heartbeat, higher_is_better=better)
+        opened = open_store(out, url, heartbeat=heartbeat, higher_is_better=better)
     except DamagedStoreError as error:
-        aside = set_aside(grid.path)
+        aside = set_aside(out)
         progress.note(
             f"{error} The damaged file is kept as {aside.name}, and the queue is built anew from the run folders."
         )
-        opened = open_store(grid.path, url, heartbeat=heartbeat, higher_is_better=better)
-    Queue(opened).add([*searches.search_runs(grid, searches.undecided(grid)), *grid.runs()])
-    return grid, opened
+        opened = open_store(out, url, heartbeat=heartbeat, higher_is_better=better)
+    Queue(opened).add(searches.all_runs(grids))
+    return grids, opened
 
 
-def _with_threads(base: RunConfig, out: Path, cores: int) -> RunConfig:
+def _with_threads(base: RunConfig, parts: list[Path], cores: int) -> RunConfig:
     """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
     if base.threads is not None:
         return base
-    held = held_settings(out)
+    held = next(filter(None, map(held_settings, parts)), None)
     return base.model_copy(update={"threads": cores if held is None else held.get("threads")})

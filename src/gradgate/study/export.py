@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 from typing import Any
 
+from gradgate.study.axes import part_folders
+from gradgate.study.reading import read_study
 from gradgate.study.results import Cell, StudyResults
 
 
-def records(results: StudyResults) -> list[dict[str, Any]]:
-    """One record for each adapter, method and seed, in the study's order.
+def records(folder: Path) -> list[dict[str, Any]]:
+    """One record for each task, model, adapter, method and seed of a study, in its order.
 
     ``score`` is the study's metric on its main test split (on dev where there is none) and None for a run that has
     not finished; ``scores`` has every metric of every split; ``error`` says why a run failed.
     """
-    return [_record(cell, results) for cell in results.cells]
+    parts = [read_study(part) for part in part_folders(folder)]
+    return [_record(cell, results) for results in parts for cell in results.cells]
 
 
 def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:

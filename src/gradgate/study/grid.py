@@ -40,7 +40,8 @@ class Grid:
     """Adapters times methods times seeds on one task and model; the others are compared to the first.
 
     An adapter that is None stands for the model itself. ``search`` is what :mod:`gradgate.study.search` notes of a
-    study that searches settings first; then only arms whose setting is chosen have runs.
+    study that searches settings first; then only arms whose setting is chosen have runs. ``part`` is the task or model
+    that runs are named after, where the study has several.
     """
 
     path: Path
@@ -49,6 +50,7 @@ class Grid:
     seeds: tuple[int, ...]
     adapters: tuple[str | None, ...] = (None,)
     search: dict[str, Any] | None = None
+    part: str = ""
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class Grid:
         methods: Sequence[str],
         seeds: Sequence[int],
         adapters: Sequence[str | None] = (),
+        part: str = "",
     ) -> Grid:
         """The grid in a folder, with what an earlier call put there first.
 
@@ -81,7 +84,7 @@ class Grid:
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
         found = _distinct_adapters(kinds or [None])
         base.model_copy(update={"adapter": next(filter(None, found), None)}).check_tapt()
-        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found, record.get("search"))
+        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found, record.get("search"), part)
 
     @classmethod
     def read(cls, path: Path) -> Grid:
@@ -100,6 +103,7 @@ class Grid:
             tuple(record["seeds"]),
             tuple(record.get("adapters", [None])),
             record.get("search"),
+            record.get("part", ""),
         )
 
     def adding(self, methods: list[str]) -> Grid:
@@ -162,6 +166,7 @@ class Grid:
             "settings": settings_of(self.base),
             "versions": versions,
             **({"search": search} if search else {}),
+            **({"part": self.part} if self.part else {}),
         }
         write_json(self.path / STUDY_FILE, record)
         return replace(self, methods=methods, seeds=seeds, adapters=adapters, search=search)
@@ -183,7 +188,11 @@ class Grid:
 
     def _run(self, arm: Arm, seed: int, setting: dict[str, Any]) -> GridRun:
         config = self.config_of(arm, seed, setting)
-        return GridRun(config, self.folder_of(arm, seed), f"{config.title} seed {seed}")
+        return GridRun(config, self.folder_of(arm, seed), self.labelled(f"{config.title} seed {seed}"))
+
+    def labelled(self, text: str) -> str:
+        """A run's name, with what it is a run of where the study has several tasks or models."""
+        return f"{self.part}: {text}" if self.part else text
 
 
 def titled_arm(arm: Arm) -> str:

@@ -17,6 +17,7 @@ from gradgate.methods import method as read_method
 from gradgate.study.grid import folder_name
 from gradgate.study.results import (
     DEV,
+    LANGUAGE,
     Cell,
     DevRecord,
     Failure,
@@ -72,7 +73,9 @@ def read_study(folder: Path) -> StudyResults:
     averages = tuple(name for name in AVERAGES if any(name in scores.averages for scores in finished))
     cells = [_check_score(cell, study.task.metric, main_split_of(splits, averages)) for cell in cells]
     problems += _differing(cells)
-    return StudyResults(folder, study, tuple(cells), splits, tuple(problems), averages)
+    spoken = splits and all(split in study.task.languages for split in splits)
+    unit = LANGUAGE if spoken else "test split"
+    return StudyResults(folder, study, tuple(cells), splits, tuple(problems), averages, unit)
 
 
 def _find_runs(folder: Path, study: StudyRecord) -> tuple[dict[tuple[str, int], Cell], list[str]]:

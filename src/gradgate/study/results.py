@@ -12,6 +12,8 @@ from gradgate.training.adapter_choice import titled
 
 Status = Literal["finished", "failed", "missing"]
 DEV = "dev"
+LANGUAGE = "language"
+"""The unit of test splits that are each in a language."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,10 @@ class DevRecord:
 
 @dataclass(frozen=True)
 class Cell:
-    """One method with one seed, on an adapter or the model. ``scores`` is there if finished, ``failure`` if failed."""
+    """One method with one seed, on an adapter or the model. ``scores`` is there if finished, ``failure`` if failed.
+
+    ``part`` names its task or model where the study has several.
+    """
 
     method: str
     seed: int
@@ -137,6 +142,7 @@ class Cell:
     history: tuple[DevRecord, ...] = ()
     versions: dict[str, Any] = field(default_factory=dict)
     adapter: str | None = None
+    part: str = ""
 
     @property
     def label(self) -> str:
@@ -161,8 +167,10 @@ class StudyResults:
     Attributes:
         cells: one for each adapter, method and seed of the study, in this order.
         test_splits: the test splits that any finished run has; those of the task while none has finished.
-        averages: the averages over languages that any finished run has.
+        averages: the averages over test splits that any finished run has.
         problems: what a reader should know: files that could not be read, runs that do not belong.
+        split_unit: what a test split stands for: a language, or a task or model of a study of several.
+        parts: of such a study, the results of each by its name; what a cell holds is then put together from theirs.
     """
 
     folder: Path
@@ -171,10 +179,17 @@ class StudyResults:
     test_splits: tuple[str, ...]
     problems: tuple[str, ...]
     averages: tuple[str, ...] = ()
+    split_unit: str = "test split"
+    parts: tuple[tuple[str, StudyResults], ...] = ()
+
+    @property
+    def runs(self) -> tuple[Cell, ...]:
+        """Every run, of all parts."""
+        return tuple(cell for _, part in self.parts for cell in part.cells) or self.cells
 
     @property
     def main_split(self) -> str:
-        """What methods are compared on: the zero-shot average, ``test``, else the first test split, else dev."""
+        """What methods are compared on: an average, ``test``, else the first test split, else dev."""
         return main_split_of(self.test_splits, self.averages)
 
     def language(self, split: str) -> str:
@@ -191,12 +206,12 @@ class StudyResults:
         return tuple(cell for cell in self.cells if cell.label == label)
 
     def count(self, status: Status) -> int:
-        """How many cells have this status."""
-        return sum(cell.status == status for cell in self.cells)
+        """How many runs have this status."""
+        return sum(cell.status == status for cell in self.runs)
 
 
 def main_split_of(test_splits: tuple[str, ...], averages: tuple[str, ...]) -> str:
     """What methods are compared on, of the splits and averages that are there."""
-    if ZERO_SHOT in averages:
-        return ZERO_SHOT
+    if averages:
+        return ZERO_SHOT if ZERO_SHOT in averages else averages[0]
     return "test" if "test" in test_splits else (*test_splits, DEV)[0]

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import exp, isfinite, log
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.study.axes import part_folders
 from gradgate.study.grid import Arm, Grid, GridRun, folder_name, titled_arm, written
 from gradgate.study.queue import Queue
 from gradgate.study.store import alone_in
@@ -81,6 +83,11 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
     return Space(tuple(texts), tuple(settings), tuple(range(FIRST_SEED, FIRST_SEED + seeds)), prune)
 
 
+def space_of(record: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What a study searches, out of what its file says of its search."""
+    return None if record is None else {name: record[name] for name in ("space", "settings", "seeds", "prune")}
+
+
 def _value(name: str, text: str) -> Any:
     if ".." in text or "," in text:
         return text
@@ -102,6 +109,14 @@ def _draw(axis: list[Any] | tuple[Any, Any], uniform: float) -> Any:
     return round(drawn) if isinstance(low, int) else float(f"{drawn:.3g}")
 
 
+def all_runs(grids: Sequence[Grid]) -> list[GridRun]:
+    """Everything that can be trained now: what is still to be searched, then seed by seed through all grids."""
+    searched = [run for grid in grids for run in search_runs(grid, undecided(grid))]
+    compared = [run for grid in grids for run in grid.runs()]
+    seeds = list(dict.fromkeys(run.config.seed for run in compared))
+    return [*searched, *sorted(compared, key=lambda run: seeds.index(run.config.seed))]
+
+
 def search_runs(grid: Grid, arms: Iterable[Arm]) -> list[GridRun]:
     """The runs of the search of some arms, setting by setting. None of them looks at a test split."""
     search = grid.search or {"settings": [], "seeds": []}
@@ -115,8 +130,9 @@ def _run(grid: Grid, arm: Arm, setting: dict[str, Any], seed: int) -> GridRun:
     config = grid.config_of(arm, seed, {**setting, "skip_test": True, "keep_model": False})
     name = folder_name(written(setting))
     folder = RunFolder(grid.path / "search" / folder_name(arm[1], arm[0]) / name / f"seed-{seed}")
-    against = titled_arm(arm) if (grid.search or {}).get("prune") else None
-    return GridRun(config, folder, f"{config.title} seed {seed}, search {written(setting)}", against)
+    against = grid.labelled(titled_arm(arm)) if (grid.search or {}).get("prune") else None
+    label = grid.labelled(f"{config.title} seed {seed}, search {written(setting)}")
+    return GridRun(config, folder, label, against)
 
 
 def check(grid: Grid) -> None:
@@ -138,7 +154,10 @@ def undecided(grid: Grid) -> list[Arm]:
 
 def advance(queue: Queue) -> bool:
     """Choose the settings of the methods whose search has ended, and queue their runs. Whether there were any."""
-    folder = queue.store.folder
+    return any(_advance(queue, folder) for folder in part_folders(queue.store.folder))
+
+
+def _advance(queue: Queue, folder: Path) -> bool:
     if not undecided(Grid.read(folder)):
         return False
     known = {run.fingerprint: run.state for run in queue.runs()}

@@ -13,10 +13,11 @@ from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
+from gradgate.study.axes import part_folders
 from gradgate.study.grid import Grid
 from gradgate.study.queue import Queue, QueuedRun
 from gradgate.study.reading import read_study
-from gradgate.study.search import search_runs, undecided
+from gradgate.study.search import all_runs
 from gradgate.study.store import open_store, read_store
 
 STATES = ("finished", "running", "waiting", "failed", "pruned")
@@ -87,7 +88,8 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
         RunError: if the folder holds no study.
         StoreError: if the store cannot be read.
     """
-    read_study(folder)
+    for part in part_folders(folder):
+        read_study(part)
     store = read_store(folder, url)
     if store is None:
         return StudyStatus(folder, tuple(_of_folders(folder)))
@@ -105,10 +107,11 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
         RunError: if the folder holds no study.
         StoreError: if the store cannot be used.
     """
-    grid = Grid.read(folder)
-    queue = Queue(open_store(folder, url, higher_is_better=read_study(folder).study.task.metric_higher_is_better))
+    grids = [Grid.read(part) for part in part_folders(folder)]
+    better = read_study(grids[0].path).study.task.metric_higher_is_better
+    queue = Queue(open_store(folder, url, higher_is_better=better))
     if not queue.runs():
-        queue.add([*search_runs(grid, undecided(grid)), *grid.runs()])
+        queue.add(all_runs(grids))
     return queue
 
 
@@ -132,12 +135,13 @@ def _of_folders(folder: Path) -> list[RunStatus]:
     states = {"finished": "finished", "failed": "failed", "missing": "waiting"}
     return [
         RunStatus(
-            label=f"{cell.method} seed {cell.seed}",
+            label=part.labelled(f"{cell.label} seed {cell.seed}"),
             folder=cell.folder.relative_to(folder).as_posix() if cell.folder else None,
             state=states[cell.status],
             error=cell.failure.message if cell.failure else None,
         )
-        for cell in read_study(folder).cells
+        for part in map(Grid.read, part_folders(folder))
+        for cell in read_study(part.path).cells
     ]
 
 

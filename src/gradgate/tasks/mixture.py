@@ -117,11 +117,16 @@ def _from_names(text: str, data: Path | None) -> MixtureSpec:
     names = [word.strip() for word in text.split(JOINT)]
     if not all(names):
         raise UsageError(f"--task {text}: expected names with one + between each two, as in cola+sst2")
-    return MixtureSpec(text, tuple(find_task(name, data=_folder_of(name, data)) for name in names), Mix())
+    return MixtureSpec(text, tuple(find_task(name, data=task_folder(name, data)) for name in names), Mix())
 
 
-def _folder_of(name: str, data: Path | None) -> Path | None:
-    """The sub-folder with the files of a named task; None where none is wanted."""
+def task_folder(name: str, data: Path | None) -> Path | None:
+    """The sub-folder with the files of a named task; None where none is wanted.
+
+    Raises:
+        UsageError: for what is not a name.
+        DataError: unless one sub-folder is named like the task.
+    """
     if data is None or (name not in entries() and name in task_names()):
         return None
     if name not in entries():

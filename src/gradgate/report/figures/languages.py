@@ -1,4 +1,4 @@
-"""Gains by language, as GradDrop's Fig. 4 has them, or the scores where there is only one method."""
+"""Gains by language (task, model), as GradDrop's Fig. 4 has them, or the scores where there is only one method."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from matplotlib.patches import Patch
 from gradgate.report.figures.style import COLOURS, MUTED, PAPER, Drawing, finish, look, styled
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import shortened
-from gradgate.report.languages import Gain, gain, language_splits, name
+from gradgate.report.languages import Gain, gain, language_splits, name, row_unit
 
 # Told apart by lightness and hatching too.
 _POINTS, _SHARE = COLOURS[1], COLOURS[5]
 _HATCH = "////"
-# More than so many codes of two letters run into each other.
-_UPRIGHT = 11
+# More than so many codes, or letters in all, run into each other.
+_UPRIGHT, _ROOM = 11, 44
 
 
 def draw_languages(findings: Findings) -> Drawing | None:
@@ -34,20 +34,22 @@ def draw_languages(findings: Findings) -> Drawing | None:
 def _draw_gains(
     findings: Findings, splits: list[str], methods: list[MethodFindings], gains: dict[tuple[str, str], Gain]
 ) -> Drawing:
+    unit = row_unit(findings)
     with styled(0.75 + 1.3 * len(methods)) as figure:
         panels = figure.subplots(len(methods), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, method in zip(panels, methods, strict=True):
             _draw_panel(axes, findings, [gains[split, method.name] for split in splits])
             axes.set_title(shortened(method.name, 40), loc="left", pad=3)
-        codes = [shortened(findings.results.language(split), 8) for split in splits]
-        upright = len(codes) <= _UPRIGHT and max(map(len, codes)) <= 3
+        codes = [shortened(findings.results.language(split), 16 if findings.results.parts else 8) for split in splits]
+        upright = len(codes) <= _UPRIGHT and len(codes) * (max(map(len, codes)) + 1) <= _ROOM
         panels[-1].set_xticks(range(len(codes)), codes, rotation=0 if upright else 90)
         _add_legend(figure, findings)
         caption = (
             f"Differences to {findings.reference.name}, paired by seed, means over the seeds: in points, and in "
-            "percent of its score. Languages from its best to its worst."
+            f"percent of its score. {unit.capitalize()}s from its best to its worst."
         )
-        return finish(figure, "languages", "Gains by language", caption, _text(findings, splits, gains), "languages")
+        table = f"{unit}s"
+        return finish(figure, table, f"Gains by {unit}", caption, _text(findings, splits, gains), table)
 
 
 def _draw_panel(axes: Axes, findings: Findings, gains: list[Gain]) -> None:
@@ -101,8 +103,9 @@ def _draw_scores(
         axes.set_yticks([-row for row in range(len(splits))], [name(findings, split) for split in splits])
         axes.set_xlabel(metric.label)
         axes.grid(axis="y", color=MUTED, alpha=0.2, lw=0.6)
-        caption = "Means over the seeds, from the best language to the worst."
-        return finish(figure, "languages", "Languages", caption, _text(findings, splits, gains), "languages")
+        unit = row_unit(findings)
+        caption = f"Means over the seeds, from the best {unit} to the worst."
+        return finish(figure, f"{unit}s", f"{unit.capitalize()}s", caption, _text(findings, splits, gains), f"{unit}s")
 
 
 def _text(findings: Findings, splits: list[str], gains: dict[tuple[str, str], Gain]) -> str:
@@ -116,4 +119,4 @@ def _text(findings: Findings, splits: list[str], gains: dict[tuple[str, str], Ga
             against = f" ({metric.difference(found.difference)})" if known else ""
             words.append(f"{name(findings, split)} {metric.value(found.mean)}{against}")
         parts.append(f"{method.name} {', '.join(words)}")
-    return f"{metric.label} by language: {'; '.join(parts)}."
+    return f"{metric.label} by {row_unit(findings)}: {'; '.join(parts)}."
