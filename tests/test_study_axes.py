@@ -21,7 +21,7 @@ from gradgate.study.workers import join
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
 from run_folders import assert_same_run, files
-from tiny_folders import save_bert, save_gpt2, save_texts
+from tiny_folders import save_gpt2, save_texts
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,6 @@ def test_each_run_is_what_train_alone_would_give(
 ) -> None:
     alone = base.model_copy(update={"method": "head", "task": weather, "model": gpt2})
     train(alone, tmp_path / "run")
-    part = next(path for path in part_folders(done) if read_study(path).study.settings["task"] == weather)
     part = Axes.of(base, [base.task, weather], [base.model, gpt2]).part_paths(done)[3]
     assert_same_run(part / "runs/head/seed-0", tmp_path / "run")
 
@@ -115,8 +114,7 @@ def test_each_part_chooses_its_own_setting_of_a_search(base: RunConfig, weather:
         assert len(search["results"]["full"]) == 2
         best = max(search["results"]["full"], key=lambda result: result["dev"])
         assert search["chosen"]["full"] == best["setting"]
-    more = tmp_path / "more"
-    shutil.copytree(save_texts(tmp_path / "texts"), more)
+    more = Path(shutil.copytree(base.task, tmp_path / "more"))
     later = Axes.of(base.model_copy(update={"task": str(more)}))
     assert compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), axes=later) == Tally(finished=3, failed=0)
     third = json.loads((part_folders(tmp_path / "study")[2] / "study.json").read_text())
@@ -176,8 +174,7 @@ def test_metrics_that_rise_and_fall_do_not_share_a_study(base: RunConfig, tmp_pa
 def test_a_sweep_must_mean_the_same_methods_for_each_model(base: RunConfig, tmp_path: Path) -> None:
     from transformers import BertConfig, BertModel
 
-    deep = tmp_path / "deep"
-    shutil.copytree(save_bert(tmp_path / "bert"), deep)
+    deep = Path(shutil.copytree(base.model, tmp_path / "deep"))
     config = BertConfig.from_pretrained(deep, num_hidden_layers=3)
     BertModel(config).save_pretrained(deep)
     axes = Axes.of(base, models=[base.model, str(deep)])
