@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +153,28 @@ def test_a_comparison_prints_its_table_and_the_path_of_its_report(
     (study / "report.html").unlink()
     assert command("report", str(study)).out == f"Report: {study / 'report.html'}\n"
     assert (study / "report.html").is_file()
+
+
+def test_tasks_and_models_are_repeated_flags(
+    command: Command, settings: dict[str, Any], tiny_gpt2: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(settings["task"], other)
+    words = [f"{name}: {value}" for name, value in settings.items() if name not in ("task", "model", "steps")]
+    (tmp_path / "c.yaml").write_text("\n".join([*words, f"task: [{settings['task']}, {other}]", "steps: 1"]))
+    models = ["--model", settings["model"], "--model", str(tiny_gpt2)]
+    study = str(tmp_path / "study")
+    said = command("compare", "--config", str(tmp_path / "c.yaml"), *models, "-m", "head", "--seeds", "1", "-o", study)
+    assert said.code == 0
+    assert "mean over combinations" in said.out
+    cells = json.loads(command("study", "export", study).out)
+    tasks = [Path(settings["task"]).name, "other"]
+    assert [(cell["task"], cell["model"]) for cell in cells] == [
+        (task, model) for model in (settings["model"], str(tiny_gpt2)) for task in tasks
+    ]
+    assert "4 finished" in command("study", "status", study).out
+    said = command("compare", "--task", "sample", "--task", "sample-nli", "--text", "body", "-m", "head")
+    assert (said.code, "--text: these describe one task" in said.err) == (2, True)
 
 
 def test_failed_runs_make_the_exit_code_1(command: Command, flags: list[str], tmp_path: Path) -> None:

@@ -18,12 +18,13 @@ Tasks = Annotated[
     list[str] | None,
     typer.Option(
         "--task",
-        help=f"{setting_help('task')} Repeat to compare on several tasks; --data then holds a folder for each that is "
-        "named like it.",
+        help=setting_help(
+            "task", "repeat to compare on several, for which --data holds a folder each that is named like it"
+        ),
     ),
 ]
 Models = Annotated[
-    list[str] | None, typer.Option("--model", help=f"{setting_help('model')} Repeat to compare on several models.")
+    list[str] | None, typer.Option("--model", help=setting_help("model", "repeat to compare on several"))
 ]
 Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="A method; repeat for several.")]
 Sweep = Annotated[

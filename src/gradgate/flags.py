@@ -112,10 +112,10 @@ def read_seeds(text: str) -> list[int]:
     return list(range(numbers[0])) if counted else numbers
 
 
-def setting_help(name: str) -> str:
-    """What a flag says of a run's setting, as a sentence."""
-    text = _help(RunConfig.model_fields[name])
-    return f"{text[0].upper()}{text[1:]}."
+def setting_help(name: str, more: str) -> str:
+    """What a flag says of a run's setting, and more."""
+    field = RunConfig.model_fields[name]
+    return f"{field.description}; {more} [default: {field.default}]"
 
 
 def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
