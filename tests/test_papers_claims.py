@@ -7,12 +7,16 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from gradgate.errors import UsageError
 from gradgate.papers.claims import Outcome, check, claims, find_claim
 from gradgate.papers.claims.base import above, all_of, any_of, below, most_of
 from gradgate.papers.claims.elsa import frozen_share
-from gradgate.papers.numbers import Key, LackingError, Numbers, Place, printed
+from gradgate.papers.claims.quantities import t_gap
+from gradgate.papers.courses import closeness_to_top_down
+from gradgate.papers.numbers import LOSS_RISE, Key, LackingError, Numbers, Place, printed
+from gradgate.report.plans import Window, WrittenPhase, WrittenPlan
 
 HOLDS, FAILS, UNKNOWN = "holds", "fails", "cannot tell"
 PLACE = Place("XLM-R-Large", "XNLI")
@@ -35,6 +39,7 @@ PRINTED = {
     "G8": (FAILS,),
     "G9": (FAILS,),
     "G10": (HOLDS,),
+    "G11": (HOLDS,),
     "F1": (HOLDS,),
     "F2": (HOLDS,),
     "F3": (HOLDS,),
@@ -187,3 +192,47 @@ def test_parts_are_joined_by_their_rule() -> None:
 
 def test_the_share_of_frozen_layers_is_in_the_label() -> None:
     assert [frozen_share(label) for label in ("frozen 9/12", "frozen 24/24", "baseline")] == [0.75, 1.0, None]
+
+
+def test_the_t_statistics_are_those_of_scipy_on_the_printed_languages() -> None:
+    numbers = printed(["graddrop_table03"])
+    place = numbers.places("SFT")[0]
+    languages = numbers.languages(place, "SFT", "GradDrop", "GradDrop-Epoch")
+    score = {m: [numbers.scores[Key(place, m, on)][0] for on in languages] for m in numbers.methods(place)}
+    epoch, drop = (stats.ttest_rel(score[m], score["SFT"]).statistic for m in ("GradDrop-Epoch", "GradDrop"))
+    gap = numbers.by_seed(t_gap([(place, languages)], "GradDrop-Epoch", "GradDrop", "SFT"))
+    assert gap == {0: pytest.approx(epoch - drop)}
+
+
+@pytest.mark.parametrize(
+    ("opened", "closeness"),
+    [
+        ({0: ["layers.3"], 10: ["layers.2"], 20: ["layers.1"], 30: ["layers.0"]}, 1.0),
+        ({0: ["layers.0"], 10: ["layers.1"], 20: ["layers.2"], 30: ["layers.3"]}, -1.0),
+        # Of the six pairs of layers, one is the other way round.
+        ({0: ["layers.3"], 10: ["layers.1"], 20: ["layers.2"], 30: ["layers.0"]}, 4 / 6),
+        ({0: ["layers.0", "layers.1", "layers.2", "layers.3"]}, None),
+    ],
+)
+def test_an_order_is_told_from_when_layers_first_learned(opened: dict[int, list[str]], closeness: float | None) -> None:
+    phases = tuple(WrittenPhase(step, (*names, "head")) for step, names in opened.items())
+    plan = WrittenPlan(("embeddings", *(f"layers.{n}" for n in range(4)), "head"), 40, phases)
+    assert closeness_to_top_down(plan) == (None if closeness is None else pytest.approx(closeness))
+
+
+def test_a_layer_that_never_learned_comes_last() -> None:
+    phases = (WrittenPhase(0, ("head",)), WrittenPhase(5, ("layers.1", "head"), {"layers.2": Window(0.2, 1.0)}))
+    plan = WrittenPlan(("layers.0", "layers.1", "layers.2", "head"), 10, phases)
+    assert closeness_to_top_down(plan) == pytest.approx(2 / 6**0.5)  # tau-b: two pairs in order, one level
+
+
+def test_a_late_rise_of_the_loss_counts_for_half_of_its_claim() -> None:
+    place = Place("RoBERTa-base", "chemprot")
+    rises = {"Fine-tune": [0.5, 0.6, 0.55], "Adapter-256": [0.1, 0.12, 0.09]}
+    scores = {Key(place, name, LOSS_RISE): dict(enumerate(values)) for name, values in rises.items()}
+    outcome = check(find_claim("A10"), Numbers(scores, exact=False))
+    assert (outcome.state, [finding.state for finding in outcome.findings]) == (UNKNOWN, [HOLDS, UNKNOWN])
+    assert "loss landscapes" in outcome.findings[1].text
+    pairs = zip(rises, reversed(rises), strict=True)
+    turned = {Key(place, other, LOSS_RISE): scores[Key(place, name, LOSS_RISE)] for name, other in pairs}
+    assert check(find_claim("A10"), Numbers(turned, exact=False)).state == FAILS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from gradgate.papers.claims import check, find_claim
 from gradgate.papers.measured import averages, numbers_of_study
 from gradgate.papers.reproduce import read_reproduction
 from gradgate.papers.verdicts import check_study
+from gradgate.study.axes import Axes, TaskChoice
 from gradgate.study.reading import read_study
 from study_folder import write_study
 
@@ -156,3 +158,39 @@ def test_a_dry_run_starts_nothing(command: Command, tmp_path: Path) -> None:
     )
     assert (code, (tmp_path / "x").exists()) == (0, False)
     assert "16 runs in 2 studies, 2 seeds each, about" in out
+
+
+def test_what_a_search_found_says_how_much_learning_rates_matter(tmp_path: Path) -> None:
+    adapter = "houlsby:size=64"
+    write_study(tmp_path, methods=("full",), seeds=(0, 1))
+    study = json.loads((tmp_path / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps({**study, "adapters": [None, adapter]}))
+    dev = {None: {1e-5: (0.5, 0.6), 1e-4: (0.9, 0.9)}, adapter: {1e-5: (0.7, 0.7), 1e-4: (0.72, 0.74)}}
+    for own, rates in dev.items():
+        for rate, scores in rates.items():
+            for seed, score in enumerate(scores):
+                path = tmp_path / "search" / f"{own}" / f"lr={rate}" / f"seed-{1000 + seed}"
+                path.mkdir(parents=True)
+                config = {"method": "full", "adapter": own, "lr": rate, "seed": 1000 + seed}
+                (path / "run.json").write_text(json.dumps({"config": config}))
+                (path / "scores.json").write_text(json.dumps({"dev": {"macro_f1": score}}))
+    verdict = next(v for v in check_study(tmp_path, "adaptereff") if v.claim.id == "A8")
+    assert len(verdict.outcome.findings) == 1
+    spreads = {own: [stdev(pair) for pair in zip(*rates.values(), strict=True)] for own, rates in dev.items()}
+    wanted = fmean(tuned - adapted for tuned, adapted in zip(spreads[None], spreads[adapter], strict=True))
+    assert f"= {100 * wanted:.2f} [" in verdict.outcome.findings[0].text
+    assert "2 seeds" in verdict.outcome.findings[0].text
+
+
+def test_a_study_of_several_tasks_is_checked_on_those_that_are_the_papers(tmp_path: Path) -> None:
+    names = ("xnli", "toy", "pawsx")
+    record = {"tasks": [{"task": name, "data": None} for name in names], "models": ["m"]}
+    (tmp_path / "axes.json").write_text(json.dumps(record))
+    axes = Axes(tuple(TaskChoice(name) for name in names), ("m",))
+    scores = {"full": (0.7, 0.71, 0.72), "graddrop:p=0.2": (0.8, 0.8, 0.83)}
+    for name, part in zip(names, axes.part_paths(tmp_path), strict=True):
+        write_study(part, tuple(scores), scores=scores, name=name)
+    verdicts = {verdict.claim.id: verdict for verdict in check_study(tmp_path, "graddrop")}
+    assert [finding.state for finding in verdicts["G1"].outcome.findings] == ["holds"]
+    assert "XNLI" in verdicts["G1"].outcome.findings[0].text
+    assert not verdicts["G1"].notes  # the toy task stands in for none where the paper's own are there

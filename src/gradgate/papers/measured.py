@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from gradgate.errors import RunError
+from gradgate.papers.courses import course_numbers, rate_spreads
 from gradgate.papers.labels import method_label, model_label, task_label
-from gradgate.papers.numbers import DEV_BEST, DEV_DROP, DEV_MEAN, SECONDS, Key, Numbers, Place
+from gradgate.papers.numbers import DEV_BEST, DEV_DROP, DEV_MEAN, RATE_SPREAD, SECONDS, Key, Numbers, Place
 from gradgate.report.formats import ScoreFormat
 from gradgate.report.plans import read_plan
 from gradgate.study.results import DEV, Cell, StudyResults
@@ -72,7 +73,9 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
         labels = {own: "Ada" if label == "Full-FT" else label for own, label in labels.items()}
         notes.append("the schedules open layers of the whole model here, and of adapters in the paper")
     rows = [Measured(place, label, results.of(own), results) for own, label in labels.items()]
-    return numbers_of(paper, rows, stand_in=task is None, notes=notes)
+    numbers = numbers_of(paper, rows, stand_in=task is None, notes=notes)
+    spreads = {Key(place, labels[own], RATE_SPREAD): found for own, found in rate_spreads(results).items()}
+    return replace(numbers, scores={**numbers.scores, **spreads})
 
 
 def language_scores(row: Measured, cell: Cell, metric: str | None = None) -> dict[str, float]:
@@ -128,7 +131,7 @@ def _scores(paper: str, row: Measured, cell: Cell) -> dict[str, float]:
     history = [factor * record.metrics[metric] for record in cell.history if metric in record.metrics]
     if len(history) > 1:
         found |= {DEV_MEAN: fmean(history), DEV_BEST: max(history), DEV_DROP: max(history) - history[-1]}
-    return found
+    return found | course_numbers(cell)
 
 
 def layer_count(results: StudyResults) -> int | None:

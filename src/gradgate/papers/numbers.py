@@ -13,6 +13,9 @@ PRINTED_SEED = 0
 DEV_MEAN, DEV_BEST, DEV_DROP, SECONDS = "dev-mean", "dev-best", "dev-drop", "seconds"
 """What a score can be ``on`` besides a language or an average: the mean and the best of all evaluations on dev, how far
 the last one is below the best one, and the median time of a step."""
+LOSS_RISE, TOP_DOWN, RATE_SPREAD = "loss-rise", "top-down", "rate-spread"
+"""How far the last loss on dev is above the lowest one; how close the order in which layers opened is to top-down, as a
+rank correlation; the standard deviation of the dev score over the learning rates of a search."""
 QUALITY = "quality"
 """A relative quality as the paper prints it, which its rounded scores would not give as well."""
 
@@ -113,6 +116,15 @@ class Numbers:
         quantity(Lookup(self.scores, None, asked))
         seeds = [seed for seed in self.scores[min(asked)] if all(seed in self.scores[key] for key in asked)]
         return {seed: quantity(Lookup(self.scores, seed, set())) for seed in seeds}
+
+
+def together(parts: Iterable[Numbers]) -> Numbers:
+    """The numbers of several tasks or models; what only stands in for a paper's task counts where nothing else is."""
+    found = list(parts)
+    own = [numbers for numbers in found if not numbers.stand_in] or found
+    scores = {key: by_seed for numbers in own for key, by_seed in numbers.scores.items()}
+    notes = dict.fromkeys(note for numbers in own for note in numbers.notes)
+    return Numbers(scores, all(numbers.exact for numbers in own), own is found and own[0].stand_in, tuple(notes))
 
 
 def printed(tables: Iterable[str]) -> Numbers:

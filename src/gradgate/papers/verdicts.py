@@ -8,10 +8,11 @@ from typing import Any
 
 from gradgate.papers.claims import Claim, Outcome, check, claims
 from gradgate.papers.measured import numbers_of_study
-from gradgate.papers.numbers import Numbers, printed
+from gradgate.papers.numbers import Numbers, printed, together
 from gradgate.papers.published import papers
 from gradgate.papers.reproduce import is_reproduction, read_reproduction
 from gradgate.report.formats import counted
+from gradgate.study.axes import part_folders
 from gradgate.study.reading import read_study
 
 
@@ -62,9 +63,10 @@ def check_study(folder: Path, paper: str | None = None) -> list[Verdict]:
         reproduction = read_reproduction(folder)
         own = reproduction.preset.paper
         return _check(own, reproduction.numbers(), str(folder)) if paper in (None, own) else []
-    results = read_study(folder)
+    parts = [read_study(part) for part in part_folders(folder)]
     wanted = papers() if paper is None else [paper]
-    return [verdict for key in wanted for verdict in _check(key, numbers_of_study(key, results), str(folder))]
+    numbers = {key: together([numbers_of_study(key, part) for part in parts]) for key in wanted}
+    return [verdict for key in wanted for verdict in _check(key, numbers[key], str(folder))]
 
 
 def _check(paper: str, numbers: Numbers, source: str) -> list[Verdict]:

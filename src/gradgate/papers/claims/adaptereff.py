@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, below, both, most_of
 from gradgate.papers.claims.quantities import Quantity, mean_minus, minus
-from gradgate.papers.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
+from gradgate.papers.numbers import DEV_BEST, DEV_MEAN, LOSS_RISE, RATE_SPREAD, Numbers, Place
 from gradgate.report.formats import counted
 
 TUNED, TAPT, MIXED = "Fine-tune", "Fine-tune+TAPT", "Fine-tune+mixout"
@@ -117,6 +117,28 @@ def _steadier(place: Place, name: str) -> Quantity:
     return lambda score: best(score) - mean(score)
 
 
+def _a8(numbers: Numbers) -> Outcome:
+    findings = [
+        above(numbers, f"{place}: deviation over learning rates, {TUNED} - {adapter}", quantity)
+        for adapter in (WIDE, NARROW)
+        for place in numbers.places(TUNED, adapter)
+        if RATE_SPREAD in numbers.on(place, TUNED, adapter)
+        for quantity in [minus(place, TUNED, adapter, RATE_SPREAD)]
+    ]
+    return all_of(findings, f"needs a search of learning rates (--search lr=...) for {TUNED} and {WIDE} or {NARROW}")
+
+
+def _a10(numbers: Numbers) -> Outcome:
+    findings = [
+        _minus(numbers, place, TUNED, adapter, LOSS_RISE)
+        for adapter in (WIDE, NARROW)
+        for place in numbers.places(TUNED, adapter)
+        if LOSS_RISE in numbers.on(place, TUNED, adapter)
+    ]
+    sharpness = Finding("cannot tell", "needs loss landscapes for the sharpness of minima, which runs do not have")
+    return both(all_of(findings, f"needs dev losses of {TUNED} and {WIDE} or {NARROW}"), all_of([sharpness]))
+
+
 def _a11(numbers: Numbers) -> Outcome:
     places = numbers.places(MIXED, TUNED)
     tuned = [
@@ -185,7 +207,8 @@ CLAIMS = (
         "A8",
         "adaptereff",
         "Fine-tuning varies more over learning rates than adapters do.",
-        needs="runs at several learning rates; one study has one",
+        (),
+        _a8,
     ),
     Claim(
         "A9",
@@ -198,7 +221,8 @@ CLAIMS = (
         "A10",
         "adaptereff",
         "Late in training the dev loss of fine-tuning rises more, and its minima are sharper.",
-        needs="dev losses to the end of long runs, and loss landscapes",
+        (),
+        _a10,
     ),
     Claim(
         "A11",

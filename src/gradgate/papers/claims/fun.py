@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, below, both, most_of
-from gradgate.papers.claims.quantities import gap_difference, lowest_minus, mean_minus, minus
-from gradgate.papers.numbers import Numbers, Place
+from gradgate.papers.claims.quantities import gap_difference, lowest_minus, mean_minus, minus, value
+from gradgate.papers.numbers import TOP_DOWN, Numbers, Place
 from gradgate.report.formats import counted
 
 ADA, RAND, GU, FUN, REV, FULL = "Ada", "Ada+Rand", "Ada+GU", "Ada+FUN", "Ada+GU-rev", "Full-FT"
@@ -39,6 +39,16 @@ def _f3(numbers: Numbers) -> Outcome:
     ]
     better = [_minus(numbers, place, FUN, RAND) for place in numbers.places(FUN, RAND)]
     return both(all_of(near, f"needs {GU} and {FUN}"), all_of(better, f"needs {FUN} and {RAND}"))
+
+
+def _f4(numbers: Numbers) -> Outcome:
+    """Figure 5 gives no number; above 0.5, more pairs of layers are in order by three to one."""
+    findings = [
+        above(numbers, f"{place}: order of {FUN} with top-down", value(place, FUN, TOP_DOWN), 0.5)
+        for place in numbers.places(FUN)
+        if TOP_DOWN in numbers.on(place, FUN)
+    ]
+    return all_of(findings, f"needs plans of {FUN}")
 
 
 def _f5(numbers: Numbers) -> Outcome:
@@ -99,8 +109,9 @@ CLAIMS = (
     Claim(
         "F4",
         "fun",
-        "FUN's order of layers is close to top-down.",
-        needs="the order in which layers opened, which is in plan.yaml of each run",
+        "FUN's order of layers is close to top-down (Kendall's rank correlation above 0.5).",
+        (),
+        _f4,
     ),
     Claim("F5", "fun", "FUN is above gradual unfreezing in English in most pairs.", _MAIN, _f5),
     Claim("F6", "fun", "FUN raises the lowest language over standard adapters in most pairs.", _MAIN, _f6),

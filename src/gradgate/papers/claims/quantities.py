@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from statistics import fmean
+from math import sqrt
+from statistics import fmean, stdev
 
 from gradgate.papers.numbers import Lookup, Place
 
 Quantity = Callable[[Lookup], float]
+
+
+def value(place: Place, method: str, on: str) -> Quantity:
+    """What a method reached."""
+    return lambda score: score(place, method, on)
 
 
 def minus(place: Place, one: str, other: str, on: str) -> Quantity:
@@ -33,6 +39,19 @@ def gain_gap(place: Place, one: str, other: str, named: Sequence[str], rest: Seq
         return min(gains[on] for on in named) - max(gains[on] for on in rest)
 
     return gap
+
+
+def t_gap(groups: Sequence[tuple[Place, Sequence[str]]], one: str, other: str, reference: str) -> Quantity:
+    """How much higher the paired t statistic of the first method is than the second's, the mean over tasks.
+
+    A task's pairs are its languages; both methods are held against the reference (GradDrop, Fig. 3).
+    """
+
+    def t(score: Lookup, place: Place, method: str, languages: Sequence[str]) -> float:
+        gains = [score(place, method, on) - score(place, reference, on) for on in languages]
+        return fmean(gains) / (stdev(gains) / sqrt(len(gains)))
+
+    return lambda score: fmean(t(score, place, one, on) - t(score, place, other, on) for place, on in groups)
 
 
 def gap_difference(place: Place, one: str, other: str, on: str, than: str) -> Quantity:
