@@ -14,9 +14,10 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate import adapters
-from gradgate.errors import AdapterError, DataError, RunError, UsageError
+from gradgate.errors import AdapterError, DataError, FolderLockedError, RunError, UsageError
 from gradgate.study.grid import Grid
 from gradgate.training.config import checked_settings, make_config
+from gradgate.training.folder import RunFolder
 from gradgate.training.masking import SeededMasking, Shuffled
 from gradgate.training.pretraining import PretrainConfig, pretrain_adapter
 from gradgate.training.run import train
@@ -99,6 +100,11 @@ def test_a_finished_one_is_left_alone_and_another_is_refused(tiny_model: Path, l
     with pytest.raises(RunError, match="already holds a run with another configuration"):
         pretrain_adapter(config_of(tiny_model, language, lr=1e-3), done)
     assert all(torch.equal(tensor, before[name]) for name, tensor in tensors(done).items())
+
+
+def test_two_processes_do_not_train_one_adapter(tiny_model: Path, language: Path, tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "out").locked(), pytest.raises(FolderLockedError, match="is being trained by process"):
+        pretrain_adapter(config_of(tiny_model, language), tmp_path / "out")
 
 
 def test_a_decoder_is_refused(tiny_gpt2: Path, language: Path, tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ class StudyBars:
         )
         self._runs = self._bars.add_task("study", total=None, unit="runs", latest="starting")
         self._steps: dict[str, TaskID] = {}
+        self._begun = False
 
     def __enter__(self) -> StudyBars:
         self._bars.start()
@@ -73,9 +74,12 @@ class StudyBars:
         for task in self._steps.values():
             self._bars.remove_task(task)
         self._steps = {}
+        if not self._begun:  # nothing was done: what is said instead stands alone
+            self._bars.update(self._runs, visible=False)
         self._bars.stop()
 
     def begin_study(self, total: int, finished: int) -> None:
+        self._begun = True
         self._bars.update(self._runs, total=total, completed=finished)
         if finished:
             self.note(f"{finished} of {total} runs were finished before and are kept.")

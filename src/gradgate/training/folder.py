@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -134,6 +134,18 @@ class RunFolder:
         else:
             self._refuse_other_files()
         write_json(self.run_file, {"config": config.record()})
+
+    def claim_alone(self, config: Recorded, held: ExitStack) -> dict[str, Any] | None:
+        """Claim the folder, and lock it until ``held`` is closed; what it holds where it is finished, which needs none.
+
+        Raises:
+            FolderLockedError: if another process trains in the folder.
+            RunError: as :meth:`claim`.
+        """
+        if not self.finished:
+            held.enter_context(self.locked())
+        self.claim(config)
+        return read_json(self.scores_file) if self.finished else None
 
     @contextmanager
     def locked(self) -> Iterator[None]:

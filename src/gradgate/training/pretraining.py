@@ -5,6 +5,7 @@ MAD-X (Pfeiffer et al. 2020), Sec. 3: https://arxiv.org/abs/2005.00052
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -100,25 +101,33 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
 
     Raises:
         GradgateError: for anything that a user can mend.
+        FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped it after saving.
     """
     from gradgate.training import launched
     from gradgate.training.arguments import on_cpu
-    from gradgate.training.loading import hush_libraries, load_tokenizer
-    from gradgate.training.masked_stage import Stage, train_masked
-    from gradgate.training.record import versions
-    from gradgate.training.texts import hold_out, packed, read_texts
+    from gradgate.training.loading import hush_libraries
 
     progress = progress if progress and launched.is_first() else Silent()
     run = RunConfig(**{name: getattr(config, name) for name in _OF_RUN})
     launched.join(on_cpu(run))
     hush_libraries()
     folder = RunFolder(Path(out))
-    launched.on_first(lambda: folder.claim(config))
-    if launched.on_first(lambda: folder.finished):
-        progress.note(f"{folder.path} is finished; nothing to do.")
-        done: dict[str, Any] = launched.on_first(lambda: read_json(folder.scores_file))
-        return done
+    with ExitStack() as held:
+        done: dict[str, Any] | None = launched.on_first(lambda: folder.claim_alone(config, held))
+        if done is not None:
+            progress.note(f"{folder.path} is finished; nothing to do.")
+            return done
+        return _pretrain(config, run, folder, progress)
+
+
+def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
+    from gradgate.training import launched
+    from gradgate.training.loading import load_tokenizer
+    from gradgate.training.masked_stage import Stage, train_masked
+    from gradgate.training.record import versions
+    from gradgate.training.texts import hold_out, packed, read_texts
+
     texts = read_texts(config.language_data, config.text, config.subset)
     tokenizer = load_tokenizer(run)
     train, dev = (packed(part, tokenizer, config.max_length) for part in hold_out(texts, config.held_out, config.seed))

@@ -57,15 +57,19 @@ class Bar:
         )
         self._task = self._bar.add_task("loading", total=None, latest="")
         self._score = ""
+        self._begun = False
 
     def __enter__(self) -> Bar:
         self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
+        if not self._begun:  # nothing was done: what is said instead stands alone
+            self._bar.update(self._task, visible=False)
         self._bar.stop()
 
     def begin(self, total: int, done: int) -> None:
+        self._begun = True
         self._bar.update(self._task, description=self._action, total=total, completed=done)
 
     def advance(self, step: int, loss: float | None) -> None:

@@ -25,7 +25,7 @@ from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callback import GateCallback
 from gradgate.training.callbacks import PREDICTIONS_FOLDER, Best, Cost, Flow, History, Seal
 from gradgate.training.config import RunConfig
-from gradgate.training.folder import RunFolder, is_whole, read_json, write_json
+from gradgate.training.folder import RunFolder, is_whole, write_json
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.loading import hush_libraries, load_tokenizer
 from gradgate.training.one_task import TaskLesson
@@ -65,19 +65,11 @@ def train(
     check_launch(config)
     launched.join(on_cpu(config))
     with ExitStack() as held:
-        finished = launched.on_first(lambda: _claim(folder, config, held))
+        finished = launched.on_first(lambda: folder.claim_alone(config, held))
         if finished is not None:
             progress.note(f"{folder.path} is finished; nothing to do.")
             return finished
         return _run(config, folder, progress, cache or folder.cache)
-
-
-def _claim(folder: RunFolder, config: RunConfig, held: ExitStack) -> dict[str, Any] | None:
-    """Make the folder this run's until ``held`` is closed; what the folder holds where the run is finished."""
-    if not folder.finished:
-        held.enter_context(folder.locked())
-    folder.claim(config)
-    return read_json(folder.scores_file) if folder.finished else None
 
 
 def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Path) -> dict[str, Any]:
