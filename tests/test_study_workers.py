@@ -130,8 +130,10 @@ def test_threads_are_a_setting_of_the_study(base: RunConfig, tmp_path: Path) -> 
     compare(free, ["head"], [0], tmp_path / "study", SilentStudy(), workers=2)
     record = json.loads((tmp_path / "study/study.json").read_text())
     assert record["settings"]["threads"] == 1
-    run = json.loads((tmp_path / "study/runs/head/seed-0/run.json").read_text())
-    assert run["config"]["threads"] == 1
+    compare(free, ["head"], [1], tmp_path / "study", SilentStudy(), workers=1)
+    for seed in (0, 1):
+        run = json.loads((tmp_path / f"study/runs/head/seed-{seed}/run.json").read_text())
+        assert run["config"]["threads"] == 1
 
 
 def test_a_study_without_a_store_is_judged_by_its_folders_and_can_be_joined(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def compare(
     swept = read_sweep(sweep) if sweep is not None else None
     axes = (axes or Axes.of(base)).with_held(out)
     cores = ray.cpus_per_run if ray is not None else max(1, torch.get_num_threads() // workers)
-    parts = axes.parts(out, _with_threads(base, axes.part_paths(out), cores))
+    parts = _with_threads(axes.parts(out, base), cores)
     names = [swept.reference, *methods] if swept else methods
     asked = _Asked(names, seeds, adapters, swept, search).with_held([part.path for part in parts])
     planned = [_plan(part, asked, progress) for part in parts]
@@ -208,9 +208,10 @@ def _begin(
     return grids, opened
 
 
-def _with_threads(base: RunConfig, parts: list[Path], cores: int) -> RunConfig:
+def _with_threads(parts: list[Part], cores: int) -> list[Part]:
     """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
-    if base.threads is not None:
-        return base
-    held = next(filter(None, map(held_settings, parts)), None)
-    return base.model_copy(update={"threads": cores if held is None else held.get("threads")})
+    if parts[0].base.threads is not None:
+        return parts
+    held = next(filter(None, (held_settings(part.path) for part in parts)), None)
+    threads = cores if held is None else held.get("threads")
+    return [replace(part, base=part.base.model_copy(update={"threads": threads})) for part in parts]

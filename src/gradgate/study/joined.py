@@ -89,7 +89,7 @@ def _named(parts: list[StudyResults]) -> list[tuple[str, StudyResults]]:
     tasks, models = [part.study.task.name for part in parts], [part.study.model.name for part in parts]
     short = short_names(list(dict.fromkeys(models)))
     words = [
-        ", ".join([*([task] if len(set(tasks)) > 1 else []), *([short[model]] if len(short) > 1 else [])])
+        ", ".join([*([task] if len(set(tasks)) > 1 else []), *([short[model]] if len(short) > 1 else [])]) or task
         for task, model in zip(tasks, models, strict=True)
     ]
     again = [words[:place].count(word) for place, word in enumerate(words)]  # tasks may have equal names
