@@ -19,7 +19,8 @@ from gradgate.errors import StoreError
 from gradgate.study import store as stores
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.queue import LOSSES, Queue, this_worker
-from gradgate.study.store import DamagedStoreError, Heartbeat, open_store, read_store, set_aside
+from gradgate.study.store import Heartbeat, open_store, read_store, set_aside
+from gradgate.study.store_errors import DamagedStoreError
 from gradgate.training.config import make_config
 from gradgate.training.folder import write_json
 
@@ -249,6 +250,19 @@ def test_looking_at_a_store_makes_and_changes_nothing(opened: Opened, tmp_path: 
         Queue(store).claim(this_worker())
     store.close()
     assert (tmp_path / "study.db").read_bytes() == before
+
+
+def test_a_store_that_is_still_being_made_is_none_yet(opened: Opened, tmp_path: Path) -> None:
+    opened()
+    made = sqlite3.connect(tmp_path / "study.db")
+    for statement in ("DELETE FROM studies", "DELETE FROM version_info", "DROP TABLE studies"):
+        made.execute(statement)
+        made.commit()
+        assert read_store(tmp_path) is None
+    made.close()
+    (tmp_path / "study.db").write_bytes(b"")
+    assert read_store(tmp_path) is None
+    assert (tmp_path / "study.db").read_bytes() == b""
 
 
 @pytest.mark.parametrize(

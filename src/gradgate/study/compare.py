@@ -19,7 +19,8 @@ from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
 from gradgate.study.ray_cluster import RayCluster, run_on_ray
 from gradgate.study.search import Space, space_of
-from gradgate.study.store import DamagedStoreError, Heartbeat, Store, alone_in, open_store, set_aside
+from gradgate.study.store import Heartbeat, Store, alone_in, open_store, set_aside
+from gradgate.study.store_errors import DamagedStoreError
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.study.workers import Workers
 from gradgate.training import launched

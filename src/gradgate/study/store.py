@@ -8,21 +8,21 @@ import time
 import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import optuna
 import sqlalchemy
-from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from gradgate.errors import GradgateError, StoreError
+from gradgate.errors import StoreError
 from gradgate.lock import Lock, NoLocksError
+from gradgate.study.store_errors import told
 from gradgate.training.folder import read_json, write_json
 
 DATABASE_FILE = "study.db"
@@ -31,10 +31,6 @@ LOCK_FILE = "study.lock"
 _LOCAL = "gradgate"
 _PATIENCE = 30  # seconds for another process to end its write
 _TRIES = 5
-
-
-class DamagedStoreError(StoreError):
-    """A database file that cannot be read any more."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ class Store:
     @contextmanager
     def told(self) -> Iterator[None]:
         """Turn what the database raises into a StoreError."""
-        with _told(self.place):
+        with told(self.place):
             yield
 
     def close(self) -> None:
@@ -120,11 +116,21 @@ def read_store(folder: Path, url: str | None = None) -> Store | None:
     file = folder / DATABASE_FILE
     if (folder / STORE_FILE).is_file() or url is not None:
         return _open(folder, *_address(folder, url), Heartbeat(), True)
-    if not file.is_file():
+    if not file.is_file() or not _has_study(file):
         return None
     query = {"mode": "ro", "uri": "true"}
     address = sqlalchemy.URL.create("sqlite", database=f"file:{_quoted(file)}", query=query)
     return _open(folder, address, _LOCAL, Heartbeat(), True)
+
+
+def _has_study(file: Path) -> bool:
+    """Whether a SQLite file is one that a study was made in; False while a process is still making it."""
+    with told(str(file)), closing(sqlite3.connect(f"file:{_quoted(file)}?mode=ro", uri=True, timeout=_PATIENCE)) as db:
+        made = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not {"version_info", "studies"} <= made:
+            return False
+        row = db.execute("SELECT 1 FROM studies, version_info WHERE study_name = ?", [_LOCAL]).fetchone()
+        return row is not None
 
 
 def set_aside(folder: Path) -> Path:
@@ -197,7 +203,7 @@ def _parsed(url: str) -> sqlalchemy.URL:
 def _open(folder: Path, address: sqlalchemy.URL, name: str, heartbeat: Heartbeat, higher_is_better: bool) -> Store:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     place = (address.database or "").removeprefix("file:") if address.get_backend_name() == "sqlite" else str(address)
-    with _told(place):
+    with told(place):
         storage = _storage(address)
         study = _study(storage, name, heartbeat, higher_is_better, create=not _reads_only(address))
         beats = study.user_attrs.get("heartbeat", [heartbeat.interval, heartbeat.grace])
@@ -259,42 +265,3 @@ def _reads_only(address: sqlalchemy.URL) -> bool:
 
 def _quoted(file: Path) -> str:
     return file.resolve().as_uri().removeprefix("file://")
-
-
-@contextmanager
-def _told(place: str) -> Iterator[None]:
-    try:
-        yield
-    except (SQLAlchemyError, StorageInternalError, sqlite3.Error) as error:
-        raise _explained(place, _root(error)) from error
-    except ImportError as error:
-        raise StoreError(
-            f"{place} needs a database driver that is not installed ({_root(error)}): pip install 'gradgate[postgres]'."
-        ) from error
-    except GradgateError:
-        raise
-    except RuntimeError as error:  # optuna: tables of another version
-        raise StoreError(f"{place}: {error}") from error
-
-
-def _root(error: BaseException) -> BaseException:
-    """What the database's driver said."""
-    while (inner := getattr(error, "orig", None) or error.__cause__) is not None:
-        error = inner
-    return error
-
-
-def _explained(place: str, error: BaseException) -> StoreError:
-    said = str(error).strip()
-    kept = "What has been saved is still there: run the same command again to go on."
-    if not isinstance(error, sqlite3.Error):
-        return StoreError(f"The store {place} cannot be used: {said}. {kept}")
-    if "locked" in said:
-        return StoreError(f"{place} is locked by another program ({said}). End that program. {kept}")
-    if "full" in said or "I/O" in said:
-        return StoreError(f"{place} cannot be written ({said}). Make room on its disk. {kept}")
-    if "readonly" in said or "unable to open" in said:
-        return StoreError(f"{place} cannot be written ({said}). Make file and folder writable. {kept}")
-    if "not a database" in said or "malformed" in said:
-        return DamagedStoreError(f"{place} is damaged ({said}). 'gradgate compare' builds it anew; finished runs stay.")
-    return StoreError(f"{place} cannot be used: {said}. {kept}")
