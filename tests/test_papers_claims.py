@@ -161,7 +161,7 @@ def test_only_seeds_that_have_all_scores_count() -> None:
 def test_a_ratio_to_a_score_of_zero_is_undefined() -> None:
     numbers = measured(frozen=[1.0, 2.0], baseline=[0.0, 0.0])
     found = above(numbers, "ratio", lambda score: score(PLACE, "frozen", "avg") / score(PLACE, "baseline", "avg"))
-    assert (found.state, found.text) == (UNKNOWN, "ratio: undefined, as the score to divide by is 0")
+    assert (found.state, found.text) == (UNKNOWN, "ratio: undefined, as it divides by 0")
 
 
 @given(st.lists(st.integers(-20, 20), min_size=2, max_size=6, unique=True), st.integers(-20, 20))

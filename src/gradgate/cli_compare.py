@@ -166,7 +166,9 @@ def _compare(
     from gradgate.study.export import records
     from gradgate.study.progress import SilentStudy, StudyBars
 
-    config = run_config({**_first("task", tasks), **_first("model", models), **settings})
+    config = run_config(
+        {**_held(folder, tasks, models), **_first("task", tasks), **_first("model", models), **settings}
+    )
     options["axes"] = Axes.of(config, tasks or [], models or [])
     if quiet or as_json:
         tally = compare_runs(config, names, seeds, folder, SilentStudy(), **options)
@@ -183,6 +185,16 @@ def _compare(
         runs = tally.failed + tally.finished
         errors.print(f"{tally.failed} of {runs} runs failed; {written.html} says why.", markup=False, soft_wrap=True)
         raise typer.Exit(1)
+
+
+def _held(folder: Path, tasks: list[str] | None, models: list[str] | None) -> dict[str, Any]:
+    """The first task and model of a study of several, in place of those that are not given."""
+    from gradgate.study.axes import read_axes
+
+    axes = read_axes(folder)
+    if axes is None:
+        return {}
+    return {**({} if tasks else vars(axes.tasks[0])), **({} if models else {"model": axes.models[0]})}
 
 
 def _first(setting: str, given: list[str] | None) -> dict[str, str]:

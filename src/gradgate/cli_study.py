@@ -1,4 +1,4 @@
-"""The commands for a study under way: workers, and what they did."""
+"""The commands that look at a study under way, and mend it."""
 
 from __future__ import annotations
 

@@ -8,9 +8,20 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from gradgate.errors import RunError
-from gradgate.papers.courses import course_numbers, rate_spreads
+from gradgate.papers.courses import loss_rise, opening_order, rate_spreads
 from gradgate.papers.labels import method_label, model_label, task_label
-from gradgate.papers.numbers import DEV_BEST, DEV_DROP, DEV_MEAN, RATE_SPREAD, SECONDS, Key, Numbers, Place
+from gradgate.papers.numbers import (
+    DEV_BEST,
+    DEV_DROP,
+    DEV_MEAN,
+    LOSS_RISE,
+    RATE_SPREAD,
+    SECONDS,
+    TOP_DOWN,
+    Key,
+    Numbers,
+    Place,
+)
 from gradgate.report.formats import ScoreFormat
 from gradgate.report.plans import read_plan
 from gradgate.study.results import DEV, Cell, StudyResults
@@ -20,6 +31,8 @@ from gradgate.training.folder import RunFolder
 SOURCE = "en"
 _AVERAGES = {"elsa": "all", "graddrop": "all", "adaptereff": "all", "fun": "target"}
 """What each paper means by its average: with the source language or without it."""
+_ORDERED = "Ada+FUN"
+"""The one method of a paper whose order of layers a claim is about."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +144,8 @@ def _scores(paper: str, row: Measured, cell: Cell) -> dict[str, float]:
     history = [factor * record.metrics[metric] for record in cell.history if metric in record.metrics]
     if len(history) > 1:
         found |= {DEV_MEAN: fmean(history), DEV_BEST: max(history), DEV_DROP: max(history) - history[-1]}
-    return found | course_numbers(cell)
+    own = {LOSS_RISE: loss_rise(cell), TOP_DOWN: opening_order(cell) if row.label == _ORDERED else None}
+    return found | {name: value for name, value in own.items() if value is not None}
 
 
 def layer_count(results: StudyResults) -> int | None:

@@ -122,8 +122,12 @@ def together(parts: Iterable[Numbers]) -> Numbers:
     """The numbers of several tasks or models; what only stands in for a paper's task counts where nothing else is."""
     found = list(parts)
     own = [numbers for numbers in found if not numbers.stand_in] or found
-    scores = {key: by_seed for numbers in own for key, by_seed in numbers.scores.items()}
+    scores: dict[Key, Mapping[int, float]] = {}
     notes = dict.fromkeys(note for numbers in own for note in numbers.notes)
+    for numbers in own:
+        twice = {key.place for key in numbers.scores} & {key.place for key in scores}
+        notes |= dict.fromkeys(f"{place} is there more than once, and the first counts" for place in sorted(twice))
+        scores |= {key: by_seed for key, by_seed in numbers.scores.items() if key.place not in twice}
     return Numbers(scores, all(numbers.exact for numbers in own), own is found and own[0].stand_in, tuple(notes))
 
 

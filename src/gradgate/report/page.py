@@ -15,10 +15,10 @@ from gradgate.report import freezing
 from gradgate.report.contents import Contents
 from gradgate.report.figures import Drawing
 from gradgate.report.findings import Findings, find
-from gradgate.report.formats import count, counted
+from gradgate.report.formats import count, counted, listed
 from gradgate.report.search import search_notes
 from gradgate.report.tables import Table
-from gradgate.report.verdict import cautions, over_parts, verdict
+from gradgate.report.verdict import cautions, over_parts, untested_parts, verdict
 from gradgate.study.results import DEV, Cell, StudyResults
 
 PAGE = "report.html"
@@ -85,10 +85,13 @@ def _source(name: str) -> str:
 
 def _how_joined(findings: Findings) -> list[str]:
     unit = findings.results.split_unit
+    searched = any(part.study.search for _, part in findings.results.parts)
     return [
-        f"Methods are compared on the unweighted mean over {unit}s of what each run scored on the main test split of "
+        f"Methods are compared on the unweighted mean over {unit}s of what each run scored on the main split of "
         f"its {unit}, for seeds that have finished on all of them. The page of a {unit} has what was measured there.",
         f"Training time is the sum over the {unit}s; time per step, trainable share and bytes stored are means.",
+        f"Learning curves, timelines and sweeps are on the page of each {unit}.",
+        *([f"Settings were searched for each {unit} by itself; its page says what was chosen."] if searched else []),
     ]
 
 
@@ -97,7 +100,8 @@ def _planned(findings: Findings) -> str:
     methods, seeds = counted(len(results.study.methods), "method"), counted(len(results.study.seeds), "seed")
     if len(results.study.adapters) > 1:
         methods = f"{counted(len(results.study.adapters), 'form')} of the model × {methods}"
-    return f"{methods} × {seeds}: {results.count('finished')} of {counted(len(results.runs), 'run')} finished"
+    parts = f"{counted(len(results.parts), results.split_unit)} × " if results.parts else ""
+    return f"{parts}{methods} × {seeds}: {results.count('finished')} of {counted(len(results.runs), 'run')} finished"
 
 
 def _place(cell: Cell, findings: Findings) -> str:
@@ -124,8 +128,12 @@ def _how_made(findings: Findings) -> list[str]:
     metric, first = findings.format.name, findings.reference.name
     higher = findings.results.study.task.metric_higher_is_better
     notes = [f"Each run keeps the checkpoint with the {'highest' if higher else 'lowest'} {metric} on dev."]
+    untested = untested_parts(findings)
     if findings.split == DEV:
         notes.append("There is no test split; the same dev score also ranks the methods.")
+    elif untested:
+        where = "" if len(untested) == len(findings.results.parts) else f" of {listed(untested)}"
+        notes.append(f"Where there is no test split, the dev score{where} also ranks the methods.")
     else:
         notes.append("That checkpoint is scored once on each test split; no choice is made on test.")
     if findings.results.parts:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from gradgate.errors import AdapterError
 from gradgate.report import formats
 from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE
 from gradgate.report.tables import Column, Entry, Table, spread_entry, spread_record
-from gradgate.study.results import DEV
+from gradgate.study.results import DEV, StudyResults
 from gradgate.tasks.averages import average_label
 from gradgate.training.adapter_choice import read_choice, titled
 from gradgate.training.folder import RunFolder
@@ -62,15 +63,31 @@ def find_rates(findings: Findings) -> Rates | None:
     return None
 
 
-def _searched(findings: Findings) -> dict[str, dict[float, list[float]]]:
-    """Of the runs of a search, each in a folder of its own below ``search``."""
-    found: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for path in sorted(findings.results.folder.glob("search/*/*/seed-*/scores.json")):
+@dataclass(frozen=True)
+class SearchedRun:
+    """One finished run of a search: its label, its configuration and its score on dev."""
+
+    label: str
+    config: dict[str, Any]
+    score: float
+
+
+def searched_runs(results: StudyResults, metric: str) -> list[SearchedRun]:
+    """The runs of a search, each in a folder of its own below ``search``, that have a finite score."""
+    found = []
+    for path in sorted(results.folder.glob("search/*/*/seed-*/scores.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged has no score
             config = json.loads(RunFolder(path.parent).run_file.read_bytes())["config"]
-            score = float(_dev_score(path, findings.format.metric))
-            if isfinite(score):
-                found[titled(config["method"], config.get("adapter"))][float(config["lr"])].append(score)
+            run = SearchedRun(titled(config["method"], config.get("adapter")), config, _dev_score(path, metric))
+            if isfinite(run.score) and float(config["lr"]) > 0:
+                found.append(run)
+    return found
+
+
+def _searched(findings: Findings) -> dict[str, dict[float, list[float]]]:
+    found: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in searched_runs(findings.results, findings.format.metric):
+        found[run.label][float(run.config["lr"])].append(run.score)
     return found
 
 

@@ -7,8 +7,13 @@ from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import MINUS, NONE, ScoreFormat
 from gradgate.report.t_statistics import scores_by_split
 from gradgate.report.tables import Column, Entry, Raw, Table
+from gradgate.study.results import COMBINATION, LANGUAGE
 from gradgate.study.statistics import BootstrapInterval, Evidence, bootstrap_interval, compare_over, weigh
 
+_SHARED = {
+    LANGUAGE: "; languages share their models, so that the tests speak of these languages, not of other seeds",
+    COMBINATION: "; combinations share tasks and models, and are no independent pairs",
+}
 _TESTS = (
     Column("t", "t", "statistic of the paired t-test"),
     Column("p", "p, t-test", "two-sided, not corrected (after Holm's correction over the methods)"),
@@ -66,8 +71,7 @@ def split_statistics(findings: Findings) -> Table:
         Column(
             "pairs",
             f"{unit.capitalize()}s compared",
-            f"a pair is two means over common seeds; {unit}s share their models, so that the tests speak of these "
-            f"{unit}s, not of other seeds",
+            f"a pair is two means over common seeds{_SHARED.get(unit, '')}",
         ),
         *_difference_columns(findings),
         *_TESTS,

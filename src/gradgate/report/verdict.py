@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
 from gradgate.report.t_statistics import scores_by_split
-from gradgate.study.results import DEV
+from gradgate.study.results import COMBINATION, DEV
 from gradgate.study.statistics import compare_over, holm
 
 LEVEL = 0.05
@@ -29,7 +29,7 @@ def verdict(findings: Findings) -> str:
 
 
 def over_parts(findings: Findings) -> str | None:
-    """What the tasks or models of a study say of its best method, each as one pair; None for a study of one."""
+    """What the tasks or models of a study say of its best method, each as one pair; None without one."""
     results, reference = findings.results, findings.reference
     others = [method for method in findings.scored if method is not reference]
     if not results.parts or not others or not reference.finished:
@@ -40,6 +40,8 @@ def over_parts(findings: Findings) -> str | None:
     corrected = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
     method = next((m for m in findings.best if m is not reference), None) or _second(findings)
     test, p = tests[method.name], corrected[method.name]
+    if not test.n:
+        return None
     sign = 1 if results.study.task.metric_higher_is_better else -1
     ahead = sum(sign * difference > 0 for difference in test.differences)
     counted_units = f"{method.name} is ahead of {reference.name} on {ahead} of {counted(test.n, unit)}"
@@ -67,7 +69,23 @@ def cautions(findings: Findings) -> list[str]:
             "There is no test split: the dev score picked the checkpoint and also ranks the methods, "
             "so it is optimistic."
         )
+    untested = untested_parts(findings)
+    if untested:
+        notes.append(
+            f"{listed(untested)} {'has' if len(untested) == 1 else 'have'} no test split: the dev score picked the "
+            "checkpoint and also ranks the methods, so it is optimistic."
+        )
+    if results.split_unit == COMBINATION:
+        notes.append(
+            f"{COMBINATION.capitalize()}s share tasks and models, so that tests over them take their pairs for more "
+            "independent than they are."
+        )
     return [*notes, *results.problems]
+
+
+def untested_parts(findings: Findings) -> list[str]:
+    """The tasks or models of a study of several that are compared on dev, for want of a test split."""
+    return [name for name, part in findings.results.parts if part.main_split == DEV]
 
 
 def _seed_notes(findings: Findings) -> list[str]:

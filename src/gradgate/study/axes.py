@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,6 +32,9 @@ class TaskChoice:
 
     task: str
     data: str | None = None
+
+
+Choice = TypeVar("Choice", TaskChoice, str)
 
 
 @dataclass(frozen=True)
@@ -66,49 +69,45 @@ class Axes:
             models: as of ``--model``.
 
         Raises:
-            UsageError: for several tasks with settings that describe one.
             DataError: if the folder of a task cannot be told.
         """
         names = list(dict.fromkeys(tasks)) or [base.task]
         if len(names) == 1:
             found = [TaskChoice(names[0], None if base.data is None else str(base.data))]
         else:
-            given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TASK if getattr(base, name) is not None]
-            if given:
-                raise UsageError(
-                    f"{', '.join(given)}: these describe one task, and there are several. Describe each in a YAML file."
-                )
             found = [TaskChoice(name, _data_of(name, base.data)) for name in names]
-        return cls(tuple(found), tuple(dict.fromkeys(models)) or (base.model,))
+        return cls(_distinct(found), _distinct(models or [base.model]))
 
     def with_held(self, folder: Path) -> Axes:
         """The axes that a study's folder holds, with these behind them."""
         held = read_axes(folder)
         if held is None:
             return self
-        tasks, models = dict.fromkeys([*held.tasks, *self.tasks]), dict.fromkeys([*held.models, *self.models])
-        return Axes(tuple(tasks), tuple(models))
+        return Axes(_distinct([*held.tasks, *self.tasks]), _distinct([*held.models, *self.models]))
 
     def parts(self, folder: Path, base: RunConfig) -> list[Part]:
         """Every task with every model, model by model.
 
         Raises:
-            RunError: if the folder is in use, by something else or by a study of one task and model.
+            UsageError: for several tasks with settings that describe one.
+            RunError: if the folder is in use, by something else or by a study of one task and model, or is a part.
         """
+        refuse_part(folder)
+        given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TASK if getattr(base, name) is not None]
+        if given and len(self.tasks) > 1:
+            raise UsageError(
+                f"{', '.join(given)}: these describe one task, and there are several. Describe each in a YAML file."
+            )
         alone = len(self.tasks) * len(self.models) == 1
         if alone and read_axes(folder) is None:
             return [Part(folder, self._configured(base, self.tasks[0], self.models[0]))]
         if read_axes(folder) is None and in_use(folder):
             what = "a study of one task and model" if (folder / STUDY_FILE).is_file() else "no study"
             raise RunError(f"{folder} is not empty and holds {what}. Give another --out for several tasks or models.")
-        tasks, models = short_names([choice.task for choice in self.tasks]), short_names(self.models)
+        names = part_names([task.task for task, _ in self._pairs()], [model for _, model in self._pairs()])
         return [
-            Part(
-                self._path(folder, task, model),
-                self._configured(base, task, model),
-                _joined(tasks[task.task] if len(self.tasks) > 1 else "", models[model] if len(self.models) > 1 else ""),
-            )
-            for task, model in self._pairs()
+            Part(self._path(folder, task, model), self._configured(base, task, model), name)
+            for (task, model), name in zip(self._pairs(), names, strict=True)
         ]
 
     def write(self, folder: Path) -> None:
@@ -169,6 +168,25 @@ def part_folders(folder: Path) -> list[Path]:
     return found
 
 
+def refuse_part(folder: Path) -> None:
+    """RunError for the folder of a part, whose runs are in the queue of the whole."""
+    whole = folder.resolve().parent.parent
+    if folder.resolve().parent.name == PARTS_FOLDER and (whole / AXES_FILE).is_file():
+        raise RunError(f"{folder} is a part of the study {whole}, which has its queue. Name that folder instead.")
+
+
+def part_names(tasks: Sequence[str], models: Sequence[str]) -> list[str]:
+    """A name for each part: its task, its model, or both, whichever tell them apart; a number where nothing does."""
+    of_task, of_model = short_names(list(dict.fromkeys(tasks))), short_names(list(dict.fromkeys(models)))
+    words = [
+        ", ".join([*([of_task[task]] if len(of_task) > 1 else []), *([of_model[model]] if len(of_model) > 1 else [])])
+        or of_task[task]
+        for task, model in zip(tasks, models, strict=True)
+    ]
+    again = [words[:place].count(word) for place, word in enumerate(words)]
+    return [f"{word} ({number + 1})" if number else word for word, number in zip(words, again, strict=True)]
+
+
 def short_names(texts: Sequence[str]) -> dict[str, str]:
     """The last word of each path or hub name; the whole text where two would be called the same."""
     words = [_last_word(text) for text in texts]
@@ -179,8 +197,17 @@ def _last_word(text: str) -> str:
     return Path(text).name or text
 
 
-def _joined(*words: str) -> str:
-    return ", ".join(word for word in words if word)
+def _distinct(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Each once, in the words that came first: one path may be written in several ways."""
+    found: dict[object, Choice] = {}
+    for choice in choices:
+        words = (choice.task, choice.data) if isinstance(choice, TaskChoice) else (choice,)
+        found.setdefault(tuple(word and _same_path(word) for word in words), choice)
+    return tuple(found.values())
+
+
+def _same_path(text: str) -> str:
+    return str(Path(text).resolve()) if Path(text).exists() else text
 
 
 def _data_of(task: str, data: Path | None) -> str | None:

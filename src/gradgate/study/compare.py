@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -130,15 +131,15 @@ class _Asked:
 
     def with_held(self, paths: list[Path]) -> _Asked:
         """With what the study already compares, which a new part of it has to compare as well."""
-        held = next((Grid.read(path) for path in paths if (path / STUDY_FILE).is_file()), None)
-        if held is None:
+        held = [Grid.read(path) for path in paths if (path / STUDY_FILE).is_file()]
+        if not held:
             return self
         return replace(
             self,
-            methods=[*held.methods, *self.methods] if self.methods else [],
-            seeds=[*held.seeds, *self.seeds],
-            adapters=[*held.adapters, *self.adapters],
-            held_search=held.search,
+            methods=[*chain(*(grid.methods for grid in held)), *self.methods] if self.methods else [],
+            seeds=[*chain(*(grid.seeds for grid in held)), *self.seeds],
+            adapters=[*chain(*(grid.adapters for grid in held)), *self.adapters],
+            held_search=held[0].search,
         )
 
     @property
@@ -158,6 +159,7 @@ def _plan(part: Part, asked: _Asked, progress: StudyProgress) -> _Planned:
     swept = asked.sweep
     grid = Grid.of(part.path, part.base, asked.methods, asked.seeds, asked.adapters, part.name)
     seen = preview(part.base, [text for text in grid.adapters if text is not None])
+    grid.check_data(seen.task)
     for text in seen.notes:
         progress.note(grid.labelled(text))
     if swept:
@@ -178,10 +180,10 @@ def _check_together(planned: list[_Planned]) -> None:
             f"{task['metric']} of {task['name']} where it is {'higher' if higher else 'lower'}"
             for higher, task in metrics.items()
         )
-        raise UsageError(f"These tasks cannot be in one study: {better} is better. Give another --metric, or compare.")
+        raise UsageError(f"These tasks cannot be in one study: {better} is better. Compare on them in two studies.")
     first = planned[0].grid
     for other in planned[1:]:
-        if other.grid.methods != first.methods:
+        if set(other.grid.methods) != set(first.methods):
             raise UsageError(
                 f"--sweep gives other methods for {other.grid.base.model} than for {first.base.model}, which has "
                 f"another number of layers. Sweep them in studies of their own, or name the methods."

@@ -15,7 +15,7 @@ from gradgate.methods import Method
 from gradgate.methods import method as read_method
 from gradgate.training.adapter_choice import canonical, checked_text, titled
 from gradgate.training.config import FREE, RunConfig, make_config
-from gradgate.training.folder import CACHE_FOLDER, RunFolder, in_use, read_json, write_json
+from gradgate.training.folder import RunFolder, in_use, read_json, write_json
 
 STUDY_FILE = "study.json"
 Arm = tuple[str | None, str]  # an adapter and a method
@@ -136,23 +136,14 @@ class Grid:
         arms = [arm for arm in self.arms if self.search is None or titled_arm(arm) in chosen]
         return [self._run(arm, seed, chosen.get(titled_arm(arm), {})) for seed in self.seeds for arm in arms]
 
-    @property
-    def cache(self) -> Path:
-        """What closed layers gave out, shared by all runs until the study has finished."""
-        return self.path / CACHE_FOLDER
-
     def write(self, task: dict[str, Any], model: dict[str, Any], versions: dict[str, str]) -> Grid:
         """Write ``study.json``. Returns the grid with what another process may have put there meanwhile.
 
         Raises:
             RunError: if the study was begun on other data.
         """
+        self.check_data(task)
         record = _held(self.path)
-        if record and record["task"].get("fingerprint") != task["fingerprint"]:
-            raise RunError(
-                f"{self.path} was begun on other data: the files of task {task['name']!r} have changed since, so "
-                f"that new runs would not compare with finished ones. Give another --out."
-            )
         methods = _distinct([*record.get("methods", []), *self.methods])
         seeds = tuple(dict.fromkeys([*record.get("seeds", []), *self.seeds]))
         adapters = _distinct_adapters([*(record.get("adapters", [None]) if record else []), *self.adapters])
@@ -170,6 +161,15 @@ class Grid:
         }
         write_json(self.path / STUDY_FILE, record)
         return replace(self, methods=methods, seeds=seeds, adapters=adapters, search=search)
+
+    def check_data(self, task: dict[str, Any]) -> None:
+        """RunError if the study was begun on other data than a task's record tells of."""
+        record = _held(self.path)
+        if record and record["task"].get("fingerprint") != task["fingerprint"]:
+            raise RunError(
+                f"{self.path} was begun on other data: the files of task {task['name']!r} have changed since, so "
+                f"that new runs would not compare with finished ones. Give another --out."
+            )
 
     def write_search(self) -> None:
         """Write what the search has found into ``study.json``."""

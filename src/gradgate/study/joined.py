@@ -13,9 +13,10 @@ from statistics import fmean
 from typing import Any
 
 from gradgate.errors import RunError
-from gradgate.study.axes import Axes, part_folders, read_axes, short_names
+from gradgate.study.axes import Axes, part_folders, part_names, read_axes, short_names
 from gradgate.study.reading import read_study
 from gradgate.study.results import (
+    COMBINATION,
     DEV,
     Cell,
     Cost,
@@ -27,8 +28,8 @@ from gradgate.study.results import (
     TaskRecord,
 )
 
-MIXED_METRIC = "score"
-"""The name of scores of tasks that have different metrics."""
+MIXED = {True: "score", False: "error"}
+"""What scores of tasks that have different metrics are called, where higher is better and where lower is."""
 
 
 def read_whole(folder: Path) -> StudyResults:
@@ -40,7 +41,14 @@ def read_whole(folder: Path) -> StudyResults:
     axes = read_axes(folder)
     if axes is None:
         return read_study(folder)
-    return join(folder, _unit(axes), _named([read_study(part) for part in part_folders(folder)]))
+    parts = [read_study(part) for part in part_folders(folder)]
+    names = part_names([part.study.task.name for part in parts], [part.study.model.name for part in parts])
+    whole = join(folder, _unit(axes), list(zip(names, parts, strict=True)))
+    lacking = len(axes.part_paths(folder)) - len(parts)
+    if not lacking:
+        return whole
+    note = f"{lacking} of {lacking + len(parts)} {whole.split_unit}s have not begun: run the command that added them."
+    return replace(whole, problems=(note, *whole.problems))
 
 
 def join(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> StudyResults:
@@ -56,13 +64,13 @@ def join(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
     """
     if not parts:
         raise RunError(f"{folder} holds no part of a study.")
-    named = [(name, _with_name(name, part)) for name, part in parts]
-    metrics = {part.study.task.metric for _, part in named}
-    metric = metrics.pop() if len(metrics) == 1 else MIXED_METRIC
+    tasks = [part.study.task for _, part in parts]
+    metrics = {task.metric for task in tasks}
+    metric = metrics.pop() if len(metrics) == 1 else MIXED[tasks[0].metric_higher_is_better]
     average = f"mean over {unit}s"
-    study = _study([part.study for _, part in named], [name for name, _ in named], unit, metric)
+    study = _study([part.study for _, part in parts], [name for name, _ in parts], unit, metric)
     cells = [
-        _joined_cell([(part, _cell(part, label, seed)) for _, part in named], metric, average)
+        _joined_cell([(name, part, _cell(part, label, seed)) for name, part in parts], metric, average)
         for label in study.labels
         for seed in study.seeds
     ]
@@ -70,34 +78,18 @@ def join(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
         folder,
         study,
         tuple(cells),
-        tuple(name for name, _ in named),
-        tuple(f"{name}: {problem}" for name, part in named for problem in part.problems),
+        tuple(name for name, _ in parts),
+        tuple(f"{name}: {problem}" for name, part in parts for problem in part.problems),
         (average,),
         unit,
-        tuple(named),
+        tuple(parts),
     )
 
 
 def _unit(axes: Axes) -> str:
     if len(axes.tasks) > 1 and len(axes.models) > 1:
-        return "combination"
+        return COMBINATION
     return "task" if len(axes.tasks) > 1 else "model"
-
-
-def _named(parts: list[StudyResults]) -> list[tuple[str, StudyResults]]:
-    """Each with its task, its model, or both, whichever tell them apart."""
-    tasks, models = [part.study.task.name for part in parts], [part.study.model.name for part in parts]
-    short = short_names(list(dict.fromkeys(models)))
-    words = [
-        ", ".join([*([task] if len(set(tasks)) > 1 else []), *([short[model]] if len(short) > 1 else [])]) or task
-        for task, model in zip(tasks, models, strict=True)
-    ]
-    again = [words[:place].count(word) for place, word in enumerate(words)]  # tasks may have equal names
-    return [(f"{word} ({n + 1})" if n else word, part) for word, n, part in zip(words, again, parts, strict=True)]
-
-
-def _with_name(name: str, part: StudyResults) -> StudyResults:
-    return replace(part, cells=tuple(replace(cell, part=name) for cell in part.cells))
 
 
 def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -> StudyRecord:
@@ -134,29 +126,26 @@ def _cell(part: StudyResults, label: str, seed: int) -> Cell | None:
     return next((cell for cell in part.of(label) if cell.seed == seed), None)
 
 
-def _joined_cell(found: list[tuple[StudyResults, Cell | None]], metric: str, average: str) -> Cell:
-    there = [cell for _, cell in found if cell is not None]
-    plain = replace(there[0], status="missing", folder=None, scores=None, failure=None, history=(), part="")
-    failed = [(cell.part, cell.failure) for cell in there if cell.failure is not None]
+def _joined_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str, average: str) -> Cell:
+    first = next(cell for _, _, cell in found if cell is not None)
+    plain = replace(first, status="missing", folder=None, scores=None, failure=None, history=())
+    failed = [(name, cell.failure) for name, _, cell in found if cell is not None and cell.failure is not None]
     if failed:
-        reasons = "; ".join(f"{part}: {failure.message}" for part, failure in failed)
+        reasons = "; ".join(f"{name}: {failure.message}" for name, failure in failed)
         return replace(plain, status="failed", failure=Failure(failed[0][1].type, reasons))
-    scores = [(part.main_split, cell) for part, cell in found if cell is not None and cell.scores is not None]
-    if len(scores) < len(found):
+    cells = [(name, part.main_split, cell) for name, part, cell in found if cell is not None and cell.scores]
+    if len(cells) < len(found):
         return plain
-    return replace(plain, status="finished", scores=_joined_scores(scores, metric, average))
-
-
-def _joined_scores(cells: list[tuple[str, Cell]], metric: str, average: str) -> Scores:
-    dev, test = ([_number(cell.score(split or main)) for main, cell in cells] for split in (DEV, ""))
-    return Scores(
+    tests = {name: _number(cell.score(split)) for name, split, cell in cells}
+    scores = Scores(
         metric,
-        best_step=sum(cell.scores.best_step for _, cell in cells if cell.scores),
-        dev={metric: fmean(dev)},
-        tests={cell.part: {metric: score} for (_, cell), score in zip(cells, test, strict=True)},
-        cost=_joined_cost([cell.scores.cost for _, cell in cells if cell.scores]),
-        averages={average: {metric: fmean(test)}},
+        best_step=None,
+        dev={metric: fmean(_number(cell.score(DEV)) for _, _, cell in cells)},
+        tests={name: {metric: score} for name, score in tests.items()},
+        cost=_joined_cost([cell.scores.cost for _, _, cell in cells if cell.scores]),
+        averages={average: {metric: fmean(tests.values())}},
     )
+    return replace(plain, status="finished", scores=scores)
 
 
 def _number(score: float | None) -> float:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import MethodError, RunError
 from gradgate.methods import method as read_method
-from gradgate.study.grid import folder_name
+from gradgate.study.grid import STUDY_FILE, folder_name
 from gradgate.study.results import (
     DEV,
     LANGUAGE,
@@ -55,7 +55,7 @@ def read_study(folder: Path) -> StudyResults:
     Raises:
         RunError: if ``study.json`` is absent or damaged.
     """
-    file = folder / "study.json"
+    file = folder / STUDY_FILE
     if not file.is_file():
         raise RunError(f"{folder} holds no study: {file} is missing. Name a folder that `gradgate compare` made.")
     study = _load(file, StudyRecord)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -12,8 +12,8 @@ from gradgate.training.adapter_choice import titled
 
 Status = Literal["finished", "failed", "missing"]
 DEV = "dev"
-LANGUAGE = "language"
-"""The unit of test splits that are each in a language."""
+LANGUAGE, COMBINATION = "language", "combination"
+"""Units of test splits: each in a language; or, put together from parts, each of a task with a model."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,12 @@ class Cost:
 class Scores:
     """``scores.json``: metric name to value, on dev and on each test split, from the best checkpoint on dev.
 
-    ``averages``: the same over languages, as :func:`gradgate.tasks.averages.average` gives them.
+    ``best_step``: of that checkpoint; None for scores of several runs. ``averages``: the same over languages, as
+    :func:`gradgate.tasks.averages.average` gives them.
     """
 
     metric: str
-    best_step: int
+    best_step: int | None
     dev: dict[str, float | None]
     tests: dict[str, dict[str, float | None]]
     cost: Cost
@@ -185,7 +186,7 @@ class StudyResults:
     @property
     def runs(self) -> tuple[Cell, ...]:
         """Every run, of all parts."""
-        return tuple(cell for _, part in self.parts for cell in part.cells) or self.cells
+        return tuple(replace(cell, part=name) for name, part in self.parts for cell in part.cells) or self.cells
 
     @property
     def main_split(self) -> str:

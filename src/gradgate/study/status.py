@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
-from gradgate.study.axes import part_folders
+from gradgate.study.axes import part_folders, refuse_part
 from gradgate.study.grid import Grid
 from gradgate.study.queue import Queue, QueuedRun
 from gradgate.study.reading import read_study
@@ -107,6 +107,7 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
         RunError: if the folder holds no study.
         StoreError: if the store cannot be used.
     """
+    refuse_part(folder)
     grids = [Grid.read(part) for part in part_folders(folder)]
     better = read_study(grids[0].path).study.task.metric_higher_is_better
     queue = Queue(open_store(folder, url, higher_is_better=better))

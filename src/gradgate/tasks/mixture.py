@@ -132,13 +132,15 @@ def task_folder(name: str, data: Path | None) -> Path | None:
     if name not in entries():
         find_task(name)  # says what is wrong with a name that nothing has
         raise UsageError(f"--data {data} goes with names of tasks, and {name} is data itself; describe it in a YAML")
+    if not Path(data).is_dir():
+        raise DataError(f"--data {data} is not a folder; give the one that holds the tasks' folders")
     known = entries()[name].folder_names
     found = [path for path in sorted(Path(data).iterdir()) if path.is_dir() and plain(path.name) in known]
     if len(found) != 1:
         there = f"{len(found)} ({', '.join(path.name for path in found)})" if found else "none"
         raise DataError(
-            f"Expected one folder in {data} that is named like the task {name}, found {there}. Rename one, or name "
-            f"each task's folder in a YAML file of `kind: {KIND}`"
+            f"Expected one folder in {data} that is named like the task {name}, found {there}. Rename one, or "
+            f"describe the task in a YAML file"
         )
     return found[0]
 

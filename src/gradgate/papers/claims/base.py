@@ -63,6 +63,7 @@ def above(
     *,
     or_equal: bool = False,
     tests: int = 1,
+    certain: bool = False,
 ) -> Finding:
     """Whether a quantity is above a threshold.
 
@@ -72,6 +73,7 @@ def above(
     Args:
         what: the quantity in words; where its name ends the number follows.
         tests: how many such findings a claim may choose from: the interval is widened for as many (Bonferroni).
+        certain: whether equal values of several seeds settle it, as those of an order do and those of scores do not.
     """
     wanted = f"{'at least' if or_equal else 'above'} {threshold:g}"
     try:
@@ -79,7 +81,7 @@ def above(
     except LackingError as error:
         return Finding(UNKNOWN, f"{what}: {error}")
     except ZeroDivisionError:
-        return Finding(UNKNOWN, f"{what}: undefined, as the score to divide by is 0")
+        return Finding(UNKNOWN, f"{what}: undefined, as it divides by 0")
     if not values:
         return Finding(UNKNOWN, f"{what}: no seed has all that this compares")
     mean = fmean(values)
@@ -87,6 +89,8 @@ def above(
         passed = mean > threshold + _EXACT or (or_equal and mean > threshold - _EXACT)
         return Finding(HOLDS if passed else FAILS, f"{what} = {_shown(mean)}, claimed {wanted}")
     interval = summarize(values, 1 - 0.05 / tests).interval
+    if interval is None and certain and len(values) > 1:
+        interval = mean, mean
     if interval is None:
         why = "1 seed" if len(values) == 1 else f"the same for all {len(values)} seeds"
         return Finding(UNKNOWN, f"{what} = {_shown(mean)} ({why}: no interval), claimed {wanted}")

@@ -44,7 +44,7 @@ def _f3(numbers: Numbers) -> Outcome:
 def _f4(numbers: Numbers) -> Outcome:
     """Figure 5 gives no number; above 0.5, more pairs of layers are in order by three to one."""
     findings = [
-        above(numbers, f"{place}: order of {FUN} with top-down", value(place, FUN, TOP_DOWN), 0.5)
+        above(numbers, f"{place}: order of {FUN} with top-down", value(place, FUN, TOP_DOWN), 0.5, certain=True)
         for place in numbers.places(FUN)
         if TOP_DOWN in numbers.on(place, FUN)
     ]
