@@ -173,6 +173,10 @@ def test_tasks_and_models_are_repeated_flags(
         (task, model) for model in (settings["model"], str(tiny_gpt2)) for task in tasks
     ]
     assert "4 finished" in command("study", "status", study).out
+    later = ["compare", "--config", str(tmp_path / "c.yaml"), "-m", "head", "--seeds", "1", "-o", study]
+    (tmp_path / "c.yaml").write_text("\n".join([*words, "steps: 1"]))  # neither task nor model: those that are there
+    assert command(*later).code == 0
+    assert len(json.loads(command("study", "export", study).out)) == 4
     said = command("compare", "--task", "sample", "--task", "sample-nli", "--text", "body", "-m", "head")
     assert (said.code, "--text: these describe one task" in said.err) == (2, True)
 

@@ -15,7 +15,7 @@ from gradgate.papers.claims.base import above, all_of, any_of, below, most_of
 from gradgate.papers.claims.elsa import frozen_share
 from gradgate.papers.claims.quantities import t_gap
 from gradgate.papers.courses import closeness_to_top_down
-from gradgate.papers.numbers import LOSS_RISE, Key, LackingError, Numbers, Place, printed
+from gradgate.papers.numbers import LOSS_RISE, TOP_DOWN, Key, LackingError, Numbers, Place, printed
 from gradgate.report.plans import Window, WrittenPhase, WrittenPlan
 
 HOLDS, FAILS, UNKNOWN = "holds", "fails", "cannot tell"
@@ -218,6 +218,13 @@ def test_an_order_is_told_from_when_layers_first_learned(opened: dict[int, list[
     phases = tuple(WrittenPhase(step, (*names, "head")) for step, names in opened.items())
     plan = WrittenPlan(("embeddings", *(f"layers.{n}" for n in range(4)), "head"), 40, phases)
     assert closeness_to_top_down(plan) == (None if closeness is None else pytest.approx(closeness))
+
+
+def test_an_order_that_is_the_same_for_all_seeds_is_settled_and_a_score_is_not() -> None:
+    place = Place("XLM-R", "XQuAD")
+    scores = {Key(place, "Ada+FUN", TOP_DOWN): {0: 1.0, 1: 1.0}}
+    assert check(find_claim("F4"), Numbers(scores, exact=False)).state == HOLDS
+    assert above(measured(SFT=[1.0, 1.0]), "score", lambda score: score(PLACE, "SFT", "avg")).state == UNKNOWN
 
 
 def test_a_layer_that_never_learned_comes_last() -> None:

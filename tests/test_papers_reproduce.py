@@ -14,6 +14,7 @@ from command_line import Command
 from gradgate.errors import RunError
 from gradgate.papers.beside import derived_table, pairs, summary_table
 from gradgate.papers.claims import check, find_claim
+from gradgate.papers.courses import rate_spreads
 from gradgate.papers.measured import averages, numbers_of_study
 from gradgate.papers.reproduce import read_reproduction
 from gradgate.papers.verdicts import check_study
@@ -160,26 +161,60 @@ def test_a_dry_run_starts_nothing(command: Command, tmp_path: Path) -> None:
     assert "16 runs in 2 studies, 2 seeds each, about" in out
 
 
+ADAPTER = "houlsby:size=64"
+
+
+def searched(folder: Path, own: str | None, rate: float, seed: int, score: float, **other: float) -> None:
+    """A finished run of a search."""
+    path = folder / "search" / f"{own}" / f"lr={rate}, {other}" / f"seed-{1000 + seed}"
+    path.mkdir(parents=True)
+    config = {"method": "full", "adapter": own, "lr": rate, "seed": 1000 + seed, **other}
+    (path / "run.json").write_text(json.dumps({"config": config}))
+    (path / "scores.json").write_text(json.dumps({"dev": {"macro_f1": score}}))
+
+
+def rates_study(folder: Path) -> Path:
+    write_study(folder, methods=("full",), seeds=(0, 1))
+    study = json.loads((folder / "study.json").read_text())
+    (folder / "study.json").write_text(json.dumps({**study, "adapters": [None, ADAPTER]}))
+    return folder
+
+
 def test_what_a_search_found_says_how_much_learning_rates_matter(tmp_path: Path) -> None:
-    adapter = "houlsby:size=64"
-    write_study(tmp_path, methods=("full",), seeds=(0, 1))
-    study = json.loads((tmp_path / "study.json").read_text())
-    (tmp_path / "study.json").write_text(json.dumps({**study, "adapters": [None, adapter]}))
-    dev = {None: {1e-5: (0.5, 0.6), 1e-4: (0.9, 0.9)}, adapter: {1e-5: (0.7, 0.7), 1e-4: (0.72, 0.74)}}
+    rates_study(tmp_path)
+    dev = {None: {1e-5: (0.5, 0.6), 1e-4: (0.9, 0.9)}, ADAPTER: {1e-5: (0.7, 0.7), 1e-4: (0.72, 0.74)}}
     for own, rates in dev.items():
         for rate, scores in rates.items():
             for seed, score in enumerate(scores):
-                path = tmp_path / "search" / f"{own}" / f"lr={rate}" / f"seed-{1000 + seed}"
-                path.mkdir(parents=True)
-                config = {"method": "full", "adapter": own, "lr": rate, "seed": 1000 + seed}
-                (path / "run.json").write_text(json.dumps({"config": config}))
-                (path / "scores.json").write_text(json.dumps({"dev": {"macro_f1": score}}))
+                searched(tmp_path, own, rate, seed, score)
     verdict = next(v for v in check_study(tmp_path, "adaptereff") if v.claim.id == "A8")
     assert len(verdict.outcome.findings) == 1
     spreads = {own: [stdev(pair) for pair in zip(*rates.values(), strict=True)] for own, rates in dev.items()}
-    wanted = fmean(tuned - adapted for tuned, adapted in zip(spreads[None], spreads[adapter], strict=True))
+    wanted = fmean(tuned - adapted for tuned, adapted in zip(spreads[None], spreads[ADAPTER], strict=True))
     assert f"= {100 * wanted:.2f} [" in verdict.outcome.findings[0].text
     assert "2 seeds" in verdict.outcome.findings[0].text
+
+
+def test_other_settings_of_a_search_are_no_seeds(tmp_path: Path) -> None:
+    rates_study(tmp_path)
+    for batch_size, low in ((8, 0.5), (16, 0.7)):
+        searched(tmp_path, None, 1e-5, 0, low, batch_size=batch_size)
+        searched(tmp_path, None, 1e-4, 0, 0.9, batch_size=batch_size)
+    spreads = rate_spreads(read_study(tmp_path))
+    assert spreads == {"full": {1000: pytest.approx(100 * fmean((stdev((0.5, 0.9)), stdev((0.7, 0.9)))))}}
+
+
+def test_a_rate_at_which_a_run_failed_narrows_nothing(tmp_path: Path) -> None:
+    rates_study(tmp_path)
+    for rate in (1e-5, 1e-4, 1e-3):
+        searched(tmp_path, ADAPTER, rate, 0, 0.7 + rate)
+    searched(tmp_path, None, 1e-5, 0, 0.8)
+    searched(tmp_path, None, 1e-4, 0, 0.8)  # and 1e-3 has failed
+    searched(tmp_path, None, 1e-3, 1, 0.8)  # a seed of which the others have failed
+    searched(tmp_path, "pfeiffer", 1e-3, 0, 0.8)  # no part of the study
+    results = read_study(tmp_path)
+    assert list(rate_spreads(results)) == [results.study.labels[1]]
+    assert check_study(tmp_path, "adaptereff")
 
 
 def test_a_study_of_several_tasks_is_checked_on_those_that_are_the_papers(tmp_path: Path) -> None:

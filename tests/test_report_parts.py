@@ -14,7 +14,7 @@ from scipy import stats
 
 from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
-from gradgate.report.verdict import over_parts, verdict
+from gradgate.report.verdict import cautions, over_parts, verdict
 from gradgate.study.axes import Axes, TaskChoice
 from gradgate.study.joined import read_whole
 from study_folder import fail, finish, write_study
@@ -119,6 +119,49 @@ def test_scores_of_different_metrics_are_called_scores(tmp_path: Path) -> None:
     findings = find(read_whole(tmp_path))
     assert findings.format.label == "score × 100"
     assert findings.methods[0].score.values == pytest.approx(means("full"), abs=1e-12)
+
+
+def test_tasks_without_a_test_split_are_said_to_be_compared_on_dev(tmp_path: Path) -> None:
+    paths = write_parts(tmp_path)
+    for path in paths[1:]:
+        record = json.loads((path / "study.json").read_text())
+        record["task"]["rows"].pop("test")
+        (path / "study.json").write_text(json.dumps(record))
+        for scores in path.glob("runs/*/seed-*/scores.json"):
+            scores.write_text(json.dumps({**json.loads(scores.read_text()), "tests": {}}))
+    findings = find(read_whole(tmp_path))
+    assert any(note.startswith("beta and gamma have no test split") for note in cautions(findings))
+    page = write_report(tmp_path).html.read_text()
+    assert "the dev score of beta and gamma also ranks the methods" in page
+    assert "no choice is made on test" not in page
+
+
+def test_a_part_that_was_not_begun_is_told(tmp_path: Path) -> None:
+    paths = write_parts(tmp_path)
+    (paths[2] / "study.json").unlink()
+    assert any("1 of 3 tasks have not begun" in note for note in cautions(find(read_whole(tmp_path))))
+
+
+def test_the_page_of_a_part_is_the_same_whoever_writes_it(tmp_path: Path) -> None:
+    paths = write_parts(tmp_path)
+    (fail(paths[0], METHOD, 2) / "scores.json").unlink()
+    write_report(tmp_path)
+    page = (paths[0] / "report.html").read_bytes()
+    assert write_report(paths[0]).html.read_bytes() == page
+
+
+def test_falling_metrics_that_differ_are_called_errors(tmp_path: Path) -> None:
+    paths = write_parts(tmp_path, {"alpha": "mse", "beta": "mae", "gamma": "mse"})
+    for path in paths:
+        record = json.loads((path / "study.json").read_text())
+        record["task"]["metric_higher_is_better"] = False
+        (path / "study.json").write_text(json.dumps(record))
+    findings = find(read_whole(tmp_path))
+    assert findings.format.label == "error"
+    assert findings.best[0].name == "full"
+    said = over_parts(findings)
+    assert said is not None
+    assert said.startswith(f"{METHOD} is ahead of full on 0 of 3 tasks")
 
 
 def test_models_stand_in_the_same_place_as_tasks(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradgate.errors import DataError, RunError, UsageError
-from gradgate.study.axes import Axes, TaskChoice, part_folders, read_axes
+from gradgate.study.axes import Axes, TaskChoice, part_folders, part_names, read_axes
 from gradgate.study.compare import Tally, compare
 from gradgate.study.export import records
 from gradgate.study.progress import SilentStudy
@@ -136,9 +136,65 @@ def test_the_files_of_several_tasks_are_in_folders_that_are_named_like_them(tmp_
         Axes.of(make_config(data=tmp_path), ["sst2", "mrpc"])
 
 
-def test_a_setting_of_one_task_is_refused_for_several(base: RunConfig) -> None:
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nope is not a folder"):
+        Axes.of(make_config(data=tmp_path / "nope"), ["sst2", "rte"])
+
+
+def test_a_path_in_other_words_is_the_same_task(base: RunConfig, weather: str) -> None:
+    folder = Path(weather)
+    spelled = [f"{folder}/", f"{folder.parent}/./{folder.name}", f"{folder}/../{folder.name}"]
+    assert Axes.of(base, [weather, *spelled, base.task]).tasks == (TaskChoice(weather), TaskChoice(base.task))
+
+
+def test_tasks_of_one_name_are_told_apart(tmp_path: Path, base: RunConfig) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder / "mood").mkdir(parents=True)
+    axes = Axes.of(base, [str(tmp_path / "a/mood"), str(tmp_path / "b/mood")])
+    names = [part.name for part in axes.parts(tmp_path / "study", base)]
+    assert names == [str(tmp_path / "a/mood"), str(tmp_path / "b/mood")]
+    assert part_names(["mood", "mood"], ["m", "m"]) == ["mood", "mood (2)"]
+    assert part_names(["x", "y"] * 2, ["org/m", "org/m", "n", "n"]) == ["x, m", "y, m", "x, n", "y, n"]
+
+
+def test_a_setting_of_one_task_is_refused_for_several(base: RunConfig, tmp_path: Path) -> None:
+    described = base.model_copy(update={"text": "body", "dev_file": Path("dev.tsv")})
+    axes = Axes.of(described, ["sst2", "rte"])
     with pytest.raises(UsageError, match="--text, --dev-file: these describe one task"):
-        Axes.of(base.model_copy(update={"text": "body", "dev_file": Path("dev.tsv")}), ["sst2", "rte"])
+        axes.parts(tmp_path / "study", described)
+
+
+def test_parts_that_were_given_other_methods_are_brought_together(done: Path, base: RunConfig, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(done, tmp_path / "study"))
+    second = part_folders(study)[1] / "study.json"
+    record = json.loads(second.read_text())
+    second.write_text(json.dumps({**record, "methods": ["head", "bitfit", "full"]}))
+    assert compare(base, ["full"], [0], study, SilentStudy()) == Tally(finished=12, failed=0)
+    assert {read_study(part).study.methods for part in part_folders(study)} == {
+        ("full", "head", "bitfit"),
+        ("head", "bitfit", "full"),
+    }
+
+
+def test_a_part_is_not_trained_by_itself(done: Path, base: RunConfig) -> None:
+    part = part_folders(done)[0]
+    before = files(done)
+    for attempt in (lambda: compare(base, ["full"], [0], part, SilentStudy()), lambda: join(part, None, SilentStudy())):
+        with pytest.raises(RunError, match=r"is a part of the study .*done, which has its queue"):
+            attempt()
+    assert files(done) == before
+
+
+def test_data_that_has_changed_is_told_before_anything_is_written(
+    base: RunConfig, weather: str, tmp_path: Path
+) -> None:
+    mine, study = Path(shutil.copytree(weather, tmp_path / "mine")), tmp_path / "study"
+    compare(base, ["head"], [0], study, SilentStudy(), axes=Axes.of(base, [base.task, str(mine)]))
+    before = files(study)
+    (mine / "dev.tsv").write_text("text\tlabel\na good day\tgood\na bad day\tbad\n")
+    with pytest.raises(RunError, match="was begun on other data"):
+        compare(base, ["full"], [0], study, SilentStudy(), axes=Axes.of(base, [weather]))
+    assert files(study) == before
 
 
 def test_a_study_of_one_task_is_not_made_one_of_several(base: RunConfig, weather: str, tmp_path: Path) -> None:

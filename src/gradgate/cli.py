@@ -17,7 +17,7 @@ from gradgate.clock import Clock
 from gradgate.console import console, errors
 from gradgate.console import print_json as _print_json
 from gradgate.errors import GradgateError, UsageError
-from gradgate.flags import Config, run_config, takes_settings
+from gradgate.flags import AsJson, Config, Out, Quiet, run_config, takes_settings
 from gradgate.methods import method as read_method
 from gradgate.timeline import foresee, to_yaml
 from gradgate.training.pretraining import PretrainConfig
@@ -33,10 +33,6 @@ app = typer.Typer(
 )
 app.add_typer(study_app, name="study")
 _INTERRUPTED = 130  # what typer makes of Ctrl-C
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for everything that is written.")]
 
 
 @app.command()

@@ -9,11 +9,8 @@ import typer
 
 from gradgate.cli_study import Folder, StoreAddress
 from gradgate.console import console, errors, print_json
-from gradgate.flags import Config, read_seeds, run_config, setting_help, takes_settings
+from gradgate.flags import AsJson, Config, Out, Quiet, read_seeds, run_config, setting_help, takes_settings
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for everything that is written.")]
 Tasks = Annotated[
     list[str] | None,
     typer.Option(
@@ -166,9 +163,8 @@ def _compare(
     from gradgate.study.export import records
     from gradgate.study.progress import SilentStudy, StudyBars
 
-    config = run_config(
-        {**_held(folder, tasks, models), **_first("task", tasks), **_first("model", models), **settings}
-    )
+    given = {**_first("task", tasks), **_first("model", models), **settings}
+    config = run_config({**_held(folder, tasks, models), **given})
     options["axes"] = Axes.of(config, tasks or [], models or [])
     if quiet or as_json:
         tally = compare_runs(config, names, seeds, folder, SilentStudy(), **options)

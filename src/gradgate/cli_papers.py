@@ -8,10 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gradgate.console import console, errors, print_json, print_line
-from gradgate.flags import Config, read_seeds, takes_settings
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+from gradgate.flags import AsJson, Config, Quiet, read_seeds, takes_settings
 
 
 def papers(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gradgate.console import console, print_json, print_line
-from gradgate.flags import Config
+from gradgate.flags import AsJson, Config
 
 study_app = typer.Typer(help="Look at a study under way, and mend it.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -22,12 +22,10 @@ StoreAddress = Annotated[
         "a SQLite file in the study's folder.",
     ),
 ]
-_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 
 @study_app.command()
-def status(study: Folder, store: StoreAddress = None, as_json: _AsJson = False, config_file: Config = None) -> None:
+def status(study: Folder, store: StoreAddress = None, as_json: AsJson = False, config_file: Config = None) -> None:
     """What waits, runs, has finished or failed."""
     from gradgate.study.status import read_status, status_table
 
@@ -39,7 +37,7 @@ def status(study: Folder, store: StoreAddress = None, as_json: _AsJson = False, 
 
 
 @study_app.command()
-def failed(study: Folder, store: StoreAddress = None, as_json: _AsJson = False, config_file: Config = None) -> None:
+def failed(study: Folder, store: StoreAddress = None, as_json: AsJson = False, config_file: Config = None) -> None:
     """The failed runs, why they failed, and where their logs are."""
     from gradgate.study.status import failures_table, read_status
 
@@ -72,7 +70,7 @@ def retry(
 @study_app.command()
 def export(
     study: Folder,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print as CSV, one column for each split and metric.")] = False,
     config_file: Config = None,
 ) -> None:

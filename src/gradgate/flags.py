@@ -72,6 +72,9 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     context.default_map = {flags[name].name: _as_typed(value, flags[name].multiple) for name, value in given.items()}
 
 
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for everything that is written.")]
 Config = Annotated[
     Path | None,
     typer.Option(
