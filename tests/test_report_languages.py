@@ -10,7 +10,7 @@ import pytest
 
 from gradgate.report import write_report
 from gradgate.report.findings import find
-from gradgate.report.languages import language_table
+from gradgate.report.gains import gain_table
 from gradgate.report.main_table import main_table
 from gradgate.report.verdict import verdict
 from gradgate.study.export import records
@@ -44,7 +44,7 @@ def test_methods_are_compared_on_the_zero_shot_average(study: Path) -> None:
 
 
 def test_each_language_has_its_score_and_gain(study: Path) -> None:
-    table = language_table(find(read_study(study)))
+    table = gain_table(find(read_study(study)))
     rows = {row[0].text: [entry.line for entry in row[1:]] for row in table.rows}
     assert list(rows) == ["zero-shot average", "average of all languages", "distant average", "en (source)", "de", "sw"]
     assert rows["de"] == ["65.0 ± 7.1", "72.5 ± 10.6 (+7.5)"]

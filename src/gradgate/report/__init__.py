@@ -12,7 +12,7 @@ from gradgate.report.contents import all_tables, gather
 from gradgate.report.figures import draw_figures
 from gradgate.report.findings import find
 from gradgate.report.freezing import answer, find_curve
-from gradgate.report.languages import language_table
+from gradgate.report.gains import gain_table
 from gradgate.report.main_table import main_table
 from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.page import PAGE, render_page
@@ -81,7 +81,7 @@ def render_table(folder: Path, console: Console) -> None:
     columns = _WITH_ADAPTERS if has_adapters and any(c.key == "stored" for c in table.columns) else _TERMINAL
     console.print(to_terminal(table, columns, console.width))
     if results.parts:
-        scores = language_table(findings)
+        scores = gain_table(findings)
         console.print(to_terminal(scores, tuple(column.key for column in scores.columns), console.width))
     console.print(Text(verdict(findings), style="bold"))
     curve = find_curve(findings)

@@ -8,7 +8,7 @@ from gradgate.report.curves import Curve, curve_table, find_curves
 from gradgate.report.findings import Findings
 from gradgate.report.freeze_table import freeze_table
 from gradgate.report.freezing import FreezeCurve, find_curve
-from gradgate.report.languages import language_table
+from gradgate.report.gains import gain_table
 from gradgate.report.main_table import main_table
 from gradgate.report.rates import Rates, find_rates, rate_table
 from gradgate.report.score_tables import metric_table, seed_table, split_table
@@ -56,7 +56,7 @@ def all_tables(contents: Contents) -> list[Table]:
     languages = bool(findings.results.averages)
     tables = [
         main_table(findings),
-        language_table(findings) if languages else None,
+        gain_table(findings) if languages else None,
         split_table(findings) if several and not languages else None,
         freeze_table(contents.freezing) if contents.freezing else None,
         *statistics_tables(findings),

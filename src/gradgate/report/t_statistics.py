@@ -14,7 +14,7 @@ from scipy import stats
 from gradgate.report import formats
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE
-from gradgate.report.languages import gain, name
+from gradgate.report.gains import gain, name
 from gradgate.report.tables import Column, Entry, Raw, Table, significance, star_note
 from gradgate.study.statistics import Comparison, compare_over, holm
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradgate.report.contents import Contents
 from gradgate.report.figures.curves import draw_curves
 from gradgate.report.figures.freezing import draw_freezing
-from gradgate.report.figures.languages import draw_languages
+from gradgate.report.figures.gains import draw_gains
 from gradgate.report.figures.rates import draw_rates
 from gradgate.report.figures.scores import draw_cost, draw_scores
 from gradgate.report.figures.style import Drawing
@@ -22,7 +22,7 @@ def draw_figures(contents: Contents) -> list[Drawing]:
         return []
     drawings = [
         draw_scores(findings),
-        draw_languages(findings) if findings.results.averages else None,
+        draw_gains(findings) if findings.results.averages else None,
         draw_t(findings, contents.t) if contents.t else None,
         draw_freezing(contents.freezing) if contents.freezing else None,
         draw_cost(findings),

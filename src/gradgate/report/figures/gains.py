@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 from gradgate.report.figures.style import COLOURS, MUTED, PAPER, Drawing, finish, look, styled
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import shortened
-from gradgate.report.languages import Gain, gain, language_splits, name, row_unit
+from gradgate.report.gains import Gain, gain, gain_splits, name, row_unit
 
 # Told apart by lightness and hatching too.
 _POINTS, _SHARE = COLOURS[1], COLOURS[5]
@@ -18,9 +18,9 @@ _HATCH = "////"
 _UPRIGHT, _ROOM = 11, 44
 
 
-def draw_languages(findings: Findings) -> Drawing | None:
+def draw_gains(findings: Findings) -> Drawing | None:
     """How far each method is from the reference in each language; None where nothing can be said of any."""
-    splits = [split for split in language_splits(findings) if split not in findings.results.averages]
+    splits = [split for split in gain_splits(findings) if split not in findings.results.averages]
     first, methods = findings.reference, findings.scored
     gains = {(split, m.name): gain(findings, m, split) for split in splits for m in methods}
     # Of the mean scores, so that languages stand in one order in every study of equal scores.

@@ -34,7 +34,7 @@ class Gain:
         return self.versus.difference
 
 
-def language_splits(findings: Findings) -> tuple[str, ...]:
+def gain_splits(findings: Findings) -> tuple[str, ...]:
     """The averages that the study has, then its splits by language, the source's first; or by task or model."""
     results = findings.results
     if results.parts:
@@ -47,17 +47,17 @@ def language_splits(findings: Findings) -> tuple[str, ...]:
     return (*(name for name in _FIRST if name in results.averages), *ordered)
 
 
-def language_table(findings: Findings) -> Table:
+def gain_table(findings: Findings) -> Table:
     """One row a language (task, model), the averages first; one column a method, with its gain on the first."""
     unit, metric, first = row_unit(findings).capitalize(), findings.format, findings.reference
     higher = findings.results.study.task.metric_higher_is_better
-    splits = language_splits(findings)
+    splits = gain_splits(findings)
     gains = {(split, method.name): gain(findings, method, split) for split in splits for method in findings.methods}
     compared = [key for key in gains if key[1] != first.name]
     corrected = dict(zip(compared, holm([gains[key].versus.p for key in compared]), strict=True))
     better = f"mean ± standard deviation over seeds (mean of the differences to {first.name}, paired by seed)"
     columns = (
-        Column("language", unit, numeric=False),
+        Column("unit", unit, numeric=False),
         *(
             Column(method.name, method.name, "mean ± standard deviation over seeds" if method is first else better)
             for method in findings.methods
