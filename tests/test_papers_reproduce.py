@@ -204,6 +204,13 @@ def test_other_settings_of_a_search_are_no_seeds(tmp_path: Path) -> None:
     assert spreads == {"full": {1000: pytest.approx(100 * fmean((stdev((0.5, 0.9)), stdev((0.7, 0.9)))))}}
 
 
+def test_a_search_of_other_settings_says_nothing_of_learning_rates(tmp_path: Path) -> None:
+    rates_study(tmp_path)
+    for batch_size in (8, 16):
+        searched(tmp_path, None, 1e-5, 0, 0.5, batch_size=batch_size)
+    assert rate_spreads(read_study(tmp_path)) == {}
+
+
 def test_a_rate_at_which_a_run_failed_narrows_nothing(tmp_path: Path) -> None:
     rates_study(tmp_path)
     for rate in (1e-5, 1e-4, 1e-3):

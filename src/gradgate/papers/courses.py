@@ -33,10 +33,12 @@ def rate_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
         scores.setdefault(run.label, {}).setdefault(key, {})[float(run.config["lr"])] = run.score
     rates = {rate for tried in scores.values() for by_rate in tried.values() for rate in by_rate}
     spreads: dict[str, dict[int, float]] = {}
+    if len(rates) < 2:
+        return spreads
     for label, tried in scores.items():
         whole = {key: stdev(by_rate.values()) for key, by_rate in tried.items() if by_rate.keys() == rates}
         seeds = {seed for seed, _ in tried if all(key in whole for key in tried if key[0] == seed)}
-        if label in results.study.labels and len(rates) > 1 and seeds:
+        if label in results.study.labels and seeds:
             means = {seed: fmean(whole[key] for key in tried if key[0] == seed) for seed in sorted(seeds)}
             spreads[label] = {seed: shown.factor * mean for seed, mean in means.items()}
     return spreads
