@@ -106,8 +106,8 @@ def find_mixture(name: str, *, data: Path | None = None, mix: str | None = None)
         UsageError: fewer than two tasks, one of them twice, or one that is not known.
         DataError: files that cannot be found or a description with faults.
     """
-    if data is not None and not Path(data).is_dir():
-        raise DataError(f"--data {data} is not a folder; give the one that holds the tasks' folders")
+    if data is not None:
+        _check_folder(data)
     found = _from_file(Path(name), data) if Path(name).is_file() else _from_names(name, data)
     _check(found)
     return found if mix is None else MixtureSpec(found.name, found.tasks, read_mix(mix))
@@ -132,8 +132,7 @@ def task_folder(name: str, data: Path | None) -> Path | None:
     if name not in entries():
         find_task(name)  # says what is wrong with a name that nothing has
         raise UsageError(f"--data {data} goes with names of tasks, and {name} is data itself; describe it in a YAML")
-    if not Path(data).is_dir():
-        raise DataError(f"--data {data} is not a folder; give the one that holds the tasks' folders")
+    _check_folder(data)
     known = entries()[name].folder_names
     found = [path for path in sorted(Path(data).iterdir()) if path.is_dir() and plain(path.name) in known]
     if len(found) != 1:
@@ -143,6 +142,11 @@ def task_folder(name: str, data: Path | None) -> Path | None:
             f"describe the task in a YAML file"
         )
     return found[0]
+
+
+def _check_folder(data: Path) -> None:
+    if not Path(data).is_dir():
+        raise DataError(f"--data {data} is not a folder; give the one that holds the tasks' folders")
 
 
 def _from_file(path: Path, data: Path | None) -> MixtureSpec:
