@@ -46,15 +46,20 @@ def find_t(findings: Findings) -> list[SplitTests]:
     splits, others = findings.results.test_splits, findings.methods[1:]
     if len(splits) < 2 or not others or not findings.scored:
         return []
-    reference = scores_by_split(findings.reference, splits)
-    unit = findings.results.split_unit
-    over = tuple(compare_over(unit, scores_by_split(method, splits), reference) for method in others)
     lines = [
         SplitTests(name(findings, split), "seed", tuple(gain(findings, method, split).versus for method in others))
         for split in splits
     ]
-    found = [*_corrected([SplitTests(f"over {unit}s", unit, over)]), *_corrected(lines)]
+    found = [over_splits(findings), *_corrected(lines)]
     return found if any(line.limit for line in found) else []
+
+
+def over_splits(findings: Findings) -> SplitTests:
+    """The line for all test splits, each of which is a pair."""
+    splits, unit = findings.results.test_splits, findings.results.split_unit
+    reference = scores_by_split(findings.reference, splits)
+    tests = tuple(compare_over(unit, scores_by_split(method, splits), reference) for method in findings.methods[1:])
+    return _corrected([SplitTests(f"over {unit}s", unit, tests)])[0]
 
 
 def scores_by_split(method: MethodFindings, splits: Sequence[str]) -> dict[str, dict[int, float]]:

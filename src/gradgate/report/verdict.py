@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
-from gradgate.report.t_statistics import scores_by_split
+from gradgate.report.t_statistics import over_splits
 from gradgate.study.results import COMBINATION, DEV
-from gradgate.study.statistics import compare_over, holm
 
 LEVEL = 0.05
 
@@ -34,12 +33,10 @@ def over_parts(findings: Findings) -> str | None:
     others = [method for method in findings.scored if method is not reference]
     if not results.parts or not others or not reference.finished:
         return None
-    unit, splits = results.split_unit, results.test_splits
-    base = scores_by_split(reference, splits)
-    tests = {m.name: compare_over(unit, scores_by_split(m, splits), base) for m in others}
-    corrected = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    unit, line = results.split_unit, over_splits(findings)
     method = next((m for m in findings.best if m is not reference), None) or _second(findings)
-    test, p = tests[method.name], corrected[method.name]
+    place = findings.methods.index(method) - 1
+    test, p = line.tests[place], line.p[place]
     if not test.n:
         return None
     sign = 1 if results.study.task.metric_higher_is_better else -1
@@ -47,7 +44,7 @@ def over_parts(findings: Findings) -> str | None:
     counted_units = f"{method.name} is ahead of {reference.name} on {ahead} of {counted(test.n, unit)}"
     if test.p is None or p is None:
         return f"{counted_units}."
-    after = f", {p_value(p)} after Holm's correction" if len(tests) > 1 else ""
+    after = f", {p_value(p)} after Holm's correction" if sum(test.p is not None for test in line.tests) > 1 else ""
     return f"{counted_units}; with {unit}s as pairs, {p_equation(test.p)}{after}."
 
 
