@@ -1,4 +1,4 @@
-"""An epoch with the lowest layers closed, with and without the prefix cache, in Trainer: texts of MRPC, batches of 16.
+"""An epoch with the lowest layers closed, with and without the activation cache, in Trainer: MRPC, batches of 16.
 
 The floor is a model that has the open layers alone: an epoch over it knows nothing of what lies below.
 """
@@ -46,12 +46,12 @@ def run(rounds: int = 4) -> list[str]:
 def _at(layers: int, closed: int, texts: Any, tokenizer: Any, rounds: int) -> list[str]:
     method = f"freeze:layers={closed}"
     with TemporaryDirectory() as folder:
-        cache = gg.PrefixCache(folder=Path(folder) / "cache")
+        cache = gg.ActivationCache(folder=Path(folder) / "cache")
         rivals: dict[str, Callable[[Any], Any]] = {
             "full": lambda model: [],
             "by hand in Trainer": partial(_freeze, closed),
             method: lambda model: [gg.GateCallback(method)],
-            "with the cache": lambda model: [gg.GateCallback(method, prefix_cache=cache)],
+            "with the cache": lambda model: [gg.GateCallback(method, activation_cache=cache)],
             FLOOR: partial(_keep_open_layers, closed),
         }
         turns = _Turns(list(rivals))

@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 import torch
 
-from command_line import Command, Said
+from support.command_line import Command, Said
 
 torch.set_num_threads(1)
 # No test is timed: a busy machine is no failure. The examples are the same in each run.
@@ -43,7 +43,7 @@ def _fresh_seed() -> None:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a random BERT of 2 layers and a small word-piece tokenizer."""
-    from tiny_folders import save_bert
+    from support.tiny_folders import save_bert
 
     return save_bert(tmp_path_factory.mktemp("tiny-bert"))
 
@@ -51,7 +51,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a random GPT-2 of 2 layers; neither it nor its tokenizer has a padding token."""
-    from tiny_folders import save_gpt2
+    from support.tiny_folders import save_gpt2
 
     return save_gpt2(tmp_path_factory.mktemp("tiny-gpt2"))
 
@@ -59,7 +59,7 @@ def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_task(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with train.tsv (80 rows), dev.tsv and test.tsv (30 each): a text and one of two labels."""
-    from tiny_folders import save_texts
+    from support.tiny_folders import save_texts
 
     return save_texts(tmp_path_factory.mktemp("moods"))
 

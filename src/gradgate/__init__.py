@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gradgate import gates
+from gradgate.activation_cache import ActivationCache
 from gradgate.clock import Clock
 from gradgate.errors import GradgateError
 from gradgate.layers import Group, LayerMap, map_layers
 from gradgate.methods import (
+    FUN,
+    LISA,
     LPFT,
     AnnealGradDrop,
     AnnealLayerGradDrop,
@@ -16,7 +19,6 @@ from gradgate.methods import (
     ChildTuning,
     Closing,
     Combined,
-    FisherUnfreezing,
     Freeze,
     Full,
     Gate,
@@ -29,7 +31,6 @@ from gradgate.methods import (
     Head,
     LayerGradDrop,
     LayerwiseRates,
-    Lisa,
     Memory,
     Method,
     MethodInfo,
@@ -43,17 +44,19 @@ from gradgate.methods import (
     methods,
     register,
 )
-from gradgate.prefix import PrefixCache
 from gradgate.tuner import Tuner
 
 if TYPE_CHECKING:
     from gradgate import adapters
-    from gradgate.training.callback import GateCallback
+    from gradgate.training.gate_callback import GateCallback
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "FUN",
+    "LISA",
     "LPFT",
+    "ActivationCache",
     "AnnealGradDrop",
     "AnnealLayerGradDrop",
     "BitFit",
@@ -61,7 +64,6 @@ __all__ = [
     "Clock",
     "Closing",
     "Combined",
-    "FisherUnfreezing",
     "Freeze",
     "Full",
     "Gate",
@@ -78,7 +80,6 @@ __all__ = [
     "LayerGradDrop",
     "LayerMap",
     "LayerwiseRates",
-    "Lisa",
     "Memory",
     "Method",
     "MethodInfo",
@@ -86,7 +87,6 @@ __all__ = [
     "Modifier",
     "NamedGroups",
     "Plan",
-    "PrefixCache",
     "RandomOrder",
     "RateMethod",
     "Tuner",
@@ -102,7 +102,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Trainer's module takes seconds to import; a bare training loop does not need it.
     if name == "GateCallback":
-        from gradgate.training.callback import GateCallback
+        from gradgate.training.gate_callback import GateCallback
 
         return GateCallback
     if name == "adapters":

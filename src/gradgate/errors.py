@@ -10,7 +10,7 @@ class GradgateError(Exception):
     """Base of every error that a user can mend. The command line prints it and exits with ``exit_code``."""
 
     exit_code = 1
-    told_elsewhere = False
+    reported_by_main = False
     """Whether another of the processes that train together tells of it."""
 
 

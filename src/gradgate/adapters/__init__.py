@@ -15,13 +15,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gradgate.adapters.add import add, added
-from gradgate.adapters.compose import activate, active, remove, switch
-from gradgate.adapters.config import AdapterConfig
+from gradgate.adapters.architectures import ARCHITECTURES
+from gradgate.adapters.config import KINDS, AdapterConfig, adapter_config
 from gradgate.adapters.drop import RandomDrop, layers_dropped
 from gradgate.adapters.files import load, load_setup, restore, save, save_setup
-from gradgate.adapters.freezing import parameters, train
-from gradgate.adapters.kinds import KINDS, adapter_config
-from gradgate.adapters.places import ARCHITECTURES
+from gradgate.adapters.stack import activate, active, parameters, remove, switch, train
 
 if TYPE_CHECKING:
     from gradgate.adapters.callback import AdapterCallback

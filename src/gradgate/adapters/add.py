@@ -7,13 +7,12 @@ from typing import Any
 
 from torch import nn
 
+from gradgate.adapters.architectures import architecture_of
 from gradgate.adapters.attach import attach, attached, check_name, inner
 from gradgate.adapters.build import build
-from gradgate.adapters.compose import activate
-from gradgate.adapters.config import AdapterConfig
-from gradgate.adapters.freezing import train as train_only
-from gradgate.adapters.kinds import adapter_config
-from gradgate.adapters.places import architecture_of
+from gradgate.adapters.config import AdapterConfig, adapter_config
+from gradgate.adapters.stack import activate
+from gradgate.adapters.stack import train as train_only
 from gradgate.errors import AdapterError
 
 

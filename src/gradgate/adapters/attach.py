@@ -9,9 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from gradgate.adapters.build import Blocks, embedding_width
-from gradgate.adapters.config import AdapterConfig
-from gradgate.adapters.places import (
+from gradgate.adapters.architectures import (
     INVERTIBLE,
     Architecture,
     InvertibleSite,
@@ -21,6 +19,8 @@ from gradgate.adapters.places import (
     architecture_of,
     tuned_norm,
 )
+from gradgate.adapters.build import Blocks, embedding_width
+from gradgate.adapters.config import AdapterConfig
 from gradgate.errors import AdapterError
 from gradgate.layers.names import WRAPPER_PARTS, unwrap
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from gradgate.adapters.architectures import ATTENTION, INVERTIBLE, OUTPUT, Architecture
 from gradgate.adapters.config import AdapterConfig
 from gradgate.adapters.modules import Bottleneck, Invertible
-from gradgate.adapters.places import ATTENTION, INVERTIBLE, OUTPUT, Architecture
 from gradgate.errors import AdapterError
 
 

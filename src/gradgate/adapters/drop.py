@@ -9,7 +9,7 @@ from torch import nn
 
 from gradgate import gates
 from gradgate.adapters.attach import attached, inner
-from gradgate.adapters.compose import layer_numbers
+from gradgate.adapters.stack import layer_numbers
 from gradgate.errors import AdapterError
 
 

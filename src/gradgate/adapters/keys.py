@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gradgate.adapters.architectures import INVERTIBLE
 from gradgate.adapters.build import norm_copy
-from gradgate.adapters.places import INVERTIBLE
 from gradgate.errors import AdapterFileError
 
 # How older versions of their library named the same places.

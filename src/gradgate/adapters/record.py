@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gradgate.adapters.config import AdapterConfig
+from gradgate.adapters.config import KINDS, AdapterConfig
 from gradgate.adapters.keys import name_in
-from gradgate.adapters.kinds import KINDS
 from gradgate.errors import AdapterFileError
 
 VERSION = "adapters.1.3.0"  # of the library whose format is written

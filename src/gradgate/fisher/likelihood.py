@@ -49,11 +49,11 @@ def log_likelihoods(
             f"The Fisher trace needs a model whose output has logits, or start_logits and end_logits; this one "
             f"returned {type(output).__name__}. Give the model a head, and leave return_dict on."
         )
-    logits = _wide(output.logits)
+    logits = _upcast(output.logits)
     if problem == "regression" or (logits.dim() == 2 and logits.shape[-1] == 1):
-        return _normal(logits, batch, request, generator)
+        return _gaussian(logits, batch, request, generator)
     if problem == "multi_label_classification":
-        return _coins(logits, batch, request, generator)
+        return _multi_label(logits, batch, request, generator)
     if logits.dim() == 2:
         return _classes(logits, _true(batch, "labels", request.labels), request.labels, generator)
     return _tokens(logits, batch, request, generator, causal)
@@ -62,7 +62,7 @@ def log_likelihoods(
 def _spans(output: Any, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
     parts = []
     for side in ("start", "end"):
-        logits = _wide(getattr(output, f"{side}_logits"))
+        logits = _upcast(getattr(output, f"{side}_logits"))
         mask = batch.get("attention_mask")
         if mask is not None:
             logits = logits.masked_fill(mask == 0, -torch.inf)
@@ -111,7 +111,7 @@ def _own_labels(logits: Tensor, kind: Labels, generator: torch.Generator) -> Ten
     return torch.searchsorted(cumulated, drawn, right=True).squeeze(-1).to(logits.device)
 
 
-def _normal(logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
+def _gaussian(logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
     """Up to its constant."""
     means = logits.reshape(logits.shape[0], -1)
     if request.labels == "argmax":
@@ -129,7 +129,7 @@ def _normal(logits: Tensor, batch: Batch, request: FisherRequest, generator: tor
     return -0.5 * squares
 
 
-def _coins(logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
+def _multi_label(logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
     labels = _true(batch, "labels", request.labels)
     if labels is None:
         shares = logits.detach().sigmoid()
@@ -149,5 +149,5 @@ def _true(batch: Batch, name: str, kind: Labels) -> Tensor | None:
     return labels
 
 
-def _wide(logits: Tensor) -> Tensor:
+def _upcast(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from gradgate.gates import cpu, reference
 from gradgate.gates.key import key, window
-from gradgate.gates.noise import scatter_
+from gradgate.gates.reference import multiply_noise_
 
-__all__ = ["apply_", "apply_each_", "key", "mask", "restore_", "scatter_", "uniform"]
+__all__ = ["apply_", "apply_each_", "key", "mask", "multiply_noise_", "restore_", "uniform"]
 
 
 def apply_(tensor: Tensor, *, lo: float, hi: float, key: int, scale: float = 1.0, offset: int = 0) -> Tensor:

@@ -1,20 +1,28 @@
 """What learns when: one file a family of methods, and the catalogue of all of them."""
 
-from gradgate.methods.base import CLOSED, OPEN, Closing, Gate, Memory, Method, Mix, Modifier, Plan
+from gradgate.methods.base import CLOSED, OPEN, Closing, Gate, Memory, Method, MixoutSettings, Modifier, Plan
+from gradgate.methods.blocks import LISA
 from gradgate.methods.catalog import MethodInfo, method, methods, register
-from gradgate.methods.child_tuning import ChildTuning
 from gradgate.methods.combined import Combined
-from gradgate.methods.fisher import FisherUnfreezing
 from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
-from gradgate.methods.graddrop import AnnealGradDrop, AnnealLayerGradDrop, GradDrop, LayerGradDrop
-from gradgate.methods.graddrop_epoch import GradDropEpoch, GradDropEpochToggle
+from gradgate.methods.fun import FUN
+from gradgate.methods.graddrop import (
+    AnnealGradDrop,
+    AnnealLayerGradDrop,
+    GradDrop,
+    GradDropEpoch,
+    GradDropEpochToggle,
+    LayerGradDrop,
+)
+from gradgate.methods.layerwise_lr import LayerwiseRates, RateMethod
 from gradgate.methods.mixout import Mixout
-from gradgate.methods.rates import LayerwiseRates, RateMethod
-from gradgate.methods.sampled import Lisa
+from gradgate.methods.sparse import ChildTuning
 from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
 
 __all__ = [
     "CLOSED",
+    "FUN",
+    "LISA",
     "LPFT",
     "OPEN",
     "AnnealGradDrop",
@@ -23,7 +31,6 @@ __all__ = [
     "ChildTuning",
     "Closing",
     "Combined",
-    "FisherUnfreezing",
     "Freeze",
     "Full",
     "Gate",
@@ -36,12 +43,11 @@ __all__ = [
     "Head",
     "LayerGradDrop",
     "LayerwiseRates",
-    "Lisa",
     "Memory",
     "Method",
     "MethodInfo",
-    "Mix",
     "Mixout",
+    "MixoutSettings",
     "Modifier",
     "NamedGroups",
     "Plan",

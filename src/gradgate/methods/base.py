@@ -82,7 +82,7 @@ CLOSED = Gate(lo=0.0, hi=0.0)
 
 
 @dataclass(frozen=True)
-class Mix:
+class MixoutSettings:
     """How forward passes in training mix weights with their initial values; see :class:`gradgate.methods.Mixout`."""
 
     p: float
@@ -140,7 +140,7 @@ class Method(ABC):
     """Paper and section."""
     aliases: ClassVar[Mapping[str, str]] = {}
     """Other names of options."""
-    departs: ClassVar[str] = ""
+    deviates: ClassVar[str] = ""
     """Where the defaults differ from the paper or its authors' code."""
 
     @abstractmethod
@@ -203,7 +203,7 @@ class Method(ABC):
         return "keep"
 
     @property
-    def mixing(self) -> Mix | None:
+    def mixing(self) -> MixoutSettings | None:
         """How forward passes mix the weights that learn with their initial values; by default not at all."""
         return None
 

@@ -11,17 +11,23 @@ from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import MethodError, nearest
 from gradgate.methods.base import Method
-from gradgate.methods.child_tuning import ChildTuning
+from gradgate.methods.blocks import LISA
 from gradgate.methods.combined import Combined
-from gradgate.methods.fisher import FisherUnfreezing
 from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
-from gradgate.methods.graddrop import AnnealGradDrop, AnnealLayerGradDrop, GradDrop, LayerGradDrop
-from gradgate.methods.graddrop_epoch import GradDropEpoch, GradDropEpochToggle
+from gradgate.methods.fun import FUN
+from gradgate.methods.graddrop import (
+    AnnealGradDrop,
+    AnnealLayerGradDrop,
+    GradDrop,
+    GradDropEpoch,
+    GradDropEpochToggle,
+    LayerGradDrop,
+)
+from gradgate.methods.layerwise_lr import LayerwiseRates
 from gradgate.methods.mixout import Mixout
-from gradgate.methods.rates import LayerwiseRates
-from gradgate.methods.sampled import Lisa
+from gradgate.methods.plan_file import PlanFile
+from gradgate.methods.sparse import ChildTuning
 from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
-from gradgate.methods.written import Written
 
 ENTRY_POINTS = "gradgate.methods"
 
@@ -36,7 +42,7 @@ _OWN: tuple[type[Method], ...] = (
     LPFT,
     RandomOrder,
     GivenOrder,
-    FisherUnfreezing,
+    FUN,
     GradDrop,
     LayerGradDrop,
     AnnealGradDrop,
@@ -45,7 +51,7 @@ _OWN: tuple[type[Method], ...] = (
     GradDropEpochToggle,
     Mixout,
     ChildTuning,
-    Lisa,
+    LISA,
     LayerwiseRates,
 )
 _CATALOG: dict[str, type[Method]] = {cls.name: cls for cls in _OWN}
@@ -64,7 +70,7 @@ class MethodInfo:
     cls: type[Method]
     summary: str
     paper: str
-    departs: str
+    deviates: str
     defaults: dict[str, Any]
     """Option to default; an option that must be given has the value ``...``."""
 
@@ -81,7 +87,7 @@ def methods() -> list[MethodInfo]:
     """Every method there is, in the order of the catalogue."""
     _load_entry_points()
     return [
-        MethodInfo(name, cls, cls.summary, cls.source, cls.departs, _defaults(cls)) for name, cls in _CATALOG.items()
+        MethodInfo(name, cls, cls.summary, cls.source, cls.deviates, _defaults(cls)) for name, cls in _CATALOG.items()
     ]
 
 
@@ -98,8 +104,8 @@ def method(spec: str | Method) -> Method:
     if _JOIN.search(spec):
         return Combined(methods=tuple(method(part) for part in _JOIN.sub("\n", spec).split("\n")))
     name, _, rest = spec.partition(":")
-    if name.strip() == Written.name:
-        from gradgate.timeline import read_plan  # it reads a file, which nothing in this package does
+    if name.strip() == PlanFile.name:
+        from gradgate.methods.plan_file import read_plan  # it reads a file, which nothing in this package does
 
         return read_plan(rest.strip())
     if name.strip() not in _CATALOG:

@@ -9,7 +9,7 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.fisher import FisherRequest, Selection
 from gradgate.layers import LayerMap
-from gradgate.methods.base import Memory, Method, Mix, Modifier, Plan, State
+from gradgate.methods.base import Memory, Method, MixoutSettings, Modifier, Plan, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Combined(Method):
         return self._deciding.state_of_closed
 
     @property
-    def mixing(self) -> Mix | None:
+    def mixing(self) -> MixoutSettings | None:
         return next((method.mixing for method in self.methods if method.mixing), None)
 
     @property

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import OPEN, Memory, Mix, Modifier, Plan
+from gradgate.methods.base import OPEN, Memory, MixoutSettings, Modifier, Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Mixout(Modifier):
         "AdapterEff (He et al. 2021), Sec. 5, Table 7: https://arxiv.org/abs/2106.03164; "
         "Mixout (Lee et al. 2020): https://arxiv.org/abs/1909.11299"
     )
-    departs: ClassVar[str] = (
+    deviates: ClassVar[str] = (
         "M is drawn once for each optimizer step, not for each micro-batch. The gradient is that of the formula; the "
         "mixout authors' code leaves the factor 1 / (1 - p) out of it."
     )
@@ -48,5 +48,5 @@ class Mixout(Modifier):
         return Plan(dict.fromkeys(layers.names, OPEN))
 
     @property
-    def mixing(self) -> Mix:
-        return Mix(self.p, self.unit, self.dropout)
+    def mixing(self) -> MixoutSettings:
+        return MixoutSettings(self.p, self.unit, self.dropout)

@@ -15,7 +15,7 @@ from gradgate.methods.base import CLOSED, OPEN, Closing, Gate, Memory, Method, P
 
 Timing = Literal["text", "code_gu", "algorithm"]
 FreezeEmbeddings = Literal["with_bottom", "never", "always"]
-FUN = "FUN (Liu et al. 2023, Improving Generalization of Adapter-Based Cross-lingual Transfer)"
+FUN_PAPER = "FUN (Liu et al. 2023, Improving Generalization of Adapter-Based Cross-lingual Transfer)"
 LINK = "https://arxiv.org/abs/2301.05487"
 EMBEDDINGS_DEPART = "The paper trains adapters; on a full model the embeddings need a rule (freeze_embeddings)."
 
@@ -119,10 +119,10 @@ class Gradual(Unfreezing):
     name: ClassVar[str] = "gradual"
     summary: ClassVar[str] = "layers open one by one, from the top down"
     source: ClassVar[str] = (
-        f"Howard and Ruder 2018, Sec. 3.3: https://arxiv.org/abs/1801.06146; {FUN}, Algorithm 1, Sec. 4.1, "
+        f"Howard and Ruder 2018, Sec. 3.3: https://arxiv.org/abs/1801.06146; {FUN_PAPER}, Algorithm 1, Sec. 4.1, "
         f"App. F.1: {LINK}"
     )
-    departs: ClassVar[str] = (
+    deviates: ClassVar[str] = (
         f"{EMBEDDINGS_DEPART} The authors' GU code opens each further layer one interval later (timing=code_gu)."
     )
 
@@ -152,8 +152,10 @@ class LPFT(Unfreezing):
 
     name: ClassVar[str] = "lpft"
     summary: ClassVar[str] = "the head alone for the first steps, then everything"
-    source: ClassVar[str] = f"Kumar et al. 2022: https://arxiv.org/abs/2202.10054; {FUN}, Sec. 4.1, footnote 2: {LINK}"
-    departs: ClassVar[str] = EMBEDDINGS_DEPART
+    source: ClassVar[str] = (
+        f"Kumar et al. 2022: https://arxiv.org/abs/2202.10054; {FUN_PAPER}, Sec. 4.1, footnote 2: {LINK}"
+    )
+    deviates: ClassVar[str] = EMBEDDINGS_DEPART
 
     def check(self, layers: LayerMap) -> None:
         """Fits every model: all layers open at once."""
@@ -169,8 +171,8 @@ class RandomOrder(Unfreezing):
 
     name: ClassVar[str] = "random"
     summary: ClassVar[str] = "layers open one by one in a random order"
-    source: ClassVar[str] = f"{FUN}, Algorithm 1, Sec. 5.2 (Rand): {LINK}"
-    departs: ClassVar[str] = EMBEDDINGS_DEPART
+    source: ClassVar[str] = f"{FUN_PAPER}, Algorithm 1, Sec. 5.2 (Rand): {LINK}"
+    deviates: ClassVar[str] = EMBEDDINGS_DEPART
 
     def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
         top = layers.layer_count - 1
@@ -193,8 +195,8 @@ class GivenOrder(Unfreezing):
 
     name: ClassVar[str] = "order"
     summary: ClassVar[str] = "layers open one by one in a given order"
-    source: ClassVar[str] = f"{FUN}, Sec. 5.2 (preset schedules): {LINK}"
-    departs: ClassVar[str] = EMBEDDINGS_DEPART
+    source: ClassVar[str] = f"{FUN_PAPER}, Sec. 5.2 (preset schedules): {LINK}"
+    deviates: ClassVar[str] = EMBEDDINGS_DEPART
 
     layers: tuple[int, ...] | str
 
@@ -240,7 +242,7 @@ class GradFreeze(LateOpening, Closing):
     source: ClassVar[str] = (
         "GradDrop (O'Neill and Dutta 2023), Sec. IV-1, V-A-b (GradFreeze): https://arxiv.org/abs/2307.10098"
     )
-    departs: ClassVar[str] = (
+    deviates: ClassVar[str] = (
         "Layers per epoch and the embeddings are not stated; the text shows 2 per epoch in one place "
         "(layers_per_epoch=2)."
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gradgate.papers.catalog import find_preset, presets
-from gradgate.papers.preset import Cell, Preset
+from gradgate.papers.preset import Preset, TableEntry, find_preset, presets
 from gradgate.papers.published import Paper, Published, papers, read_table
 
-__all__ = ["Cell", "Paper", "Preset", "Published", "find_preset", "papers", "presets", "read_table"]
+__all__ = ["Paper", "Preset", "Published", "TableEntry", "find_preset", "papers", "presets", "read_table"]

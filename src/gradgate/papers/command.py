@@ -12,22 +12,22 @@ from rich.console import Console
 from rich.text import Text
 
 from gradgate.errors import UsageError, nearest
-from gradgate.papers.beside import derived_table, full_table, summary_table
-from gradgate.papers.catalog import find_preset
+from gradgate.papers.comparison import derived_table, full_table, summary_table
 from gradgate.papers.planning import SAMPLE_SEEDS, Plan, plan_full, plan_sample
+from gradgate.papers.preset import find_preset
 from gradgate.papers.reproduce import Reproduction, read_reproduction, run_plan, study_folders
-from gradgate.papers.supplies import given_models, supply
+from gradgate.papers.resources import given_models, supply
 from gradgate.report import write_report
-from gradgate.report.markup import to_csv, to_markdown, to_terminal
-from gradgate.report.tables import Table
+from gradgate.report.export import to_csv, to_markdown, to_terminal
+from gradgate.report.table import Table
 from gradgate.study.progress import SilentStudy, StudyBars, StudyProgress
-from gradgate.training.folder import write_text
+from gradgate.training.run_folder import write_text
 
 _SCALES = ("full", "sample")
 
 
 @dataclass(frozen=True)
-class Wish:
+class ReproduceRequest:
     """What was asked for. ``seeds``: None for as many as the paper has; ``settings``: in place of the preset's."""
 
     preset: str

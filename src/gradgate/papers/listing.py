@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from gradgate.papers.catalog import presets
+from gradgate.papers.check import Verdict
 from gradgate.papers.claims import claims
 from gradgate.papers.planning import Plan
+from gradgate.papers.preset import presets
 from gradgate.papers.published import papers
-from gradgate.papers.verdicts import Verdict
 from gradgate.report.formats import counted
 
 _STYLES = {"holds": "green", "fails": "red", "cannot tell": "yellow"}

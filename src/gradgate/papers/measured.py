@@ -1,15 +1,20 @@
-"""The scores of finished runs as the numbers that claims are checked on."""
+"""A paper's labels for our methods, models and tasks, for studies that were not made from a preset."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from statistics import fmean
+from math import isfinite
+from statistics import fmean, stdev
 
-from gradgate.errors import RunError
-from gradgate.papers.courses import loss_rise, opening_order, rate_spreads
-from gradgate.papers.labels import method_label, model_label, task_label
+from scipy import stats
+
+from gradgate.errors import MethodError, RunError
+from gradgate.methods import Freeze, Full, Head
+from gradgate.methods import method as read_method
 from gradgate.papers.numbers import (
     DEV_BEST,
     DEV_DROP,
@@ -22,11 +27,148 @@ from gradgate.papers.numbers import (
     Numbers,
     Place,
 )
+from gradgate.papers.preset import presets
+from gradgate.report.findings import find
 from gradgate.report.formats import ScoreFormat
-from gradgate.report.plans import read_plan
-from gradgate.study.results import DEV, Cell, StudyResults
-from gradgate.tasks.averages import distant_languages
-from gradgate.training.folder import RunFolder
+from gradgate.report.plans import WrittenPlan, read_plan
+from gradgate.report.sections.rates import searched_runs
+from gradgate.study.search import SEARCHED
+from gradgate.study.study_file import DEV, Cell, StudyResults
+from gradgate.tasks.languages import distant_languages
+from gradgate.training.run_folder import RunFolder
+
+_GRADDROP = {
+    "full": "SFT",
+    "graddrop": "GradDrop",
+    "anneal-graddrop": "Anneal-GradDrop",
+    "anneal-layer-graddrop": "Anneal-Layer-GradDrop",
+    "layer-graddrop": "Layer-GradDrop",
+    "graddrop-epoch": "GradDrop-Epoch",
+}
+_FUN = {"full": "Ada", "random": "Ada+Rand", "fun": "Ada+FUN", "lpft": "Ada+LPFT"}
+
+
+def method_label(paper: str, method: str, adapter: str | None, layers: int | None) -> str:
+    """What a paper calls a method; the method's own text where the paper has none such.
+
+    Args:
+        paper: its key.
+        layers: of the model; None where that is not known.
+    """
+    try:
+        parsed = read_method(method)
+    except MethodError:
+        return method
+    order = getattr(parsed, "order", "top-down")
+    if paper == "elsa" and adapter is None:
+        return _elsa(parsed, layers) or method
+    if paper == "graddrop" and adapter is None:
+        if parsed.name == "gradfreeze":
+            return "GradFreeze-TopDown" if order == "top-down" else "GradFreeze-BottomUp"
+        return _GRADDROP.get(parsed.name, method)
+    if paper == "fun":
+        if parsed.name == "gradual":
+            return "Ada+GU" if order == "top-down" else "Ada+GU-rev"
+        return "Full-FT" if adapter is None and parsed == Full() else _FUN.get(parsed.name, method)
+    if paper == "adaptereff":
+        return _adaptereff(parsed.name, adapter) or method
+    return method
+
+
+def model_label(paper: str, model: str) -> str:
+    """What a paper calls a model of the hub; else its own name."""
+    for preset in presets().values():
+        if preset.paper == paper:
+            for label, known in preset.models.items():
+                if known.name is not None and known.name.split("/")[-1] == model.split("/")[-1]:
+                    return label
+    return model
+
+
+def task_label(paper: str, task: str) -> str | None:
+    """What a paper calls a task of the catalogue; None where it has none such."""
+    for preset in presets().values():
+        if preset.paper == paper:
+            for label, known in preset.tasks.items():
+                if known.task == task:
+                    return known.published or label
+    return None
+
+
+def _elsa(method: object, layers: int | None) -> str | None:
+    if method == Full():
+        return "baseline"
+    if layers is not None and isinstance(method, Freeze | Head):
+        return f"frozen {method.layers if isinstance(method, Freeze) else layers}/{layers}"
+    return None
+
+
+def _adaptereff(method: str, adapter: str | None) -> str | None:
+    size = re.search(r"\bsize=(\d+)", adapter or "")
+    base = "Fine-tune" if adapter is None else f"Adapter-{size[1] if size else 64}"
+    return {"full": base, "mixout": f"{base}+mixout"}.get(method)
+
+
+_LAYER = "layers."
+
+
+def rate_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
+    """Of each label of a study that searched learning rates: search seed to the deviation of dev over the rates.
+
+    Only seeds with a score at every rate that any label was tried with count, so that a run that failed narrows
+    nothing. Where other settings were searched too, it is the mean over them. In points where the metric is a share.
+    """
+    shown = find(results).format
+    scores: dict[str, dict[tuple[int, str], dict[float, float]]] = {}
+    for run in searched_runs(results, shown.metric):
+        others = {name: run.config.get(name) for name in SEARCHED if name != "lr"}
+        key = run.config["seed"], json.dumps(others, sort_keys=True)
+        scores.setdefault(run.label, {}).setdefault(key, {})[float(run.config["lr"])] = run.score
+    rates = {rate for tried in scores.values() for by_rate in tried.values() for rate in by_rate}
+    spreads: dict[str, dict[int, float]] = {}
+    if len(rates) < 2:
+        return spreads
+    for label, tried in scores.items():
+        whole = {key: stdev(by_rate.values()) for key, by_rate in tried.items() if by_rate.keys() == rates}
+        seeds = {seed for seed, _ in tried if all(key in whole for key in tried if key[0] == seed)}
+        if label in results.study.labels and seeds:
+            means = {seed: fmean(whole[key] for key in tried if key[0] == seed) for seed in sorted(seeds)}
+            spreads[label] = {seed: shown.factor * mean for seed, mean in means.items()}
+    return spreads
+
+
+def loss_rise(cell: Cell) -> float | None:
+    """How far the last loss on dev is above the lowest; None with fewer than two, or one that is not finite."""
+    losses = [record.metrics["loss"] for record in cell.history if "loss" in record.metrics]
+    return losses[-1] - min(losses) if len(losses) > 1 and all(map(isfinite, losses)) else None
+
+
+def opening_order(cell: Cell) -> float | None:
+    """:func:`closeness_to_top_down` of a run; None where its plan cannot be read."""
+    if cell.folder is None:
+        return None
+    try:
+        return closeness_to_top_down(read_plan(RunFolder(cell.folder).plan_file))
+    except RunError:
+        return None
+
+
+def closeness_to_top_down(plan: WrittenPlan) -> float | None:
+    """Kendall's rank correlation of the steps at which layers first learned with their depths from the top.
+
+    Returns:
+        1 for top-down, -1 for bottom-up; None where all layers opened at the same step. A layer that
+        never opened comes last.
+    """
+    layers = [name for name in plan.groups if name.startswith(_LAYER)]
+    first = dict.fromkeys(layers, plan.steps)
+    for phase in reversed(plan.phases):
+        first |= dict.fromkeys([name for name in (*phase.open, *phase.sparse) if name in first], phase.step)
+    if len(set(first.values())) < 2:
+        return None
+    depths = [-int(name.removeprefix(_LAYER)) for name in layers]
+    return float(stats.kendalltau([first[name] for name in layers], depths).statistic)
+
 
 SOURCE = "en"
 _AVERAGES = {"elsa": "all", "graddrop": "all", "adaptereff": "all", "fun": "target"}

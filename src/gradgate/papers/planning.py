@@ -1,18 +1,71 @@
-"""A preset turned into runs: in full, on given models and data, or on the embedded sample."""
+"""A paper's method on another model: layers, intervals and adapter sizes in proportion."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import chain, count
 from typing import Any, Literal
 
 from gradgate.errors import RunError, UsageError
-from gradgate.papers.preset import Cell, Preset
-from gradgate.papers.supplies import OurModel, OurTask, Supplies, count_rows, describe_model, stand_in
-from gradgate.papers.translate import at_rate, on_layers, on_steps, on_width
+from gradgate.methods import Freeze, Method
+from gradgate.methods import method as read_method
+from gradgate.papers.preset import Preset, TableEntry
+from gradgate.papers.resources import OurModel, OurTask, Supplies, count_rows, describe_model, stand_in
 from gradgate.training.config import RunConfig, make_config
+
+SELECTION_BATCHES = 8
+"""Batches of one choice of FUN on the sample, where the paper's 40 would be most of an epoch."""
+
+TAPT_EPOCHS = 2
+"""Passes over the task's texts on the sample, where the paper's 100 would take longer than all else."""
+
+
+def on_layers(text: str, layers: int, ours: int) -> str:
+    """``freeze:layers=9`` of 12 as ``freeze:layers=3`` of 4; other methods as they are.
+
+    At least one layer stays tuned where the paper tunes one.
+    """
+    method = read_method(text)
+    if not isinstance(method, Freeze) or layers == ours:
+        return text
+    scaled = round(method.layers * ours / layers + 1e-9)
+    return replace(method, layers=ours if method.layers == layers else min(scaled, ours - 1)).spec
+
+
+def on_steps(text: str, layers: int, steps: int, our_layers: int, our_steps: int) -> str:
+    """The interval ``every`` such that all layers are open after the same share of the training; 1 at least."""
+    method = read_method(text)
+    given: dict[str, Any] = {}
+    if _has(method, "every"):
+        interval = method.every * (our_steps / steps) * (layers / our_layers)  # type: ignore[attr-defined]
+        given["every"] = max(1, round(interval))
+    if method.name == "fun":
+        given["batches"] = min(SELECTION_BATCHES, method.batches)  # type: ignore[attr-defined]
+    return replace(method, **given).spec if given else text
+
+
+def on_width(adapter: str, hidden: int, ours: int) -> str:
+    """``size=256`` of 768 hidden units as the same share of ours, 4 at least.
+
+    A learning rate of its own is left out, and pretraining is cut to ``TAPT_EPOCHS`` passes.
+    """
+    scaled = re.sub(r"\bsize=(\d+)", lambda size: f"size={max(4, round(int(size[1]) * ours / hidden))}", adapter)
+    name, _, options = scaled.partition(":")
+    shorter = re.sub(r"\btapt_epochs=[^,]+", f"tapt_epochs={TAPT_EPOCHS}", options)
+    kept = [option for option in shorter.split(",") if option and not option.startswith("lr=")]
+    return f"{name}:{','.join(kept)}" if kept else name
+
+
+def at_rate(adapter: str, lr: float) -> str:
+    """An adapter with a learning rate of its own."""
+    return f"{adapter}{',' if ':' in adapter else ':'}lr={lr:g}"
+
+
+def _has(method: Method, option: str) -> bool:
+    return option in {field.name for field in fields(method)}
+
 
 Scale = Literal["full", "sample"]
 SAMPLE_SEEDS = 2
@@ -27,7 +80,7 @@ _SECONDS_A_STEP = 0.06
 class _Chosen:
     """A cell with the settings, method and adapter that it is run with."""
 
-    cell: Cell
+    cell: TableEntry
     settings: dict[str, Any]
     method: str
     adapter: str | None
@@ -38,7 +91,7 @@ class _Chosen:
 class PlannedRun:
     """A cell of the paper and what we run for it; ``study`` is the folder of its study. The seed does not count."""
 
-    cell: Cell
+    cell: TableEntry
     config: RunConfig
     study: str
     steps: int = 0
@@ -138,7 +191,9 @@ def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> 
     return _plan(preset, "sample", seeds, chosen, {}, _sample_notes(preset, tasks, model))
 
 
-def _on_sample(cell: Cell, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]) -> _Chosen:
+def _on_sample(
+    cell: TableEntry, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]
+) -> _Chosen:
     settings = {name: value for name, value in cell.settings.items() if name not in ("steps", "languages")}
     settings = _with(settings | usual | task.settings, extra)
     sizes = [rows or cell.paper_task.rows for rows in cell.preset.sizes.values()]
@@ -209,9 +264,9 @@ def _plan(
     return Plan(preset, scale, tuple(seeds), tuple(runs), left_out, (*preset.notes, *notes))
 
 
-def _study_names(configs: list[tuple[Cell, RunConfig]]) -> dict[str, str]:
+def _study_names(configs: list[tuple[TableEntry, RunConfig]]) -> dict[str, str]:
     """The study of each run: equal settings share one, where it would have no runs that the paper has not."""
-    groups: dict[str, list[tuple[Cell, RunConfig]]] = {}
+    groups: dict[str, list[tuple[TableEntry, RunConfig]]] = {}
     for cell, config in configs:
         shared = config.model_copy(update={"method": "full", "adapter": None, "seed": 0}).fingerprint()
         groups.setdefault(shared, []).append((cell, config))
@@ -228,13 +283,13 @@ def _study_names(configs: list[tuple[Cell, RunConfig]]) -> dict[str, str]:
     return names
 
 
-def _folder(cell: Cell, taken: set[str]) -> str:
+def _folder(cell: TableEntry, taken: set[str]) -> str:
     words = [cell.model, cell.task, *([cell.size] if len(cell.preset.sizes) > 1 else [])]
     name = re.sub(r"[^\w.-]+", "-", "-".join(words)).strip("-").lower()
     others = (f"{name}-{number}" for number in count(2))
     return next(free for free in chain([name], others) if free not in taken)
 
 
-def _words(cell: Cell) -> str:
+def _words(cell: TableEntry) -> str:
     size = [] if len(cell.preset.sizes) == 1 else [cell.size]
     return ", ".join([cell.model, cell.task, *size, cell.label])

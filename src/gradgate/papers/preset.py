@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from gradgate.papers.published import Published, read_table
+from gradgate.errors import UsageError, nearest
+from gradgate.papers.published import TABLES, Published, papers, read_table
 
 DERIVED = frozenset(
     {"relative_quality", "relative_quality_pct", "relative_F1_pct", "relative_accuracy_pct", "params_saved_fraction"}
@@ -133,12 +137,12 @@ class Preset(_Strict):
         """Every number of the preset's tables, those of methods that are not run included."""
         return tuple(number for name in self.data for number in read_table(name))
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[TableEntry]:
         """Every run of the paper but for its repeats, in the table's order."""
         grid = product(self.models, self.tasks, self.sizes, self.methods)
         return [self._cell(*labels) for labels in grid if not any(match.fits(*labels) for match in self.leave_out)]
 
-    def _cell(self, model: str, task: str, size: str, method: str) -> Cell:
+    def _cell(self, model: str, task: str, size: str, method: str) -> TableEntry:
         row = self.methods[method]
         settings = self.settings | self.tasks[task].set
         values: dict[str, int | str] = {}
@@ -149,7 +153,7 @@ class Preset(_Strict):
         settings |= row.set
         if self.sizes[size] is not None:
             settings["train_size"] = self.sizes[size]
-        return Cell(
+        return TableEntry(
             self,
             model,
             task,
@@ -162,7 +166,7 @@ class Preset(_Strict):
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableEntry:
     """One run of a paper, its repeats aside: labels of the table, and our method, adapter and settings."""
 
     preset: Preset
@@ -231,3 +235,54 @@ def matching(presets: dict[str, Preset]) -> Iterator[tuple[str, str]]:
 
 def _labels(preset: Preset) -> set[str]:
     return {*preset.models, *preset.tasks, *preset.sizes, *preset.methods}
+
+
+FOLDER = Path(__file__).parent / "presets"
+
+
+@cache
+def presets() -> dict[str, Preset]:
+    """Every preset by name, paper by paper in the order of their tables."""
+    found: dict[str, Preset] = {}
+    for paper in papers():
+        found |= read_presets(FOLDER / f"{paper}.yaml")
+    return found
+
+
+def find_preset(name: str) -> Preset:
+    """The preset of this name.
+
+    Raises:
+        UsageError: naming the nearest.
+    """
+    known = presets()
+    if name not in known:
+        near = nearest(name, known)
+        listed = "" if near else f" Known: {', '.join(known)}."
+        raise UsageError(f"There is no preset {name!r}.{near}{listed} `gradgate papers` tells what each of them is.")
+    return known[name]
+
+
+def read_presets(file: Path) -> dict[str, Preset]:
+    """The presets in a file that is named after its paper; what stands under ``shared`` is only referred to.
+
+    Raises:
+        UsageError: naming the preset and the fault.
+    """
+    entries: dict[str, dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["presets"]
+    found = {name: _build(name, file.stem, entry) for name, entry in entries.items()}
+    for name, unknown in matching(found):
+        raise UsageError(f"{file.name}, {name}: a case names {unknown!r}, which no preset of this paper has.")
+    return found
+
+
+def _build(name: str, paper: str, entry: dict[str, Any]) -> Preset:
+    try:
+        preset = Preset(name=name, paper=paper, **entry)
+    except ValidationError as error:
+        faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+        raise UsageError(f"The preset {name} has faults: {'; '.join(faults)}.") from None
+    missing = [table for table in preset.data if not (TABLES / f"{table}.csv").is_file()]
+    if missing:
+        raise UsageError(f"The preset {name} names tables that are not there: {', '.join(missing)}.")
+    return preset

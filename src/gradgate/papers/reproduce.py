@@ -10,18 +10,16 @@ from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.methods import method as read_method
-from gradgate.papers.catalog import find_preset
 from gradgate.papers.measured import Measured, numbers_of
 from gradgate.papers.numbers import Numbers, Place
 from gradgate.papers.planning import Plan, PlannedRun
-from gradgate.papers.preset import Cell as PaperCell
-from gradgate.papers.preset import Preset
+from gradgate.papers.preset import Preset, TableEntry, find_preset
 from gradgate.study.compare import Tally, compare
 from gradgate.study.progress import StudyProgress
-from gradgate.study.reading import read_study
-from gradgate.study.results import StudyResults
-from gradgate.training.adapter_choice import canonical
-from gradgate.training.folder import in_use, read_json, write_json
+from gradgate.study.results import read_study
+from gradgate.study.study_file import StudyResults
+from gradgate.training.adapter_setting import canonical
+from gradgate.training.run_folder import in_use, read_json, write_json
 
 RECORD = "reproduction.json"
 
@@ -30,7 +28,7 @@ RECORD = "reproduction.json"
 class Reproduced:
     """One cell of the paper with what was measured for it."""
 
-    cell: PaperCell
+    cell: TableEntry
     method: str
     adapter: str | None
     measured: Measured
@@ -109,7 +107,7 @@ def study_folders(folder: Path) -> list[Path]:
     return [folder / name for name in dict.fromkeys(run["study"] for run in read_json(folder / RECORD)["runs"])]
 
 
-def _row(cell: PaperCell, run: dict[str, Any], results: StudyResults, scale: str) -> Reproduced:
+def _row(cell: TableEntry, run: dict[str, Any], results: StudyResults, scale: str) -> Reproduced:
     wanted = read_method(run["method"]), canonical(run["adapter"])
     arms = zip(results.study.arms, results.study.labels, strict=True)
     own = [label for (adapter, method), label in arms if (read_method(method), canonical(adapter)) == wanted]
@@ -122,7 +120,7 @@ def _row(cell: PaperCell, run: dict[str, Any], results: StudyResults, scale: str
     return Reproduced(cell, run["method"], run["adapter"], measured)
 
 
-def _labels(cell: PaperCell) -> tuple[str, ...]:
+def _labels(cell: TableEntry) -> tuple[str, ...]:
     return cell.model, cell.task, cell.size, cell.label
 
 

@@ -8,18 +8,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from gradgate.report.contents import all_tables, gather
-from gradgate.report.figures import draw_figures
+from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.findings import find
-from gradgate.report.freezing import answer, find_curve
-from gradgate.report.gains import gain_table
-from gradgate.report.main_table import main_table
-from gradgate.report.markup import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.page import PAGE, render_page
+from gradgate.report.sections import all_tables, draw_figures, gather
+from gradgate.report.sections.freezing import answer, find_curve
+from gradgate.report.sections.gains import gain_table
+from gradgate.report.sections.scores import main_table
 from gradgate.report.verdict import cautions, over_parts, verdict
-from gradgate.study.joined import read_whole
-from gradgate.study.results import StudyResults
-from gradgate.training.folder import write_bytes, write_text
+from gradgate.study.pooled import read_whole
+from gradgate.study.study_file import StudyResults
+from gradgate.training.run_folder import write_bytes, write_text
 
 __all__ = ["Report", "render_table", "write_report"]
 

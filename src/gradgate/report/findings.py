@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from gradgate.report.formats import ScoreFormat
-from gradgate.study.results import DEV, Cell, Cost, StudyResults
-from gradgate.study.statistics import Comparison, Summary, compare_paired, holm, summarize
-from gradgate.tasks.averages import average_label
+from gradgate.statistics import Comparison, Summary, compare_paired, holm, summarize
+from gradgate.study.study_file import DEV, Cell, Cost, StudyResults
+from gradgate.tasks.languages import average_label
 
 
 @dataclass(frozen=True)

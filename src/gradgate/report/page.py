@@ -11,15 +11,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from gradgate.report import freezing
-from gradgate.report.contents import Contents
-from gradgate.report.figures import Drawing
+from gradgate.report.drawing import Drawing
 from gradgate.report.findings import Findings, find
 from gradgate.report.formats import count, counted, listed
-from gradgate.report.search import search_notes
-from gradgate.report.tables import Table
+from gradgate.report.sections import Contents, freezing
+from gradgate.report.sections.search import search_notes
+from gradgate.report.table import Table
 from gradgate.report.verdict import cautions, over_parts, untested_parts, verdict
-from gradgate.study.results import DEV, Cell, StudyResults
+from gradgate.study.study_file import DEV, Cell, StudyResults
 
 PAGE = "report.html"
 _TEMPLATES = Environment(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
-from gradgate.report.t_statistics import over_splits
-from gradgate.study.results import COMBINATION, DEV
+from gradgate.report.sections.t_statistics import over_splits
+from gradgate.study.study_file import COMBINATION, DEV
 
 LEVEL = 0.05
 

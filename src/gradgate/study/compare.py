@@ -11,24 +11,23 @@ from typing import Any
 
 import torch
 
+from gradgate.distributed import launch
 from gradgate.errors import UsageError
 from gradgate.methods import method as read_method
 from gradgate.study import search as searches
-from gradgate.study.axes import Axes, Part
 from gradgate.study.grid import STUDY_FILE, Grid, held_settings
+from gradgate.study.parts import Axes, Part
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
-from gradgate.study.ray_cluster import RayCluster, run_on_ray
+from gradgate.study.ray import RayCluster, run_on_ray
 from gradgate.study.search import Space, space_of
-from gradgate.study.store import Heartbeat, Store, alone_in, open_store, set_aside
-from gradgate.study.store_errors import DamagedStoreError
+from gradgate.study.store import DamagedStoreError, Heartbeat, Store, alone_in, open_store, set_aside
 from gradgate.study.sweep import FreezeSweep, read_sweep
-from gradgate.study.workers import Workers
-from gradgate.training import launched
+from gradgate.study.worker import Workers
 from gradgate.training.config import RunConfig
-from gradgate.training.folder import CACHE_FOLDER
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.preview import Preview, preview
+from gradgate.training.run_folder import CACHE_FOLDER
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def compare(
         adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
             new study. The first method with the first adapter is the reference.
         axes: several tasks and models, each task with each model, in place of the base's; in a study that has others
-            they are added to these. See :mod:`gradgate.study.axes` for where their runs are.
+            they are added to these. See :mod:`gradgate.study.parts` for where their runs are.
         search: settings to try first for each method; its best on dev is what its runs take. A study that was begun
             with one goes on with it.
         workers: runs that are trained at the same time.
@@ -86,7 +85,7 @@ def compare(
         StoreError: if the queue cannot be kept; what runs is saved first.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the study after saving the current runs.
     """
-    launched.refuse("gradgate compare")
+    launch.refuse("gradgate compare")
     swept = read_sweep(sweep) if sweep is not None else None
     axes = (axes or Axes.of(base)).with_held(out)
     cores = ray.cpus_per_run if ray is not None else max(1, torch.get_num_threads() // workers)

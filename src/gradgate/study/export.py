@@ -7,9 +7,9 @@ import io
 from pathlib import Path
 from typing import Any
 
-from gradgate.study.axes import part_folders
-from gradgate.study.reading import read_study
-from gradgate.study.results import Cell, StudyResults
+from gradgate.study.parts import part_folders
+from gradgate.study.results import read_study
+from gradgate.study.study_file import Cell, StudyResults
 
 
 def records(folder: Path) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from optuna.trial import FrozenTrial, TrialState
 from gradgate.errors import RunError
 from gradgate.study.grid import GridRun
 from gradgate.study.store import Store
-from gradgate.training.folder import RunFolder, read_json, write_json
+from gradgate.training.run_folder import RunFolder, read_json, write_json
 
 State = Literal["waiting", "running", "finished", "failed", "pruned"]
 LOSSES = 5  # a run that outlives more workers than this takes them down with it

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.study.axes import part_folders
 from gradgate.study.grid import Arm, Grid, GridRun, folder_name, titled_arm, written
+from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
 from gradgate.study.store import alone_in
-from gradgate.training.adapter_choice import read_choice
+from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import make_config
-from gradgate.training.folder import RunFolder, read_json, write_json
+from gradgate.training.run_folder import RunFolder, read_json, write_json
 
 SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
 FIRST_SEED = 1000  # apart from the seeds of the comparison

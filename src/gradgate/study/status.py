@@ -13,10 +13,10 @@ from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
-from gradgate.study.axes import part_folders, refuse_part
 from gradgate.study.grid import Grid
+from gradgate.study.parts import part_folders, refuse_part
 from gradgate.study.queue import Queue, QueuedRun
-from gradgate.study.reading import read_study
+from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.store import open_store, read_store
 

@@ -11,9 +11,9 @@ import numpy as np
 from datasets import Dataset
 
 from gradgate.errors import DataError, UsageError
-from gradgate.tasks import articles
+from gradgate.tasks import splits
 from gradgate.tasks.kinds import KINDS, Kind
-from gradgate.tasks.source import check_place, read_one, read_tables, read_tests
+from gradgate.tasks.readers.source import check_place, read_one, read_tables, read_tests
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.splits import TRAIN_AND_DEV, absent_languages, base_of, places
 
@@ -68,7 +68,7 @@ def load_task(spec: TaskSpec) -> TaskData:
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows={split: len(rows) for split, rows in examples.splits.items()},
-        notes=(*_absent(spec), *([articles.note(spec)] if articles.is_cut(spec) else []), *examples.notes),
+        notes=(*_absent(spec), *([splits.note(spec)] if splits.is_cut(spec) else []), *examples.notes),
     )
 
 
@@ -85,7 +85,7 @@ def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
         raw = {cell: name for cell, name in (spec.label_map or {}).items() if name in labels}
         spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
     tables = read_tests(spec)
-    if articles.is_cut(spec):
+    if splits.is_cut(spec):
         tables = {split: table for split, table in read_tables(spec).items() if split not in TRAIN_AND_DEV}
     examples = kind_of(spec).read(spec, tables)
     if not examples.splits:

@@ -9,7 +9,7 @@ from typing import Any
 from gradgate import sample
 from gradgate.errors import DataError, UsageError, nearest
 from gradgate.tasks.catalog import at_folder, entries
-from gradgate.tasks.folders import Given, recognise_file, recognise_folder
+from gradgate.tasks.detect import Given, recognise_file, recognise_folder
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
 from gradgate.tasks.splits import TRAIN_AND_DEV, expand, in_languages
 

@@ -1,21 +1,75 @@
-"""From a task's files by language to its splits.
-
-A file ``{language}/test.tsv`` of the split ``test`` is one file for each language of the task: the split ``test.de``
-is the German one. Train and dev are those of the source language, and are called ``train`` and ``dev`` alone; dev
-files of other languages are ``dev.de`` and so on. A run is scored on every test split. Where a task has no test file
-in any language, as WikiANN and PAWS-X without their labelled test files, the dev splits of the other languages take
-their place: nothing was selected on them.
-"""
+"""Train, dev and test from the articles of one test file, for question answering without a train file."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gradgate.errors import DataError
+from gradgate.tasks.readers.rows import Table
+
+if TYPE_CHECKING:
+    from gradgate.tasks.spec import TaskSpec
+
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from gradgate.errors import DataError, UsageError
+from gradgate.errors import UsageError
 
 if TYPE_CHECKING:
     from gradgate.tasks.spec import TaskSpec
+
+
+COLUMN = "article"
+
+
+def is_cut(spec: TaskSpec) -> bool:
+    """Whether train and dev are articles of the test file."""
+    return spec.articles is not None and spec.folder is not None and "train" not in places(spec)
+
+
+def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
+    """The first articles of the source language as ``train``, the next ones as ``dev``, the rest of each test split.
+
+    Articles are told apart by their place in the file, which is the same in every language, so that none of them is
+    in two splits.
+
+    Raises:
+        DataError: no test split in the source language, or too few articles.
+    """
+    assert spec.articles is not None
+    train, dev = spec.articles.get("train", 0), spec.articles.get("dev", 0)
+    own = next((split for split in places(spec) if split in tests and spec.language_of(split) == spec.source), None)
+    if own is None:
+        raise DataError(f"The task {spec.name} has no test file in {spec.source} to train on; give --train-file")
+    parts = {"train": _articles(tests[own], 0, train), "dev": _articles(tests[own], train, train + dev)}
+    rest = {split: _articles(table, train + dev, None) for split, table in tests.items()}
+    for split, table in {**parts, **rest}.items():
+        if not len(table):
+            raise DataError(
+                f"{table.source} has too few articles: {train} are for train and {dev} for dev, so that none is left "
+                f"for {split}. Give --train-file and --dev-file"
+            )
+    return {**parts, **rest}
+
+
+def note(spec: TaskSpec) -> str:
+    """What the cut means for a reader of the scores."""
+    assert spec.articles is not None
+    train, dev = spec.articles.get("train", 0), spec.articles.get("dev", 0)
+    return (
+        f"train is the first {train} articles of the {spec.source} test file, dev the next {dev}, and every language "
+        f"is tested on the articles after them: scores do not compare with those on the whole of {spec.name}"
+    )
+
+
+def _articles(table: Table, first: int, end: int | None) -> Table:
+    numbers = table.column(COLUMN, "`articles` of the task")
+    rows = [row for row, number in enumerate(numbers) if number >= first and (end is None or number < end)]
+    columns = {name: [cells[row] for row in rows] for name, cells in table.columns.items()}
+    return replace(table, columns=columns)
+
 
 DEV = "dev"
 TRAIN_AND_DEV = ("train", DEV)

@@ -14,11 +14,11 @@ from typing import Any
 from safetensors.torch import save_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from gradgate.training import launched
-from gradgate.training.callback import GateCallback
-from gradgate.training.folder import SEAL_FILE, RunFolder, read_json, seal, write_json, write_text
+from gradgate.distributed import launch
+from gradgate.training.fsdp import is_sharded, save_whole
+from gradgate.training.gate_callback import GateCallback
 from gradgate.training.progress import RunProgress
-from gradgate.training.sharded import is_sharded, save_whole
+from gradgate.training.run_folder import SEAL_FILE, RunFolder, read_json, seal, write_json, write_text
 from gradgate.training.trainer import WEIGHTS_FILE
 
 COST_FILE = "cost.json"
@@ -30,7 +30,7 @@ def checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path:
     return Path(args.output_dir) / f"checkpoint-{state.global_step}"
 
 
-class History(TrainerCallback):  # type: ignore[misc]
+class HistoryLogger(TrainerCallback):  # type: ignore[misc]
     """Appends every logged loss and dev score to ``history.jsonl``."""
 
     def __init__(self, folder: RunFolder, gate: GateCallback) -> None:
@@ -45,7 +45,7 @@ class History(TrainerCallback):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """Drop what was noted after the checkpoint that training resumes from."""
-        if not launched.is_first():
+        if not launch.is_first():
             return
         path = self.folder.history_file
         kept = []
@@ -63,7 +63,7 @@ class History(TrainerCallback):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """Write one line for the training loss or for the dev scores."""
-        if not launched.is_first():
+        if not launch.is_first():
             return
         logs = logs or {}
         line: dict[str, Any] = {"step": state.global_step, "epoch": round(float(state.epoch or 0.0), 4)}
@@ -79,7 +79,7 @@ class History(TrainerCallback):  # type: ignore[misc]
             file.write(json.dumps(line) + "\n")
 
 
-class Cost(TrainerCallback):  # type: ignore[misc]
+class StepTimer(TrainerCallback):  # type: ignore[misc]
     """Measures the wall time of each optimizer step, without evaluation and saving."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Cost(TrainerCallback):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """Keep the times with the checkpoint."""
-        if launched.is_first():
+        if launch.is_first():
             write_json(checkpoint_of(args, state) / COST_FILE, {"durations": self.durations})
 
     @property
@@ -134,7 +134,7 @@ class Cost(TrainerCallback):  # type: ignore[misc]
         return median(self.durations) if self.durations else 0.0
 
 
-class Best(TrainerCallback):  # type: ignore[misc]
+class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
     """Keeps the weights with the best dev score, and what they predict; of equal ones the earliest.
 
     Args:
@@ -168,16 +168,16 @@ class Best(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Save the weights if they are the best so far, then drop the ones before."""
         scores = {"step": state.global_step, **dev_scores(metrics or {})}
-        if not launched.on_first(lambda: self._improves(scores)):
+        if not launch.on_first(lambda: self._improves(scores)):
             return
         target = self.folder.best / f"step-{state.global_step}"
         # Not save_pretrained: it renames the tensors of some models, and these are put back into the same module.
         if is_sharded(model):
             save_whole(model, target / WEIGHTS_FILE)
-        elif launched.is_first():
+        elif launch.is_first():
             target.mkdir(parents=True, exist_ok=True)
             save_model(model, str(target / WEIGHTS_FILE))
-        if launched.is_first():
+        if launch.is_first():
             self._keep(target, scores)
 
     def _improves(self, scores: dict[str, Any]) -> bool:
@@ -194,7 +194,7 @@ class Best(TrainerCallback):  # type: ignore[misc]
                 shutil.rmtree(other)
 
 
-class Flow(TrainerCallback):  # type: ignore[misc]
+class ProgressCallback(TrainerCallback):  # type: ignore[misc]
     """Shows progress, scores (if there is a dev split) and saves at the last step, and stops when asked to."""
 
     def __init__(self, progress: RunProgress, metric: str, stop: Event, *, scores: bool = True) -> None:
@@ -247,14 +247,14 @@ class Flow(TrainerCallback):  # type: ignore[misc]
         self.progress.advance(state.global_step, self._loss)
         if state.global_step >= state.max_steps:
             control.should_evaluate = self.scores
-        elif launched.any_of(self.stop.is_set()):
+        elif launch.any_of(self.stop.is_set()):
             control.should_save = True
             control.should_training_stop = True
         # Trainer's sum for the mean loss is not in its checkpoints: empty it with each of them.
         control.should_log = control.should_log or control.should_save
 
 
-class Seal(TrainerCallback):  # type: ignore[misc]
+class SealCheckpoint(TrainerCallback):  # type: ignore[misc]
     """Seals a checkpoint once all other callbacks and processes have written into it; must be the last."""
 
     def on_save(
@@ -265,8 +265,8 @@ class Seal(TrainerCallback):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """Write the digests of the checkpoint's files."""
-        launched.wait()  # each process writes its own random state
-        if launched.is_first():
+        launch.wait()  # each process writes its own random state
+        if launch.is_first():
             seal(checkpoint_of(args, state))
 
 

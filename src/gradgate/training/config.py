@@ -12,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from gradgate.errors import GradgateError, UsageError, nearest
 from gradgate.methods import method as read_method
-from gradgate.mix import read_mix
-from gradgate.training.adapter_choice import checked_text, read_choice, titled
+from gradgate.tasks.multitask import read_mix
+from gradgate.training.adapter_setting import checked_text, read_choice, titled
 
 Settings = TypeVar("Settings", bound=BaseModel)
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
-FREE = ("audit", "keep_model", "prefix_cache", "prefix_cache_size")
+FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size")
 
 KindName = Literal[
     "classification", "regression", "token-classification", "question-answering", "multiple-choice", "ranking"
@@ -95,13 +95,13 @@ class RunConfig(BaseModel):
     audit: bool | None = Field(None, description="prove at each change of plan that closed weights are bit-identical")
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
     keep_model: bool = Field(True, description="write the best model into the run folder")
-    prefix_cache: str = Field(
+    activation_cache: str = Field(
         "auto",
         description="compute closed lower layers once for each example: auto (where it pays, until the run or study "
         "has finished), off, or a folder that is kept",
     )
-    prefix_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="of what the prefix cache holds")
-    prefix_cache_size: float = Field(10.0, gt=0, description="limit of the prefix cache, in GiB")
+    activation_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="of what the cache holds")
+    activation_cache_size: float = Field(10.0, gt=0, description="limit of the activation cache, in GiB")
 
     @field_validator("languages", mode="before")
     @classmethod

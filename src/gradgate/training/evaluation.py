@@ -1,31 +1,86 @@
-"""Score a finished run's model on test splits, later and elsewhere; the run's own files stay as they are."""
+"""A finished run, loaded back from its folder."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PrinterCallback
+from pydantic import ValidationError
+from transformers import AutoConfig, PrinterCallback
 
+from gradgate import adapters
+from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.tasks import TaskSpec, find_task, kind_of
-from gradgate.tasks.averages import average
 from gradgate.tasks.data import load_tests
-from gradgate.tasks.mixture import is_mixture
-from gradgate.training import launched
-from gradgate.training.arguments import scoring_arguments
+from gradgate.tasks.kinds import KINDS
+from gradgate.tasks.languages import average
+from gradgate.tasks.multitask import KIND as MIXED
+from gradgate.tasks.multitask import is_multitask
 from gradgate.training.callbacks import dev_scores
 from gradgate.training.config import RunConfig
-from gradgate.training.finished import FinishedRun, load_finished
-from gradgate.training.folder import RunFolder, in_use, write_json
-from gradgate.training.loading import hush_libraries
-from gradgate.training.one_task import find_task_of
+from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
-from gradgate.training.record import task_record
-from gradgate.training.scoring import Scorer, Split, predictions_text, write_predictions
-from gradgate.training.trainer import RunTrainer
+from gradgate.training.records import task_record
+from gradgate.training.run_folder import RunFolder, in_use, read_json, write_json
+from gradgate.training.single_task import Scorer, Split, find_task_of, predictions_text, write_predictions
+from gradgate.training.trainer import RunTrainer, scoring_arguments
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a run has left.
+
+    Attributes:
+        folder, config: of the run.
+        task: what ``run.json`` says of its task: name, kind, metric, labels and more.
+        model: with the weights that were best on dev, its adapter active; in evaluation mode.
+        tokenizer: that of the model.
+    """
+
+    folder: RunFolder
+    config: RunConfig
+    task: dict[str, Any]
+    model: Any
+    tokenizer: Any
+
+
+def load_finished(path: Path) -> FinishedRun:
+    """Load a run that ``gradgate train`` or ``compare`` has finished.
+
+    Raises:
+        RunError: no run there, one that has not finished or kept no model, or files that are damaged.
+        AdapterError: an adapter that does not fit the pretrained model any more.
+    """
+    folder = RunFolder(Path(path))
+    if not folder.run_file.is_file():
+        raise RunError(f"{folder.path} holds no run: {folder.run_file} is missing. Name a folder that `train` made.")
+    if not folder.finished:
+        raise RunError(f"The run in {folder.path} has not finished. Run its command again to finish it first.")
+    if not folder.model.is_dir():
+        raise RunError(f"The run in {folder.path} kept no model ({folder.model} is missing). Train with --keep-model.")
+    record = read_json(folder.run_file)
+    try:
+        config = RunConfig.model_validate(record["config"])
+        task = dict(record["task"])
+        if task["kind"] == MIXED:
+            raise RunError(
+                f"The run in {folder.path} trained several tasks at once, and what it keeps is their encoder. Its own "
+                f"scores are in {folder.scores_file}; to score one task, train it from --model {folder.model}."
+            )
+        kind = KINDS[task["kind"]]
+    except (ValidationError, KeyError, TypeError) as error:
+        raise RunError(f"{folder.run_file} is damaged or of another version: {error}.") from None
+    saved = config.model_copy(update={"model": str(folder.model)})
+    settings = load_pretrained(AutoConfig, saved, "configuration")
+    base = saved if config.adapter is None else config
+    model = load_pretrained(kind.auto_model, base, "model", config=settings, ignore_mismatched_sizes=base is config)
+    if config.adapter is not None:
+        adapters.activate(model, adapters.load(model, folder.model, head=True))
+    return FinishedRun(folder, config, task, model.eval(), load_tokenizer(saved))
 
 
 def evaluate(
@@ -55,8 +110,8 @@ def evaluate(
         UsageError: a task of another kind than the run's.
         GradgateError: for a run or data that cannot be read.
     """
-    launched.refuse("gradgate evaluate")
-    hush_libraries()
+    launch.refuse("gradgate evaluate")
+    silence_libraries()
     progress = progress or Silent()
     found = load_finished(run)
     spec = _task(found.config, task, data, languages, test_file)
@@ -96,7 +151,7 @@ def evaluate(
 def _task(
     config: RunConfig, task: str | None, data: Path | None, languages: Sequence[str] | None, test_file: Path | None
 ) -> TaskSpec:
-    if task is not None and is_mixture(task):
+    if task is not None and is_multitask(task):
         raise UsageError(f"--task {task} is several tasks, and a model is scored on one.")
     if task is None or task == config.task:
         changes = {"data": data, "languages": ",".join(languages) if languages else None, "test_file": test_file}

@@ -13,12 +13,12 @@ from transformers import AutoConfig
 from gradgate.errors import RunError
 from gradgate.tasks import Kind, TaskData
 from gradgate.training.config import RunConfig
-from gradgate.training.loading import load_pretrained, load_with_fresh, set_dropout
+from gradgate.training.pretrained import load_pretrained, load_with_fresh, set_dropout
 
 ENCODER = "encoder"
 
 
-class MultiTaskModel(nn.Module):
+class MultitaskModel(nn.Module):
     """The models of several tasks over one encoder; a batch goes through the encoder and the head of its task.
 
     Args:
@@ -66,7 +66,7 @@ class MultiTaskModel(nn.Module):
 
 def load_multitask(
     config: RunConfig, tasks: Mapping[str, tuple[Kind, TaskData]], tokenizer: Any
-) -> tuple[MultiTaskModel, frozenset[str]]:
+) -> tuple[MultitaskModel, frozenset[str]]:
     """The pretrained encoder with fresh heads, and the names of the parameters that the pretrained weights lacked.
 
     The encoder is the largest that any head brings along: some kinds of head leave out its pooler, which others need.
@@ -92,10 +92,10 @@ def load_multitask(
         if encoder is None or _size(base) > _size(encoder):
             encoder, of_encoder = base, inside
         heads[task] = model
-    return MultiTaskModel(encoder, heads), frozenset(fresh | {f"{ENCODER}.{name}" for name in of_encoder})
+    return MultitaskModel(encoder, heads), frozenset(fresh | {f"{ENCODER}.{name}" for name in of_encoder})
 
 
-def save_encoder(model: MultiTaskModel, config: RunConfig, folder: Path) -> None:
+def save_encoder(model: MultitaskModel, config: RunConfig, folder: Path) -> None:
     """Write the encoder as a pretrained model that knows nothing of the tasks."""
     model.encoder.save_pretrained(folder)
     settings = load_pretrained(AutoConfig, config, "configuration")
@@ -105,7 +105,7 @@ def save_encoder(model: MultiTaskModel, config: RunConfig, folder: Path) -> None
     settings.save_pretrained(folder)
 
 
-def save_heads(model: MultiTaskModel, folder: Path) -> None:
+def save_heads(model: MultitaskModel, folder: Path) -> None:
     """Write ``TASK.safetensors`` for each task: its head's own tensors, under the names of its ``AutoModelFor...``."""
     folder.mkdir(parents=True, exist_ok=True)
     for task in model.tasks:

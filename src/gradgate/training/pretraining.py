@@ -1,22 +1,69 @@
-"""Trains a language adapter on running text: MAD-X's first stage, which needs no labels.
+"""Task-adaptive pre-training: the adapter first learns to fill in masked words of the task's own training texts.
 
-MAD-X (Pfeiffer et al. 2020), Sec. 3: https://arxiv.org/abs/2005.00052
+AdapterEff (He et al. 2021), Sec. 3.1: https://arxiv.org/abs/2106.03164; Gururangan et al. 2020:
+https://arxiv.org/abs/2004.10964. Labels, dev and test texts are not used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from threading import Event
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gradgate.errors import AdapterError, RunError, UsageError
+from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import RunConfig
-from gradgate.training.folder import RunFolder, read_json, write_json
 from gradgate.training.interrupt import stoppable
+from gradgate.training.masked_lm import Row, Stage, train_masked
+from gradgate.training.pretrained import NAME
 from gradgate.training.progress import RunProgress, Silent
+from gradgate.training.run_folder import RunFolder, read_json, write_json
+
+PROBABILITY = 0.15
+_PER_TOKEN = ("input_ids", "token_type_ids")
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The run that an adapter is trained for: its method does not matter."""
+
+    config: RunConfig
+
+    def record(self) -> dict[str, Any]:
+        return {name: value for name, value in self.config.record().items() if name != "method"}
+
+
+def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progress: RunProgress, stop: Event) -> None:
+    """Train the run's adapter on the texts of its training split; what is done already is not done again.
+
+    The adapter is then in ``folder/task``, as :func:`gradgate.adapters.restore` reads it.
+
+    Args:
+        config: of the run; learning rate, batch size, schedule and seed hold here too.
+        features: the encoded training split, of which the token ids are read, as long as the run's ``max_length``.
+    """
+    choice = read_choice(config.adapter or "")
+    length = config.model_copy(update={**(config.tapt or {}), "lr": config.peak_lr, "adapter": None})
+    stage = Stage(length, _Settings(config), NAME, choice.kind, PROBABILITY, list(_rows(features)))
+    progress.note("First the adapter learns from the task's texts (TAPT).")
+    train_masked(stage, tokenizer, RunFolder(folder), folder / NAME, progress, stop)
+
+
+def _rows(features: Any) -> Iterator[Row]:
+    """The token ids of each text; of multiple choice, of each text with each choice."""
+    names = [name for name in _PER_TOKEN if name in features.column_names]
+    for row in features.select_columns(names):
+        if row["input_ids"] and isinstance(row["input_ids"][0], list):
+            yield from ({name: row[name][choice] for name in names} for choice in range(len(row["input_ids"])))
+        else:
+            yield row
+
 
 _OF_RUN = (
     "model", "max_length", "steps", "epochs", "batch_size", "accumulate", "lr", "schedule", "warmup", "weight_decay",
@@ -61,7 +108,7 @@ class PretrainConfig(BaseModel):
     @field_validator("kind")
     @classmethod
     def _known_kind(cls, text: str) -> str:
-        from gradgate.adapters.kinds import adapter_config
+        from gradgate.adapters.config import adapter_config
 
         plain = "".join(text.split())
         try:
@@ -104,17 +151,17 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
         FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped it after saving.
     """
-    from gradgate.training import launched
-    from gradgate.training.arguments import on_cpu
-    from gradgate.training.loading import hush_libraries
+    from gradgate.distributed import launch
+    from gradgate.training.pretrained import silence_libraries
+    from gradgate.training.trainer import on_cpu
 
-    progress = progress if progress and launched.is_first() else Silent()
+    progress = progress if progress and launch.is_first() else Silent()
     run = RunConfig(**{name: getattr(config, name) for name in _OF_RUN})
-    launched.join(on_cpu(run))
-    hush_libraries()
+    launch.join(on_cpu(run))
+    silence_libraries()
     folder = RunFolder(Path(out))
     with ExitStack() as held:
-        done: dict[str, Any] | None = launched.on_first(lambda: folder.claim_alone(config, held))
+        done: dict[str, Any] | None = launch.on_first(lambda: folder.claim_alone(config, held))
         if done is not None:
             progress.note(f"{folder.path} is finished; nothing to do.")
             return done
@@ -122,17 +169,16 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
 
 
 def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
-    from gradgate.training import launched
-    from gradgate.training.loading import load_tokenizer
-    from gradgate.training.masked_stage import Stage, train_masked
-    from gradgate.training.record import versions
-    from gradgate.training.texts import hold_out, packed, read_texts
+    from gradgate.distributed import launch
+    from gradgate.training.masked_lm import Stage, hold_out, packed, read_texts, train_masked
+    from gradgate.training.pretrained import load_tokenizer
+    from gradgate.training.records import versions
 
     texts = read_texts(config.language_data, config.text, config.subset)
     tokenizer = load_tokenizer(run)
     train, dev = (packed(part, tokenizer, config.max_length) for part in hold_out(texts, config.held_out, config.seed))
     data = {"texts": len(texts), "blocks": len(train), "held_out_blocks": len(dev), "fingerprint": _digest(texts)}
-    launched.on_first(lambda: _note(folder, config, data, versions()))
+    launch.on_first(lambda: _note(folder, config, data, versions()))
     with stoppable(progress.note) as stop:
         stage = Stage(run, config, config.name, config.kind, config.mlm_probability, train, dev)
         return train_masked(stage, tokenizer, folder, folder.path, progress, stop)

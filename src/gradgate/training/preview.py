@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from gradgate.layers import LayerMap, map_layers
-from gradgate.training.adapted import try_adapter
 from gradgate.training.config import RunConfig
-from gradgate.training.loading import hush_libraries, load_tokenizer
-from gradgate.training.record import versions
-from gradgate.training.work import work_of
+from gradgate.training.prepared_task import prepare_task
+from gradgate.training.pretrained import load_tokenizer, silence_libraries, try_adapter
+from gradgate.training.records import versions
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ def preview(config: RunConfig, adapters: Sequence[str] = ()) -> Preview:
     Raises:
         GradgateError: for data, a model or layers that a run could not work with.
     """
-    hush_libraries()
-    work = work_of(config)
+    silence_libraries()
+    work = prepare_task(config)
     work.check_size(config)
     with torch.random.fork_rng(devices=[]):
         model, _ = work.load_model(config, load_tokenizer(config))

@@ -17,24 +17,30 @@ from safetensors import SafetensorError
 from transformers import PrinterCallback, Trainer, set_seed
 
 from gradgate import adapters
+from gradgate.activation_cache import ActivationCache
+from gradgate.distributed import launch
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
-from gradgate.prefix import PrefixCache
-from gradgate.training import adapted, launched, tapt
-from gradgate.training.arguments import on_cpu, training_arguments
-from gradgate.training.callback import GateCallback
-from gradgate.training.callbacks import PREDICTIONS_FOLDER, Best, Cost, Flow, History, Seal
+from gradgate.training import pretrained, pretraining
+from gradgate.training.callbacks import (
+    PREDICTIONS_FOLDER,
+    BestCheckpoint,
+    HistoryLogger,
+    ProgressCallback,
+    SealCheckpoint,
+    StepTimer,
+)
 from gradgate.training.config import RunConfig
-from gradgate.training.folder import RunFolder, is_whole, write_json
+from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
+from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.loading import hush_libraries, load_tokenizer
-from gradgate.training.one_task import TaskLesson
+from gradgate.training.prepared_task import EncodedTask, prepare_task
+from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
-from gradgate.training.record import write_run_file
-from gradgate.training.scoring import copy_predictions
-from gradgate.training.sharded import check_launch, is_sharded, shard, whole_weights
-from gradgate.training.trainer import RunTrainer
-from gradgate.training.work import Lesson, work_of
+from gradgate.training.records import write_run_file
+from gradgate.training.run_folder import RunFolder, is_whole, write_json
+from gradgate.training.single_task import EncodedSingleTask, copy_predictions
+from gradgate.training.trainer import RunTrainer, on_cpu, training_arguments
 
 
 def train(
@@ -48,7 +54,7 @@ def train(
         config: what to compute.
         out: the run folder; made if it is absent. All processes must see the same one.
         progress: hears of each step.
-        cache: the folder of the prefix cache where the configuration leaves it open; by default one in the run
+        cache: the folder of the activation cache where the configuration leaves it open; by default one in the run
             folder, which is removed when the run has finished.
 
     Returns:
@@ -60,12 +66,12 @@ def train(
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the run after saving it.
     """
     folder = RunFolder(Path(out))
-    progress = progress if progress and launched.is_first() else Silent()
+    progress = progress if progress and launch.is_first() else Silent()
     config.check_tapt()
     check_launch(config)
-    launched.join(on_cpu(config))
+    launch.join(on_cpu(config))
     with ExitStack() as held:
-        finished = launched.on_first(lambda: folder.claim_alone(config, held))
+        finished = launch.on_first(lambda: folder.claim_alone(config, held))
         if finished is not None:
             progress.note(f"{folder.path} is finished; nothing to do.")
             return finished
@@ -107,44 +113,51 @@ def _threads(count: int | None) -> Iterator[None]:
 
 
 def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> dict[str, Any]:
-    hush_libraries()
-    work = work_of(config)
+    silence_libraries()
+    work = prepare_task(config)
     for text in work.notes:
         progress.note(text)
     tokenizer = load_tokenizer(config)
     lesson = work.encode(config, tokenizer)
     if config.tapt is not None:
-        assert isinstance(lesson, TaskLesson), "adapters are of one task"
-        tapt.adapt(config, tokenizer, lesson.train, folder.tapt, progress, stop)
+        assert isinstance(lesson, EncodedSingleTask), "adapters are of one task"
+        pretraining.adapt(config, tokenizer, lesson.train, folder.tapt, progress, stop)
     set_seed(config.seed)
     model, fresh = work.load_model(config, tokenizer)
     if config.adapter is not None:
-        fresh |= adapted.poolers(model)
-        adapted.put_adapter(model, config.adapter, fresh, config.seed)
+        fresh |= pretrained.poolers(model)
+        pretrained.put_adapter(model, config.adapter, fresh, config.seed)
         if config.tapt is not None:
-            adapters.restore(model, folder.tapt, adapted.NAME)
+            adapters.restore(model, folder.tapt, pretrained.NAME)
     layers = map_layers(model, layers=config.layers)
-    kept = _prefix_cache(config, cache, progress)
-    gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, prefix_cache=kept)
+    kept = _activation_cache(config, cache, progress)
+    gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, activation_cache=kept)
     gate.method.check(layers)
-    launched.on_first(lambda: write_run_file(config, folder, work.record(), model, lesson.examples))
+    launch.on_first(lambda: write_run_file(config, folder, work.record(), model, lesson.examples))
     arguments = training_arguments(config, folder, lesson.windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
-    best = Best(folder, work.metric, work.higher_is_better, lesson.predictions)
-    cost = Cost()
+    best = BestCheckpoint(folder, work.metric, work.higher_is_better, lesson.predictions)
+    cost = StepTimer()
     trainer = lesson.trainer(
         model=model,
         args=arguments,
         processing_class=tokenizer,
-        callbacks=[gate, History(folder, gate), best, cost, Flow(progress, work.metric, stop), Seal()],
+        callbacks=[
+            gate,
+            HistoryLogger(folder, gate),
+            best,
+            cost,
+            ProgressCallback(progress, work.metric, stop),
+            SealCheckpoint(),
+        ],
     )
     trainer.remove_callback(PrinterCallback)
-    checkpoint = launched.on_first(folder.latest_checkpoint)
+    checkpoint = launch.on_first(folder.latest_checkpoint)
     if checkpoint is not None:
         progress.note(f"Resuming from {checkpoint.name} in {folder.path}.")
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    launched.on_first(lambda: _write_plan(gate, folder))
+    launch.on_first(lambda: _write_plan(gate, folder))
     if trainer.state.global_step < trainer.state.max_steps:
         raise InterruptedRunError(
             f"Stopped at step {trainer.state.global_step} of {trainer.state.max_steps}; the state is saved in "
@@ -158,7 +171,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     def finish() -> None:
         if config.keep_model:
             if config.adapter is not None:
-                adapted.save_adapted(model, folder.model, fresh)
+                pretrained.save_adapted(model, folder.model, fresh)
             else:
                 work.save_model(model, config, folder, whole)
             tokenizer.save_pretrained(folder.model)
@@ -166,19 +179,19 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
         folder.error_file.unlink(missing_ok=True)
         folder.clean()
 
-    launched.on_first(finish)
+    launch.on_first(finish)
     return scores
 
 
-def _prefix_cache(config: RunConfig, cache: Path, progress: RunProgress) -> PrefixCache | None:
+def _activation_cache(config: RunConfig, cache: Path, progress: RunProgress) -> ActivationCache | None:
     """Where nothing is said, a prefix must stay closed for one pass to fill the cache and one to gain from it."""
-    if config.prefix_cache == "off":
+    if config.activation_cache == "off":
         return None
-    auto = config.prefix_cache == "auto"
-    return PrefixCache(
-        folder=cache if auto else Path(config.prefix_cache).expanduser(),
-        dtype=config.prefix_cache_dtype,
-        size=config.prefix_cache_size,
+    auto = config.activation_cache == "auto"
+    return ActivationCache(
+        folder=cache if auto else Path(config.activation_cache).expanduser(),
+        dtype=config.activation_cache_dtype,
+        size=config.activation_cache_size,
         passes=2.0 if auto else 1.0,
         note=progress.note,
     )
@@ -190,15 +203,15 @@ def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
     folder.write_plan(tuner.timeline.to_dict(tuner.method, tuner.layers, tuner.clock.step))
 
 
-def _score(trainer: RunTrainer, lesson: Lesson, best: Best, folder: RunFolder) -> dict[str, Any]:
-    weights, dev = launched.on_first(lambda: _best(best))
+def _score(trainer: RunTrainer, lesson: EncodedTask, best: BestCheckpoint, folder: RunFolder) -> dict[str, Any]:
+    weights, dev = launch.on_first(lambda: _best(best))
     trainer.load_weights(weights)
-    launched.on_first(lambda: copy_predictions(weights / PREDICTIONS_FOLDER, folder))
+    launch.on_first(lambda: copy_predictions(weights / PREDICTIONS_FOLDER, folder))
     step = int(dev.pop("step"))
     return {"metric": best.metric, "best_step": step, **lesson.scores(trainer, dev, folder)}
 
 
-def _best(best: Best) -> tuple[Path, dict[str, Any]]:
+def _best(best: BestCheckpoint) -> tuple[Path, dict[str, Any]]:
     kept = best.kept()
     assert kept is not None, "the last step is always scored on dev"
     if not is_whole(kept[0]):
@@ -206,7 +219,7 @@ def _best(best: Best) -> tuple[Path, dict[str, Any]]:
     return kept
 
 
-def _cost(trainer: Trainer, gate: GateCallback, cost: Cost, fresh: frozenset[str]) -> dict[str, Any]:
+def _cost(trainer: Trainer, gate: GateCallback, cost: StepTimer, fresh: frozenset[str]) -> dict[str, Any]:
     tuner = gate.tuner
     assert tuner is not None
     return {
@@ -217,7 +230,7 @@ def _cost(trainer: Trainer, gate: GateCallback, cost: Cost, fresh: frozenset[str
         "trainable_share": tuner.mean_open_fraction,
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "parameters_trained": tuner.parameters_opened,
-        "bytes_stored": adapted.bytes_stored(trainer.model, tuner.names_opened, fresh),
+        "bytes_stored": pretrained.bytes_stored(trainer.model, tuner.names_opened, fresh),
         "device": trainer.args.device.type,
         "prefix_rows": asdict(tuner.prefix_rows) if tuner.prefix_rows else None,
     }

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer, put right where a run needs it exact."""
+"""The settings of a run as Trainer takes them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,83 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_model, save_model
-from transformers import Trainer
+from transformers import Trainer, TrainingArguments
 
-from gradgate.errors import NonFiniteError
-from gradgate.training import launched, sharded
+from gradgate.distributed import launch
+from gradgate.errors import NonFiniteError, RunError
+from gradgate.training import fsdp
+from gradgate.training.config import RunConfig
+from gradgate.training.run_folder import RunFolder
 from gradgate.training.span_loss import span_loss
+
+
+def on_cpu(config: RunConfig) -> bool:
+    """Whether the run is on the CPU: wished, or nothing else is there."""
+    return config.device == "cpu" or not torch.accelerator.is_available()
+
+
+def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **changes: Any) -> TrainingArguments:
+    """What Trainer is told; a run scores and saves once an epoch where the configuration does not say otherwise.
+
+    Args:
+        config: of the run.
+        folder: where its checkpoints go.
+        examples: rows of the training split.
+        changes: arguments that are other than usual.
+
+    Raises:
+        RunError: if the precision needs a GPU and the run is on the CPU.
+    """
+    batches = -(-examples // (config.batch_size * launch.count()))
+    steps_per_epoch = -(-batches // config.accumulate)
+    usual = min(steps_per_epoch, config.steps or steps_per_epoch)
+    cpu = on_cpu(config)
+    if cpu and config.precision == "fp16":
+        raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
+    usually: dict[str, Any] = dict(
+        output_dir=str(folder.checkpoints),
+        per_device_train_batch_size=config.batch_size,
+        per_device_eval_batch_size=max(64, config.batch_size),
+        gradient_accumulation_steps=config.accumulate,
+        learning_rate=config.peak_lr,
+        lr_scheduler_type=config.schedule,
+        warmup_steps=config.warmup,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.clip,
+        seed=config.seed,
+        use_cpu=cpu,
+        bf16=config.precision == "bf16",
+        fp16=config.precision == "fp16",
+        eval_strategy="steps",
+        eval_steps=config.eval_every or usual,
+        save_strategy="steps",
+        save_steps=config.save_every or usual,
+        save_total_limit=2,
+        logging_steps=max(1, usual // 10),
+        report_to="none",
+        dataloader_pin_memory=not cpu,
+        ddp_backend="gloo" if cpu and launch.count() > 1 else None,
+        ddp_find_unused_parameters=True,  # methods close what DDP would else wait for
+        disable_tqdm=True,
+        **config.length,
+    )
+    return TrainingArguments(**usually | changes)
+
+
+def scoring_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
+    """What Trainer is told where it only scores a finished run; the precision is the run's where it can be had here."""
+    cpu = on_cpu(config)
+    return TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        per_device_eval_batch_size=max(64, config.batch_size),
+        use_cpu=cpu,
+        bf16=config.precision == "bf16",
+        fp16=config.precision == "fp16" and not cpu,
+        report_to="none",
+        dataloader_pin_memory=not cpu,
+        disable_tqdm=True,
+    )
+
 
 WEIGHTS_FILE = "model.safetensors"
 IGNORED = -100
@@ -23,13 +95,13 @@ _REMEDY = "Lower --lr, raise --warmup, or use --precision fp32 or bf16."
 class RunTrainer(Trainer):  # type: ignore[misc]
     """A Trainer that accumulates exactly, resumes exactly, and stops when the loss is no number any more.
 
-    A model that :func:`gradgate.training.sharded.shard` has sharded is left to itself, as Trainer leaves those that
+    A model that :func:`gradgate.distributed.fsdp.shard` has sharded is left to itself, as Trainer leaves those that
     transformers has.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._sharded = sharded.is_sharded(self.model)
+        self._sharded = fsdp.is_sharded(self.model)
         if self._sharded:
             self.is_distributed_loading_by_transformers = True
             self.model._is_fsdp_managed_module = True
@@ -63,7 +135,7 @@ class RunTrainer(Trainer):  # type: ignore[misc]
         """One forward and backward pass; NonFiniteError names the optimizer step."""
         loss: torch.Tensor = super().training_step(*args, **kwargs)
         wrong = f"The loss of step {self.state.global_step + 1} is {float(loss)}. {_REMEDY}"
-        launched.raise_together(None if bool(torch.isfinite(loss)) else NonFiniteError(wrong))
+        launch.raise_together(None if bool(torch.isfinite(loss)) else NonFiniteError(wrong))
         return loss
 
     def prediction_step(
@@ -71,7 +143,7 @@ class RunTrainer(Trainer):  # type: ignore[misc]
     ) -> Any:
         """One forward pass; of several processes, notes the loss of the rows that no other process has."""
         result = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
-        if launched.count() > 1 and result[0] is not None:
+        if launch.count() > 1 and result[0] is not None:
             own, filled_up = self._own_rows(inputs)
             loss = float(result[0])
             if filled_up:  # in every process: FSDP2 gathers weights in a forward pass
@@ -85,7 +157,7 @@ class RunTrainer(Trainer):  # type: ignore[misc]
         """Score a split; its loss is the mean over its rows, also where processes repeat some to have equal batches."""
         self._dev_loss = torch.zeros(2, dtype=torch.float64)
         output = super().evaluation_loop(*args, **kwargs)
-        total, rows = launched.add_up(self._dev_loss).tolist()
+        total, rows = launch.add_up(self._dev_loss).tolist()
         losses = [name for name in output.metrics if name.endswith("_loss")]
         if rows and losses:
             output.metrics[losses[0]] = total / rows
@@ -120,7 +192,7 @@ class RunTrainer(Trainer):  # type: ignore[misc]
         """
         folder = Path(output_dir or self.args.output_dir)
         if self._sharded:
-            sharded.save_whole(self.model, folder / WEIGHTS_FILE)
+            fsdp.save_whole(self.model, folder / WEIGHTS_FILE)
         elif self.args.should_save:  # else another process does
             folder.mkdir(parents=True, exist_ok=True)
             save_model(self.model, str(folder / WEIGHTS_FILE))
@@ -128,7 +200,7 @@ class RunTrainer(Trainer):  # type: ignore[misc]
     def load_weights(self, folder: Path) -> None:
         """Put the weights that :meth:`save_model` wrote back into the model."""
         if self._sharded:
-            sharded.load_whole(self.model, folder / WEIGHTS_FILE)
+            fsdp.load_whole(self.model, folder / WEIGHTS_FILE)
         else:
             load_model(self.model, folder / WEIGHTS_FILE)
 
@@ -141,11 +213,11 @@ class RunTrainer(Trainer):  # type: ignore[misc]
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
         if self._sharded:
-            sharded.save_optimizer(self.optimizer.optimizer, Path(output_dir))
+            fsdp.save_optimizer(self.optimizer.optimizer, Path(output_dir))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if self._sharded and checkpoint is not None:
-            sharded.load_optimizer(self.optimizer.optimizer, Path(checkpoint))
+            fsdp.load_optimizer(self.optimizer.optimizer, Path(checkpoint))
             scheduler = torch.load(Path(checkpoint) / "scheduler.pt", weights_only=True)
             self.lr_scheduler.load_state_dict(scheduler)
         else:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from gradgate.distributed import Replicas, local
 from gradgate.errors import AuditError
-from gradgate.processes import Replicas, local
 
 
 def audited(wish: bool | None) -> bool:

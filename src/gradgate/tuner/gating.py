@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from gradgate import gates
+from gradgate.distributed import local
+from gradgate.distributed.shards import is_sharded
 from gradgate.errors import RunError
 from gradgate.fisher import unpack
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.methods.base import OPEN, Gate, Method, Plan
-from gradgate.processes import local
-from gradgate.processes.shards import is_sharded
-from gradgate.tuner import compiled
-from gradgate.tuner.holding import Held
+from gradgate.tuner import backward
+from gradgate.tuner.held_weights import Held
 
 _ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE)
 
@@ -182,7 +182,7 @@ class Gating:
             return None
         if gradient.requires_grad:  # a second derivative will be taken
             return gradient * self._gated(torch.ones_like(gradient), name, gate)
-        own = _is_unshared(gradient) and not compiled.in_use()
+        own = _is_unshared(gradient) and not backward.in_use()
         return self._gated(gradient if own else gradient.clone(), name, gate)
 
     def _gate_shard(self, name: str) -> None:
@@ -204,7 +204,7 @@ class Gating:
             return tensor.mul_(gate.scale).masked_fill_(self._chosen(name).logical_not_(), 0.0)
         key, (_, offset) = self._key(name, gate), local(self.parameters[name])
         if gate.noise:
-            gates.scatter_(tensor, std=gate.noise, key=key, offset=offset)
+            gates.multiply_noise_(tensor, std=gate.noise, key=key, offset=offset)
         return gates.apply_(tensor, lo=gate.lo, hi=gate.hi, scale=gate.scale, key=key, offset=offset)
 
     def _restore(self, name: str, gate: Gate, before: Tensor) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import nn
 
 from gradgate.clock import Clock
+from gradgate.distributed import Replicas
 from gradgate.errors import AttachError
 from gradgate.fisher import Batches, choose, trace
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Memory, Method
-from gradgate.processes import Replicas
 from gradgate.tuner.gating import Gating
 
 

@@ -10,31 +10,33 @@ from typing import Any
 import torch
 from torch import nn
 
+from gradgate.activation_cache import ActivationCache, FrozenPrefix, Horizon, Tally
 from gradgate.clock import Clock
+from gradgate.distributed import Replicas
 from gradgate.errors import AttachError, RunError
 from gradgate.fisher import Batches
 from gradgate.layers import LayerMap, map_layers
 from gradgate.layers.names import unwrap
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
-from gradgate.methods.phase import Phase
-from gradgate.prefix import ClosedPrefix, Horizon, PrefixCache, Tally
-from gradgate.processes import Replicas
-from gradgate.timeline import Timeline
-from gradgate.tuner.attached import check_alone, note_attached, note_detached
+from gradgate.methods.plan_file import Phase, Timeline
 from gradgate.tuner.audit import Audit, audited
-from gradgate.tuner.checkpointing import Checkpointing
-from gradgate.tuner.compiled import GraphLimits
-from gradgate.tuner.finite import check_finite
+from gradgate.tuner.backward import Checkpointing, GraphLimits
+from gradgate.tuner.checks import (
+    check_alone,
+    check_finite,
+    check_reachable,
+    note_attached,
+    note_detached,
+    reached_names,
+)
 from gradgate.tuner.gating import Gating
-from gradgate.tuner.holding import Holding
-from gradgate.tuner.learning_rates import LearningRates
+from gradgate.tuner.held_weights import Holding
 from gradgate.tuner.measuring import Measuring
-from gradgate.tuner.mixing import Mixing
-from gradgate.tuner.optimizer_state import check_state_policy, forget
-from gradgate.tuner.optimizer_step import StepHooks, innermost, was_skipped
-from gradgate.tuner.reach import check_reachable, reached_names
-from gradgate.tuner.saved_state import check_state, load_tensors, tensors_of
+from gradgate.tuner.mixout import Mixing
+from gradgate.tuner.optimizer_groups import LearningRates, check_state_policy, forget
+from gradgate.tuner.optimizer_hooks import StepHooks, innermost, was_skipped
+from gradgate.tuner.state import check_state, load_tensors, tensors_of
 
 
 class Tuner:
@@ -59,7 +61,7 @@ class Tuner:
             training batches, each the keyword arguments of the model.
         state: what :meth:`state_dict` gave, to continue there: as :meth:`load_state_dict` right afterwards, but
             nothing is measured before.
-        prefix_cache: keeps the output of the closed layers at the bottom, so that it is computed once for each
+        activation_cache: keeps the output of the closed layers at the bottom, so that it is computed once for each
             example. Needs ``steps_per_epoch``; by default nothing is kept.
 
     Closed groups at the bottom run in evaluation mode: dropout there would only disturb what no longer learns.
@@ -84,7 +86,7 @@ class Tuner:
         layers: LayerMap | str | None = None,
         fisher_data: Batches | None = None,
         state: Mapping[str, Any] | None = None,
-        prefix_cache: PrefixCache | None = None,
+        activation_cache: ActivationCache | None = None,
     ) -> None:
         self.method = read_method(method)
         self._model = unwrap(model)
@@ -109,8 +111,10 @@ class Tuner:
         self._audit = Audit(self._gating.parameters, self._replicas) if audited(audit) else None
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
         self._mixing: Mixing | None = None
-        horizon = Horizon(self.method, self.layers, self.clock, seed, prefix_cache.passes) if prefix_cache else None
-        self._prefix = ClosedPrefix(self._model, self.layers, prefix_cache, horizon)
+        horizon = (
+            Horizon(self.method, self.layers, self.clock, seed, activation_cache.passes) if activation_cache else None
+        )
+        self._prefix = FrozenPrefix(self._model, self.layers, activation_cache, horizon)
         if state is None:
             self.memory = self._measuring.before(self.clock, self.memory)
         first = self._next_plan()
@@ -174,7 +178,7 @@ class Tuner:
 
     @property
     def prefix_rows(self) -> Tally | None:
-        """Rows of batches whose closed layers were read from the prefix cache and computed; None without one."""
+        """Rows of batches whose closed layers were read from the activation cache and computed; None without one."""
         return self._prefix.tally
 
     def detach(self, *, audit: bool = True) -> None:

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Literal
 
 from gradgate.papers.numbers import LackingError, Lookup, Numbers
-from gradgate.study.statistics import summarize
+from gradgate.statistics import summarize
 
 State = Literal["holds", "fails", "cannot tell"]
 HOLDS: State = "holds"

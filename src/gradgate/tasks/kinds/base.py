@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from gradgate.tasks.data import TaskData
+    from gradgate.tasks.readers.rows import Table
     from gradgate.tasks.spec import TaskSpec
-    from gradgate.tasks.table import Table
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError, nearest
 from gradgate.tasks.kinds.sequence import as_text
-from gradgate.tasks.table import Table
+from gradgate.tasks.readers.rows import Table
 
 if TYPE_CHECKING:
     from gradgate.tasks.data import TaskData
     from gradgate.tasks.spec import TaskSpec
+
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from datasets import Dataset
+
+from gradgate.tasks.kinds import sequence
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from gradgate.tasks.data import TaskData
 
 
 def labels_of(data: TaskData) -> tuple[str, ...]:
@@ -104,3 +117,25 @@ def listed(labels: Iterable[str]) -> str:
 
 def _same(names: Mapping[str, str]) -> dict[str, str]:
     return {name: name for name in names.values()}
+
+
+class OneLabel:
+    """The head, and the features that it takes."""
+
+    @property
+    def auto_model(self) -> type[Any]:
+        from transformers import AutoModelForSequenceClassification
+
+        return AutoModelForSequenceClassification  # type: ignore[no-any-return]
+
+    def num_outputs(self, data: TaskData) -> int:
+        return len(labels_of(data))
+
+    def config_overrides(self, data: TaskData) -> dict[str, Any]:
+        return {**head_of(labels_of(data)), "problem_type": "single_label_classification"}
+
+    def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
+        return sequence.encode(dataset, tokenizer, max_length, "int64")
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
+        return sequence.collator(tokenizer)  # type: ignore[no-any-return]

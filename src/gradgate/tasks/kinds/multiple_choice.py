@@ -9,12 +9,12 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 
 from gradgate.errors import DataError
 from gradgate.tasks import metrics
-from gradgate.tasks.files import read_table
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored
 from gradgate.tasks.kinds.labels import check_labels, label_names
 from gradgate.tasks.kinds.padding import check_padding, pad
-from gradgate.tasks.table import Table
+from gradgate.tasks.readers.files import read_table
+from gradgate.tasks.readers.rows import Table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

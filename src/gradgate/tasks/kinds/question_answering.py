@@ -11,7 +11,7 @@ from gradgate.errors import DataError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import spans, windows
 from gradgate.tasks.kinds.base import Examples, Scored
-from gradgate.tasks.table import MISSING, Table
+from gradgate.tasks.readers.rows import MISSING, Table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

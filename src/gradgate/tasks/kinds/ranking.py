@@ -11,13 +11,12 @@ from gradgate.errors import DataError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored
-from gradgate.tasks.kinds.labels import check_labels, known_labels, label_names, label_order, labels_of
-from gradgate.tasks.kinds.one_label import OneLabel
+from gradgate.tasks.kinds.labels import OneLabel, check_labels, known_labels, label_names, label_order, labels_of
 
 if TYPE_CHECKING:
     from gradgate.tasks.data import TaskData
+    from gradgate.tasks.readers.rows import Table
     from gradgate.tasks.spec import TaskSpec
-    from gradgate.tasks.table import Table
 
 
 class Ranking(OneLabel):

@@ -12,7 +12,7 @@ from gradgate.errors import DataError
 from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored
-from gradgate.tasks.table import Table
+from gradgate.tasks.readers.rows import Table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

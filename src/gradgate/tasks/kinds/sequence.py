@@ -10,7 +10,7 @@ from datasets import Dataset
 
 from gradgate.errors import DataError, NonFiniteError
 from gradgate.tasks.kinds.padding import check_padding
-from gradgate.tasks.table import MISSING, Table
+from gradgate.tasks.readers.rows import MISSING, Table
 
 if TYPE_CHECKING:
     from transformers import DataCollatorWithPadding, PreTrainedTokenizerBase

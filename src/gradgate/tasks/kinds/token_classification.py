@@ -14,7 +14,7 @@ from gradgate.tasks.kinds import sequence, tokens
 from gradgate.tasks.kinds.base import Examples, Scored
 from gradgate.tasks.kinds.labels import head_of, known_labels, label_name, label_order, labels_of, unknown_label
 from gradgate.tasks.metrics.tags import ENTITIES, OUTSIDE, are_entities
-from gradgate.tasks.table import Table
+from gradgate.tasks.readers.rows import Table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

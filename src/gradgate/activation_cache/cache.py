@@ -1,0 +1,266 @@
+"""Computes the output of the closed prefix once for each row and takes it from the store ever after."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from gradgate.activation_cache.frozen_prefix import Parts, layer_modules
+from gradgate.activation_cache.replay import Precision, Replay
+from gradgate.activation_cache.rows import Batch, NotReusableError, fingerprint, read_batch
+from gradgate.activation_cache.store import Store
+from gradgate.activation_cache.verify import agree, tolerance, undisturbed
+from gradgate.errors import UsageError
+from gradgate.layers import LayerMap, named_parameters
+from gradgate.layers.map import EMBEDDINGS
+
+Inputs = dict[str, Any]
+
+
+def _log(text: str) -> None:
+    logging.getLogger("gradgate").warning(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationCache:
+    """Where and how the output of closed lower layers is kept, so that it is computed once for each example.
+
+    Args:
+        folder: may be shared by trainings of any method, seed and data: nothing is read that other weights made.
+        dtype: ``model`` stores what the model computes; ``bfloat16`` takes half the space of float32 and gives
+            states of 8 significant bits.
+        size: limit of all files in the folder, in GiB.
+        passes: passes over the data that a prefix must stay closed for. The first fills the cache.
+        note: hears why the cache is not used, or not any more; by default the logger ``gradgate``.
+
+    Raises:
+        UsageError: if a value is out of range.
+    """
+
+    folder: Path
+    dtype: Literal["model", "bfloat16"] = "model"
+    size: float = 10.0
+    passes: float = 1.0
+    note: Callable[[str], None] = field(default=_log, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("model", "bfloat16") or self.size <= 0 or self.passes < 0:
+            raise UsageError(
+                f"An activation cache cannot have dtype={self.dtype!r}, size={self.size}, passes={self.passes}: "
+                f"expected 'model' or 'bfloat16', more than 0 GiB, and 0 passes or more."
+            )
+
+
+@dataclass
+class Tally:
+    """Rows of training batches, counted each time they are met."""
+
+    read: int = 0
+    computed: int = 0
+
+
+@dataclass
+class _Session:
+    """One prefix with its store; over when the prefix or its weights change."""
+
+    replay: Replay
+    precision: Precision
+    device: torch.device
+    store: Store
+    state: tuple[Any, ...]
+    proved: set[bool] = field(default_factory=set)  # of batches with padding, and of those without
+
+
+class Reuse:
+    """Serves the forward passes of one model's training from a :class:`ActivationCache`.
+
+    Every row is computed by itself on a CPU, so that its states do not depend on the batches in which it happens to
+    be met, nor on what the cache held before; elsewhere the rows that a batch lacks are computed together. The first
+    batch with padding and the first without are computed in the ordinary way as well, and the outputs compared.
+
+    Attributes:
+        tally: how many rows were read and computed.
+    """
+
+    def __init__(self, model: nn.Module, layers: LayerMap, cache: ActivationCache) -> None:
+        self.tally = Tally()
+        self._model = model
+        self._layers = layers
+        self._cache = cache
+        self._stack = layer_modules(model, layers)
+        self._depth = 0
+        self._closed: tuple[str, ...] = ()
+        self._parts = Parts()
+        self._frozen: list[Tensor] = []
+        self._session: _Session | None = None
+        self._busy = False
+        self._told: set[str] = set()
+        self._refused = self._why_not()
+
+    def follow(self, depth: int, parts: Callable[[tuple[str, ...]], Parts]) -> None:
+        """Keep the output of so many layers from now on; 0 for none.
+
+        Args:
+            parts: gives the modules inside a prefix of groups.
+        """
+        if depth and self._refused:
+            self._tell(self._refused)
+            depth = 0
+        if depth == self._depth:
+            return
+        self.release()
+        self._depth = depth
+        if depth:
+            self._closed = self._layers.names[: depth + (self._layers.names[0] == EMBEDDINGS)]
+            self._parts = parts(self._closed)
+            self._frozen = self._tensors()
+
+    def prepare(self, args: tuple[Any, ...], kwargs: Inputs) -> None:
+        """Before a forward pass in training: have its states ready, or let it run as it is."""
+        if self._busy or not self._depth or torch.compiler.is_compiling():
+            return
+        self._busy = True
+        try:
+            batch = read_batch(args, kwargs)
+            session = self._open(batch)
+            states = self._states(session, batch)
+            if batch.padded not in session.proved:
+                self._prove(session, batch, states, kwargs)
+                session.proved.add(batch.padded)
+            session.replay.feed(states, session.precision)
+        except NotReusableError as reason:
+            self._tell(str(reason))
+        finally:
+            self._busy = False
+
+    def finish(self) -> None:
+        """After it."""
+        if self._session is not None and not self._busy:
+            self._session.replay.release()
+
+    def release(self) -> None:
+        """Let go of the store and of every layer."""
+        if self._session is not None:
+            self._session.replay.release()
+            self._session.store.close()
+        self._session = None
+        self._depth = 0
+
+    def _open(self, batch: Batch) -> _Session:
+        """The session for the prefix as it is now; made by a look at one row."""
+        self._check_model()
+        state = self._state()
+        if self._session is not None and self._session.state == state:
+            return self._session
+        if self._session is not None:
+            self._session.store.close()
+            self._session = None
+        replay = Replay(self._stack, self._depth)
+        states, precision = self._run(replay, batch.alone(0))
+        kept = torch.bfloat16 if self._cache.dtype == "bfloat16" else precision.dtype
+        settings = [str(precision), str(kept), states.device.type]
+        named = fingerprint(self._model, self._layers, self._closed, self._parts, settings)
+        limit = int(self._cache.size * 2**30)
+        store = Store(Path(self._cache.folder), named, precision.width, kept, limit, self._cache.note)
+        self._session = _Session(replay, precision, states.device, store, state)
+        return self._session
+
+    def _states(self, session: _Session, batch: Batch) -> Tensor:
+        """The states of a batch at the boundary, zero where it is padded."""
+        found: dict[bytes, Tensor] = {}
+        for look_again in (False, True):
+            if look_again:
+                session.store.refresh()
+            for row in batch.rows:
+                if row.key not in found and (states := session.store.get(row.key)) is not None:
+                    found[row.key] = states
+        missing = {row.key: index for index, row in enumerate(batch.rows) if row.key not in found}
+        self.tally.computed += len(missing)
+        self.tally.read += len(batch.rows) - len(missing)
+        if missing:
+            computed = self._compute(session, batch, missing)
+            session.store.add(computed.items())
+            found |= computed
+        shape = (len(batch.rows), batch.tokens, session.precision.width)
+        states = torch.zeros(shape, dtype=session.precision.dtype)
+        for index, row in enumerate(batch.rows):
+            states[index, row.start : row.end] = found[row.key]
+        return states.to(session.device)
+
+    def _compute(self, session: _Session, batch: Batch, missing: dict[bytes, int]) -> dict[bytes, Tensor]:
+        kept = session.store.dtype
+        if session.device.type == "cpu":
+            alone = {key: self._run(session.replay, batch.alone(index))[0][0] for key, index in missing.items()}
+            return {key: states[batch.rows[missing[key]].start :].to(kept) for key, states in alone.items()}
+        states, _ = self._run(session.replay, batch.of(list(missing.values())))
+        states = states.to("cpu", kept)
+        rows = [batch.rows[index] for index in missing.values()]
+        return {row.key: states[place, row.start : row.end] for place, row in enumerate(rows)}
+
+    def _run(self, replay: Replay, inputs: Inputs) -> tuple[Tensor, Precision]:
+        with undisturbed(self._model, self._parts.around):
+            return replay.states(lambda: self._model(**inputs))
+
+    def _prove(self, session: _Session, batch: Batch, states: Tensor, inputs: Inputs) -> None:
+        """Compare with the ordinary forward pass, or never use the cache again."""
+        everything = list(self._model.modules())
+        with undisturbed(self._model, everything):
+            live = self._model(**inputs)
+        session.replay.feed(states, session.precision)
+        try:
+            with undisturbed(self._model, everything):
+                fed = self._model(**inputs)
+        finally:
+            session.replay.release()
+        real = torch.zeros(len(batch.rows), batch.tokens, dtype=torch.bool)
+        for index, row in enumerate(batch.rows):
+            real[index, row.start : row.end] = True
+        allowed = tolerance(session.precision.autocast or session.precision.dtype, session.store.dtype)
+        if not agree(live, fed, real, allowed):
+            self._refused = "the model's output depends on more than the states of its tokens"
+            self.release()
+            raise NotReusableError(self._refused)
+
+    def _tensors(self) -> list[Tensor]:
+        """Everything that the states are computed from besides the row."""
+        parameters = named_parameters(self._model)
+        names = [name for group in self._closed for name in self._layers[group].parameter_names]
+        buffers = [b for m in (*self._parts.inside, *self._parts.around) for b in m.buffers(recurse=False)]
+        return [*(parameters[name] for name in names), *buffers]
+
+    def _state(self) -> tuple[Any, ...]:
+        """Changes with every in-place change and every replacement of a frozen tensor, and with what is active."""
+        switched = (module.extra_repr() for module in self._parts.inside if hasattr(module, "varies"))
+        return (*((tensor.data_ptr(), tensor._version) for tensor in self._frozen), *switched)
+
+    def _why_not(self) -> str:
+        if not self._stack:
+            return "the layers of the model are not one stack in which each runs once"
+        if any(isinstance(parameter, DTensor) for parameter in self._model.parameters()):
+            return "the parameters are sharded"
+        return ""
+
+    def _check_model(self) -> None:
+        config: Any = getattr(self._model, "config", None)
+        for name in ("output_hidden_states", "output_attentions"):
+            if getattr(config, name, False):
+                raise NotReusableError(f"the configuration has {name}")
+        for module in (*self._stack, *self._parts.around):
+            if getattr(module, "gradient_checkpointing", False):
+                raise NotReusableError("gradient checkpointing is on")
+            if getattr(module, "_compiled_call_impl", None) is not None:
+                raise NotReusableError("the model is compiled")
+        if any(getattr(module, "varies", False) for module in self._parts.inside):
+            raise NotReusableError("adapters are dropped at random")
+
+    def _tell(self, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            self._cache.note(f"The activation cache is not used: {reason}. Closed layers are computed as usual.")

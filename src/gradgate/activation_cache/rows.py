@@ -1,0 +1,193 @@
+"""Reads a batch of token ids into rows, each with a key made of all that its hidden states depend on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gradgate.activation_cache.frozen_prefix import Parts
+from gradgate.layers import LayerMap, named_parameters
+
+KEY_BYTES = 16
+_PER_TOKEN = ("input_ids", "token_type_ids", "position_ids", "attention_mask")
+# What only the head, the loss or the form of the output depends on.
+_ABOVE = frozenset(
+    {
+        "labels",
+        "start_positions",
+        "end_positions",
+        "next_sentence_label",
+        "num_items_in_batch",
+        "return_dict",
+        "use_cache",
+        "logits_to_keep",
+        "task_ids",
+    }
+)
+
+
+class NotReusableError(Exception):
+    """This forward pass cannot be served from a cache; the text says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a batch: its key, and where its tokens stand between padding."""
+
+    key: bytes
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of one forward pass.
+
+    Attributes:
+        inputs: token ids and what goes with them, each of shape (rows, tokens).
+        rows: one for each row of ``inputs``.
+    """
+
+    inputs: dict[str, Tensor]
+    rows: list[Row]
+
+    @property
+    def tokens(self) -> int:
+        """With padding."""
+        return self.inputs["input_ids"].shape[1]
+
+    @property
+    def padded(self) -> bool:
+        """Whether any row has padding."""
+        return any(row.end - row.start < self.tokens for row in self.rows)
+
+    def alone(self, index: int) -> dict[str, Tensor]:
+        """One row as a batch of its own, without padding behind; that in front decides where its tokens stand."""
+        end = self.rows[index].end
+        return {name: tensor[index : index + 1, :end] for name, tensor in self.inputs.items()}
+
+    def of(self, indices: list[int]) -> dict[str, Tensor]:
+        """Some of the rows, as they are."""
+        return {name: tensor[indices] for name, tensor in self.inputs.items()}
+
+
+def read_batch(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Batch:
+    """The rows of a model's input.
+
+    Raises:
+        NotReusableError: if the input has something that the hidden states may depend on besides tokens, their types
+            and positions and a mask for padding at the ends, or if it asks for more than the top output.
+    """
+    if args:
+        raise NotReusableError("the model is called with positional arguments")
+    odd = [name for name, value in kwargs.items() if name not in _ABOVE and not _is_plain(name, value)]
+    if odd:
+        raise NotReusableError(f"the model is called with {', '.join(odd)}")
+    given = {name: kwargs[name] for name in _PER_TOKEN if kwargs.get(name) is not None}
+    if "input_ids" not in given or given["input_ids"].dim() not in (2, 3):  # 3: multiple choice
+        raise NotReusableError("the model is called without a table of token ids")
+    inputs = {name: tensor.reshape(-1, tensor.shape[-1]) for name, tensor in given.items()}
+    shape = inputs["input_ids"].shape
+    if any(tensor.shape != shape for tensor in inputs.values()) or 0 in shape:
+        raise NotReusableError("the inputs differ in shape")
+    return Batch(inputs, _rows(inputs))
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    return value is None or value is False or (name in _PER_TOKEN and isinstance(value, Tensor))
+
+
+def _rows(inputs: dict[str, Tensor]) -> list[Row]:
+    columns = {name: tensor.detach().to("cpu", torch.int64) for name, tensor in inputs.items()}
+    mask = columns.pop("attention_mask", None)
+    if mask is not None and inputs["attention_mask"].is_floating_point():
+        raise NotReusableError("the attention mask is not made of zeros and ones")
+    rows, tokens = columns["input_ids"].shape
+    spans = [(0, tokens)] * rows if mask is None else [_span(row) for row in mask]
+    arrays = {name: column.numpy() for name, column in columns.items()}
+    found = []
+    for index, (start, end) in enumerate(spans):
+        # Padding in front moves the positions of what follows, so it is part of what a row is.
+        state = blake2b(f"{start} {mask is not None} {sorted(arrays)}".encode(), digest_size=KEY_BYTES)
+        for name in sorted(arrays):
+            state.update(arrays[name][index, start:end].tobytes())
+        found.append(Row(state.digest(), start, end))
+    return found
+
+
+def _span(mask: Tensor) -> tuple[int, int]:
+    kept = mask.nonzero().flatten()
+    if not len(kept) or bool((mask[kept] != 1).any()) or int(kept[-1] - kept[0]) + 1 != len(kept):
+        raise NotReusableError("the attention mask is more than padding at the ends")
+    return int(kept[0]), int(kept[-1]) + 1
+
+
+# Of a configuration, what says something about the head, the training or where it came from.
+_NO_MATTER = frozenset(
+    {
+        "problem_type",
+        "id2label",
+        "label2id",
+        "num_labels",
+        "_name_or_path",
+        "transformers_version",
+        "architectures",
+        "dtype",
+        "torch_dtype",
+        "finetuning_task",
+        "task_specific_params",
+    }
+)
+
+
+def fingerprint(model: nn.Module, layers: LayerMap, closed: Iterable[str], parts: Parts, settings: Any) -> bytes:
+    """16 bytes: equal only for equal frozen weights and buffers, structure, software and ``settings``.
+
+    The tokenizer and the data need no part in it: a row is known by its token ids.
+
+    Args:
+        closed: names of the groups of the prefix.
+        parts: its modules.
+        settings: JSON values, such as the precision.
+    """
+    parameters = named_parameters(model)
+    config: Any = getattr(model, "config", None)
+    values = config.to_dict() if hasattr(config, "to_dict") else {}
+    about = {
+        "settings": settings,
+        "software": [version("torch"), version("transformers"), torch.get_float32_matmul_precision()],
+        "modules": [text for module in parts.inside if (text := _described(module))],
+        "attention": getattr(config, "_attn_implementation", None),
+        "config": {k: v for k, v in values.items() if k not in _NO_MATTER and "drop" not in k},
+    }
+    state = blake2b(json.dumps(about, sort_keys=True, default=str).encode(), digest_size=16)
+    for group in closed:
+        for name in layers[group].parameter_names:
+            _take(state, name, parameters[name])
+    for number, module in enumerate((*parts.inside, *parts.around)):
+        for name, buffer in module.named_buffers(recurse=False):
+            _take(state, f"{number} {name}", buffer)
+    return state.digest()
+
+
+def _described(module: nn.Module) -> str:
+    """What a module computes, where it says so itself; nothing for one that only calls others, and for dropout."""
+    is_leaf = next(module.children(), None) is None
+    told = is_leaf or module.extra_repr()
+    return f"{type(module).__name__}({module.extra_repr()})" if told and not _is_dropout(module) else ""
+
+
+def _is_dropout(module: nn.Module) -> bool:
+    return isinstance(module, nn.modules.dropout._DropoutNd)
+
+
+def _take(state: Any, name: str, tensor: Tensor) -> None:
+    state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+    state.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())

@@ -1,0 +1,269 @@
+"""The commands that make a study: begin it, work on it, report on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gradgate.cli.options import AsJson, Config, Out, Quiet, read_seeds, run_config, setting_help, takes_settings
+from gradgate.cli.render import console, errors, print_json, print_line
+
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task",
+        help=setting_help(
+            "task", "repeat to compare on several, for which --data holds a folder each that is named like it"
+        ),
+    ),
+]
+Models = Annotated[
+    list[str] | None, typer.Option("--model", help=setting_help("model", "repeat to compare on several"))
+]
+Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="A method; repeat for several.")]
+Sweep = Annotated[
+    str | None,
+    typer.Option(
+        help="A row of methods: 'freeze' is full, then freeze:layers=1, 2, ... up to the head alone; "
+        "'freeze:step=3' takes every third of these."
+    ),
+]
+Adapters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--adapter",
+        help="Compare on this adapter: a kind with its options, such as houlsby:size=64; repeat for several, with "
+        "'none' for the model itself. Every method runs on each. lr=1e-3 among the options is this adapter's own "
+        "learning rate, as adapters want a higher one than --lr is for fine-tuning.",
+    ),
+]
+Seeds = Annotated[str, typer.Option(help="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7,).")]
+Workers = Annotated[int, typer.Option(min=1, help="Runs that are trained at the same time.")]
+Ray = Annotated[
+    str | None,
+    typer.Option(help="Train on a Ray cluster instead: host:port, auto, or local to start Ray on this machine."),
+]
+GpusPerRun = Annotated[float, typer.Option(min=0.0, help="GPUs that one run takes on --ray; 0.5 puts two on one.")]
+Grace = Annotated[
+    int, typer.Option(min=1, help="Seconds without a sign of life after which a worker's run is given to another.")
+]
+Search = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Try settings first, the same for each method, and compare each method with its best on dev: "
+        "lr=1e-5,2e-5,5e-5, or the range lr=1e-5..1e-4 with --trials; repeat for several settings."
+    ),
+]
+Trials = Annotated[int | None, typer.Option(min=1, help="Settings to draw from the ranges of --search.")]
+SearchSeeds = Annotated[int, typer.Option(min=1, help="Runs of each setting of --search, each with its own seed.")]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="End runs of --search early whose dev scores are below the median so far.")
+]
+
+study_app = typer.Typer(help="Look at a study under way, and mend it.", no_args_is_help=True, rich_markup_mode=None)
+
+Folder = Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")]
+StoreAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar="GRADGATE_STORE",
+        help="Database server that keeps the queue, as postgresql+psycopg://user:password@host/database; by default "
+        "a SQLite file in the study's folder.",
+    ),
+]
+
+
+@study_app.command()
+def status(study: Folder, store: StoreAddress = None, as_json: AsJson = False, config_file: Config = None) -> None:
+    """What waits, runs, has finished or failed."""
+    from gradgate.study.status import read_status, status_table
+
+    found = read_status(study, store)
+    if as_json:
+        print_json(found.record())
+    else:
+        console.print(status_table(found))
+
+
+@study_app.command()
+def failed(study: Folder, store: StoreAddress = None, as_json: AsJson = False, config_file: Config = None) -> None:
+    """The failed runs, why they failed, and where their logs are."""
+    from gradgate.study.status import failures_table, read_status
+
+    found = read_status(study, store)
+    if as_json:
+        print_json([run for run in found.record()["runs"] if run["state"] == "failed"])
+    else:
+        console.print(failures_table(found), soft_wrap=True)
+
+
+@study_app.command()
+def retry(
+    study: Folder,
+    store: StoreAddress = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Of this method only.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of this seed only.")] = None,
+    config_file: Config = None,
+) -> None:
+    """Let failed runs wait for a worker again; they go on from their last checkpoint."""
+    from gradgate.study.status import open_queue
+
+    queue = open_queue(study, store)
+    text = None if method is None else method.replace(" ", "")
+    again = queue.retry(lambda run: text in (None, run.config["method"]) and seed in (None, run.config["seed"]))
+    for run in again:
+        print_line(run.label)
+    print_line(f"{len(again)} runs wait again; start them with: gradgate worker {study}")
+
+
+@study_app.command()
+def export(
+    study: Folder,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print as CSV, one column for each split and metric.")] = False,
+    config_file: Config = None,
+) -> None:
+    """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said."""
+    from gradgate.study.export import as_table, records
+
+    found = records(study)
+    if as_csv and not as_json:
+        print_line(as_table(found).rstrip("\n"))
+    else:
+        print_json(found)
+
+
+@takes_settings("task", "model", "method", "adapter", "seed", "fsdp")
+def compare(
+    settings: dict[str, Any],
+    task: Tasks = None,
+    model: Models = None,
+    method: Methods = None,
+    adapter: Adapters = None,
+    sweep: Sweep = None,
+    seeds: Seeds = "3",
+    search: Search = None,
+    trials: Trials = None,
+    search_seeds: SearchSeeds = 1,
+    prune: Prune = False,
+    out_folder: Out = Path("studies/latest"),
+    workers: Workers = 1,
+    ray: Ray = None,
+    gpus_per_run: GpusPerRun = 0.0,
+    store: StoreAddress = None,
+    grace: Grace = 30,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Compare methods and adapters over seeds, tasks and models, and write the report. Run again, it goes on."""
+    from gradgate.study.ray import RayCluster
+    from gradgate.study.search import read_space
+    from gradgate.study.store import Heartbeat
+
+    options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or [], "tasks": task or [], "models": model or []}
+    options |= {"search": read_space(search, trials, search_seeds, prune) if search else None}
+    options |= {"ray": RayCluster(ray, gpus_per_run, settings.get("threads") or 1) if ray else None}
+    options |= {"workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
+    _compare(settings, method or [], read_seeds(seeds), out_folder, quiet, as_json, **options)
+
+
+def worker(
+    study: Folder,
+    store: StoreAddress = None,
+    workers: Workers = 1,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay for runs that are added later.")] = False,
+    quiet: Quiet = False,
+    config_file: Config = None,
+) -> None:
+    """Train what waits in a study, on any machine that sees its folder and store; end when nothing is left."""
+    from gradgate.study.progress import SilentStudy, StudyBars
+    from gradgate.study.worker import join
+
+    if quiet:
+        failed = join(study, store, SilentStudy(), workers, linger=wait)
+    else:
+        with StudyBars(errors) as bars:
+            failed = join(study, store, bars, workers, linger=wait)
+    if failed:
+        errors.print(f"{failed} runs failed; 'gradgate study failed {study}' says why.", markup=False, soft_wrap=True)
+        raise typer.Exit(1)
+
+
+def report(
+    study: Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")],
+    quiet: Quiet = False,
+    config_file: Config = None,
+) -> None:
+    """Write report.html, tables and figures of a study again."""
+    from gradgate.report import write_report
+
+    written = write_report(study)
+    if not quiet:
+        console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
+
+
+def quickstart(
+    out_folder: Out = Path("studies/quickstart"),
+    quiet: Quiet = False,
+    config_file: Config = None,
+) -> None:
+    """Compare four methods on the embedded model and task in ten languages, offline, in minutes."""
+    from gradgate.sample import QUICKSTART_METHODS, QUICKSTART_SETTINGS
+
+    _compare(dict(QUICKSTART_SETTINGS), list(QUICKSTART_METHODS), [0, 1], out_folder, quiet, as_json=False)
+
+
+def _compare(
+    settings: dict[str, Any],
+    names: list[str],
+    seeds: list[int],
+    folder: Path,
+    quiet: bool,
+    as_json: bool,
+    *,
+    tasks: list[str] | None = None,
+    models: list[str] | None = None,
+    **options: Any,
+) -> None:
+    from gradgate.report import render_table, write_report
+    from gradgate.study.compare import compare as compare_runs
+    from gradgate.study.export import records
+    from gradgate.study.parts import Axes
+    from gradgate.study.progress import SilentStudy, StudyBars
+
+    given = {**_first("task", tasks), **_first("model", models), **settings}
+    config = run_config({**_held(folder, tasks, models), **given})
+    options["axes"] = Axes.of(config, tasks or [], models or [])
+    if quiet or as_json:
+        tally = compare_runs(config, names, seeds, folder, SilentStudy(), **options)
+    else:
+        with StudyBars(errors) as bars:
+            tally = compare_runs(config, names, seeds, folder, bars, **options)
+    written = write_report(folder)
+    if as_json:
+        print_json(records(folder))
+    elif not quiet:
+        render_table(folder, console)
+        console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
+    if tally.failed:
+        runs = tally.failed + tally.finished
+        errors.print(f"{tally.failed} of {runs} runs failed; {written.html} says why.", markup=False, soft_wrap=True)
+        raise typer.Exit(1)
+
+
+def _held(folder: Path, tasks: list[str] | None, models: list[str] | None) -> dict[str, Any]:
+    """The first task and model of a study of several, in place of those that are not given."""
+    from gradgate.study.parts import read_axes
+
+    axes = read_axes(folder)
+    if axes is None:
+        return {}
+    return {**({} if tasks else vars(axes.tasks[0])), **({} if models else {"model": axes.models[0]})}
+
+
+def _first(setting: str, given: list[str] | None) -> dict[str, str]:
+    return {setting: given[0]} if given else {}

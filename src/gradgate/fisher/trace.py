@@ -1,0 +1,93 @@
+"""The measurement: over batches, with stand-ins for the model's tensors, so that no flag, ``.grad``, hook, buffer or
+optimizer state of the training sees it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from gradgate.errors import AttachError, NonFiniteError
+from gradgate.fisher.likelihood import log_likelihoods
+from gradgate.fisher.per_example import Examples, squares
+from gradgate.fisher.request import Batch, FisherRequest
+from gradgate.layers.names import canonical_name
+from gradgate.torch_state import stand_ins, undisturbed
+
+
+def trace(
+    model: nn.Module, groups: Mapping[str, Iterable[str]], batches: Iterable[Batch], request: FisherRequest
+) -> dict[str, float]:
+    """tr(F) of each group, the mean over examples (over batches for ``gradient="batch"``).
+
+    Args:
+        model: not wrapped by DDP or the like; its output has ``logits``, or ``start_logits`` and ``end_logits``.
+        groups: group name to canonical parameter names; a parameter is in one group.
+        batches: keyword arguments of the model; ``labels`` say which tokens count and, for ``true``, the labels.
+        request: how to measure.
+
+    Returns:
+        Group name to trace.
+
+    Raises:
+        AttachError: if the model's output or the batches do not allow it.
+        NonFiniteError: if a trace is not finite.
+    """
+    wanted = {name: group for group, names in groups.items() for name in names}
+    generator = torch.Generator().manual_seed(request.seed)
+    totals, counted = dict.fromkeys(groups, 0.0), 0
+    with undisturbed(model, eval_mode=request.eval_mode, seed=request.seed):
+        chosen, rest = stand_ins(model, wanted)
+        examples = Examples(model, chosen)
+        for batch in islice(batches, request.batches):
+            with examples.recorded() if request.gradient == "per_example" else nullcontext():
+                losses = likelihoods_of(model, chosen | rest, batch, request, generator)
+            found, rows = _squares(losses, chosen, examples, request)
+            del losses  # and its graph, before the next one grows
+            for name, value in found.items():
+                totals[wanted[canonical_name(name)]] += value
+            counted += rows
+    return _means(totals, counted)
+
+
+def _squares(
+    losses: Tensor, chosen: dict[str, Tensor], examples: Examples, request: FisherRequest
+) -> tuple[dict[str, float], int]:
+    """Name to squared gradients, summed, and of how many rows."""
+    size = losses.shape[-1]
+    if request.gradient == "per_example":
+        found = examples.squares(losses.reshape(-1, size), chosen) if losses.requires_grad else {}
+        return found, losses.numel()
+    found = squares(losses.mean(), chosen) if losses.requires_grad else {}
+    return {name: value / size for name, value in found.items()}, 1
+
+
+def likelihoods_of(
+    model: nn.Module, tensors: dict[str, Tensor], batch: Batch, request: FisherRequest, generator: torch.Generator
+) -> Tensor:
+    """:func:`log_likelihoods` of a batch under a model with these tensors in place of its own."""
+    device = next(model.parameters()).device
+    on_device: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
+    output = functional_call(model, tensors, args=(), kwargs=on_device)
+    settings = getattr(model, "config", None)
+    writes = getattr(model, "can_generate", bool)() and not getattr(settings, "is_encoder_decoder", False)
+    problem = getattr(settings, "problem_type", None)
+    return log_likelihoods(output, on_device, request, generator, problem=problem, causal=writes)
+
+
+def _means(totals: dict[str, float], counted: int) -> dict[str, float]:
+    if counted == 0:
+        raise AttachError("The Fisher trace needs at least one batch of training data, and got none.")
+    wrong = [group for group, total in totals.items() if not math.isfinite(total)]
+    if wrong:
+        raise NonFiniteError(
+            f"The Fisher trace of {', '.join(wrong)} is not finite: the gradients overflow. Lower the learning rate, "
+            f"clip gradients, or use bf16 or fp32 instead of fp16."
+        )
+    return {group: total / counted for group, total in totals.items()}

@@ -1,0 +1,107 @@
+"""FUN: open the layer next whose parameters have the largest trace of the Fisher information."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from gradgate.clock import Clock
+from gradgate.errors import MethodError
+from gradgate.fisher import QA, FisherRequest, Gradient, Labels
+from gradgate.layers import LayerMap
+from gradgate.methods.base import Memory
+from gradgate.methods.unfreezing import EMBEDDINGS_DEPART, FUN_PAPER, LINK, Unfreezing
+
+ORDER = "order"
+# The choices of the authors' released code.
+CODE: dict[str, Any] = {
+    "batches": 41,
+    "fisher_labels": "argmax",
+    "fisher_grad": "batch",
+    "fisher_eval_mode": True,
+    "qa_fisher": "stack",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FUN(Unfreezing):
+    """Every ``every`` steps the closed layer with the largest tr(F) opens; the top one is on from the start.
+
+    tr(F) is measured on training batches, summed over a layer's parameters; of equal layers the higher one opens.
+
+    The j-th event comes before step ``j * every`` of the papers' 1-based steps, until no layer is closed. What a
+    measurement finds depends on the weights, the step, the seed and the batches alone, and is kept in the memory's
+    note ``order``: a list of ``step`` (done before it), the ``layer`` that opened and the ``traces`` by group.
+
+    Args:
+        batches: training batches for one measurement; ``fisher_batches`` is another name of it.
+        fisher_labels: ``sample`` (Eq. 1), ``argmax`` (the authors' code) or ``true`` (the empirical Fisher).
+        fisher_grad: ``per_example`` (Eq. 1) or ``batch`` (Algorithm 2), which ranks alike with sampled labels.
+        fisher_eval_mode: measure without dropout, as the authors' code does.
+        qa_fisher: in span extraction, start and end are the ``sum`` of an example, or a ``stack`` of two rows.
+        timing: ``text`` has the top layer on from the start; ``algorithm`` begins with the head alone.
+        mode: ``code`` makes the choices of the authors' code and takes no other options for them: argmax labels,
+            batch gradients, no dropout, 41 batches, spans of question answering stacked.
+
+    Raises:
+        MethodError: for an option out of range, or one that ``mode=code`` decides.
+    """
+
+    name: ClassVar[str] = "fun"
+    summary: ClassVar[str] = "the layer with the largest Fisher trace opens next"
+    source: ClassVar[str] = f"{FUN_PAPER}, Eq. 1, Algorithm 2, Sec. 5.3: {LINK}"
+    deviates: ClassVar[str] = (
+        f"{EMBEDDINGS_DEPART} The code takes the argmax instead of sampling labels, uses 41 batches, stacks the spans "
+        "of question answering and does not mask padding (mode=code does all of it but the last: padding is always "
+        "masked). Both square the gradient of the batch's mean, where Eq. 1 has that of each example "
+        "(fisher_grad=per_example)."
+    )
+    aliases: ClassVar[dict[str, str]] = {"fisher_batches": "batches"}
+
+    batches: int = 40
+    fisher_labels: Labels = "sample"
+    fisher_grad: Gradient = "batch"
+    fisher_eval_mode: bool = True
+    qa_fisher: QA = "sum"
+    timing: Literal["text", "algorithm"] = "text"
+    mode: Literal["paper", "code"] = "paper"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(batches=(self.batches >= 1, "1 or more"))
+        mine = {name: getattr(self, name) for name in CODE} if self.mode == "code" else {}
+        others = [n for n, value in mine.items() if value not in (CODE[n], getattr(FUN, n))]
+        if others:
+            code = ", ".join(f"{name}={CODE[name]}" for name in others)
+            raise MethodError(
+                f"The method {self.name!r} cannot have {', '.join(f'{name}={mine[name]}' for name in others)} with "
+                f"mode=code, which means {code}. Leave out either."
+            )
+
+    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+        first = {layers.layer_count - 1: 0} if self.timing == "text" else {}
+        return first | {event["layer"]: event["step"] for event in memory.notes.get(ORDER, [])}
+
+    def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> FisherRequest | None:
+        opened = self.openings(clock, layers, memory)
+        closed = [number for number in range(layers.layer_count) if number not in opened]
+        due = (clock.step + 1) % self.every == 0
+        known = any(event["step"] == clock.step for event in memory.notes.get(ORDER, []))
+        if not due or known or not closed:
+            return None
+        chosen = replace(self, mode="paper", **CODE) if self.mode == "code" else self
+        return FisherRequest(
+            groups=tuple(f"layers.{number}" for number in closed),
+            batches=chosen.batches,
+            labels=chosen.fisher_labels,
+            gradient=chosen.fisher_grad,
+            qa=chosen.qa_fisher,
+            eval_mode=chosen.fisher_eval_mode,
+            seed=memory.seed * 1_000_003 + clock.step,
+        )
+
+    def learned(self, scores: dict[str, float], clock: Clock, memory: Memory) -> Memory:
+        numbers = {int(name.rpartition(".")[2]): score for name, score in scores.items()}
+        chosen = max(numbers, key=lambda number: (numbers[number], number))
+        event = {"step": clock.step, "layer": chosen, "traces": scores}
+        return replace(memory, notes={**memory.notes, ORDER: [*memory.notes.get(ORDER, []), event]})

@@ -1,0 +1,53 @@
+"""Learning rates that differ between layers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from gradgate.clock import Clock
+from gradgate.layers import LayerMap
+from gradgate.methods.base import OPEN, Memory, Modifier, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateMethod(Modifier):
+    """A method that opens everything and only scales learning rates; ``+`` joins it to any other method."""
+
+    @abstractmethod
+    def rates(self, clock: Clock, layers: LayerMap, memory: Memory) -> Mapping[str, float]:
+        """The factor, above 0, on the learning rate of each group in the step that comes next. Pure."""
+
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        return Plan({name: replace(OPEN, lr=factor) for name, factor in self.rates(clock, layers, memory).items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerwiseRates(RateMethod):
+    """Discriminative fine-tuning: each layer learns ``decay`` times as fast as the one above it.
+
+    The head has the optimizer's learning rate, the top layer ``decay`` times that, and so on down to the embeddings,
+    ``decay ** (L + 1)`` with L layers. In a model without a head the top layer has the optimizer's learning rate.
+
+    Args:
+        decay: factor from one layer to the next below, in (0, 1].
+    """
+
+    name: ClassVar[str] = "layerwise-lr"
+    summary: ClassVar[str] = "everything learns, lower layers slower; joins any method with '+'"
+    source: ClassVar[str] = "ULMFiT (Howard and Ruder 2018), Sec. 3.2: https://arxiv.org/abs/1801.06146"
+    deviates: ClassVar[str] = (
+        "The paper's 1/2.6 is for its LSTM of 3 layers and all but stops the lower of 12; transformers are commonly "
+        "tuned with decay=0.8 to 0.95."
+    )
+
+    decay: float = 1 / 2.6
+
+    def __post_init__(self) -> None:
+        self._require(decay=(0.0 < self.decay <= 1.0, "0 < decay <= 1"))
+
+    def rates(self, clock: Clock, layers: LayerMap, memory: Memory) -> Mapping[str, float]:
+        top = len(layers.names) - 1
+        return {name: self.decay ** (top - height) for height, name in enumerate(layers.names)}

@@ -1,0 +1,79 @@
+"""Child-Tuning: only the gradient of a child network, a part of the weights, reaches the optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from gradgate.clock import Clock
+from gradgate.fisher import FisherRequest, Selection
+from gradgate.layers import LayerMap
+from gradgate.methods.base import OPEN, Gate, Memory, Method, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildTuning(Method):
+    """The gradient of a share ``keep`` of the weights passes; which ones is drawn at each step, or measured once.
+
+    ``mode=F`` (task-free) draws the child network anew for each step, over all parameters, and divides what passes
+    by ``keep``. ``mode=D`` (task-driven) chooses it once, before the first step: of all weights of the layers
+    those with the largest Fisher information on the task's training data; the embeddings and the head learn as a
+    whole, and nothing is divided. Its masks take one bit for each weight, and choosing takes one pass over the
+    data and, while it lasts, one number for each weight.
+
+    Args:
+        mode: ``F`` or ``D``.
+        keep: share of the weights in the child network, in (0, 1]; the paper's p_F or p_D.
+        batches: training batches to choose on with ``mode=D``; 0 for all.
+        fisher_labels: labels to choose by: ``true`` as in the paper, ``sample`` or ``argmax``.
+        fisher_eval_mode: choose without dropout; the authors' code leaves it on.
+        mask_target: ``grad`` masks the gradient, so that momentum and weight decay may still move a masked weight;
+            ``update`` holds it bit-identical.
+    """
+
+    name: ClassVar[str] = "child-tuning"
+    summary: ClassVar[str] = "only a child network learns: drawn at each step (mode=F), or the task's own (mode=D)"
+    source: ClassVar[str] = "Child-Tuning (Xu et al. 2021), Sec. 2, Algorithm 1: https://arxiv.org/abs/2109.05687"
+    deviates: ClassVar[str] = (
+        "The authors' code clips the gradient of each tensor before it measures the Fisher information; here it is "
+        "as it is. They mask inside the optimizer, after clipping; here masks act before it, as in all methods."
+    )
+    aliases: ClassVar[dict[str, str]] = {"reserve_p": "keep", "fisher_batches": "batches"}
+
+    mode: Literal["F", "D"] = "F"
+    keep: float = 0.3
+    batches: int = 0
+    fisher_labels: Literal["true", "sample", "argmax"] = "true"
+    fisher_eval_mode: bool = False
+    mask_target: Literal["grad", "update"] = "grad"
+
+    def __post_init__(self) -> None:
+        self._require(
+            keep=(0.0 < self.keep <= 1.0, "0 < keep <= 1"),
+            batches=(self.batches >= 0, "1 or more, or 0 for all"),
+        )
+
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        gate = Gate(lo=0.0, hi=self.keep, stream=self.name, hold=self.mask_target == "update")
+        if self.mode == "F":
+            drawn = replace(gate, scale=1.0 / self.keep, draw=clock.step, each_step=True)
+            return Plan(dict.fromkeys(layers.names, drawn if self.keep < 1.0 else OPEN))
+        inner = {group.name for group in layers.layers}
+        return Plan({name: replace(gate, chosen=True) if name in inner else OPEN for name in layers.names})
+
+    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> Selection | None:
+        if self.mode == "F":
+            return None
+        request = FisherRequest(
+            groups=tuple(group.name for group in layers.layers),
+            batches=self.batches or None,
+            labels=self.fisher_labels,
+            gradient="batch",
+            eval_mode=self.fisher_eval_mode,
+            seed=memory.seed * 1_000_003,
+        )
+        return Selection(self.keep, request)
+
+    @property
+    def decides_by_measuring(self) -> bool:
+        return self.mode == "D"

@@ -1,0 +1,244 @@
+"""Published numbers beside measured ones, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+from gradgate.papers.claims.elsa import frozen_share
+from gradgate.papers.measured import averages, group_sizes, language_scores
+from gradgate.papers.numbers import DEV_BEST, DEV_MEAN
+from gradgate.papers.preset import DERIVED
+from gradgate.papers.published import Published
+from gradgate.papers.reproduce import Reproduced, Reproduction
+from gradgate.report.formats import NONE
+from gradgate.report.table import Column, Entry, Table
+from gradgate.statistics import Summary, summarize
+from gradgate.study.sharing import model_sizes, saved_share
+
+SHARED_BY = {"2": 8, "3": 5, "4": 4, "5": 4}
+"""How many tasks share the frozen layers in each of Elsa's tables."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One printed number and its measurement, both in the table's unit, and both minus the reference's."""
+
+    row: Reproduced
+    number: Published
+    measured: Summary
+    published_gain: float | None = None
+    measured_gain: float | None = None
+
+
+def pairs(reproduction: Reproduction) -> list[Pair]:
+    """Every printed number of the cells that were run."""
+    found = [
+        Pair(row, number, summarize(_values(row, number)))
+        for row in reproduction.rows
+        for number in row.cell.published()
+    ]
+    first = {_where(pair): pair for pair in reversed(found) if pair.row.cell.label == reproduction.preset.reference}
+    return [_against(pair, first.get(_where(pair))) for pair in found]
+
+
+def summary_table(reproduction: Reproduction) -> Table:
+    """One row a cell: the language or average that stands for its task."""
+    every = pairs(reproduction)
+    kept = [pair for pair in every if _in_short(reproduction, pair)]
+    return _table(reproduction, "published", kept)
+
+
+def full_table(reproduction: Reproduction) -> Table:
+    """One row a printed number: every language and metric."""
+    return _table(reproduction, "published-all", pairs(reproduction))
+
+
+def derived_table(reproduction: Reproduction) -> Table | None:
+    """What the paper derives from several cells: relative quality and saved parameters; None where it has none."""
+    numbers = [number for number in reproduction.preset.published if number.metric in DERIVED]
+    rows = [entry for number in numbers for entry in _derived(reproduction, number)]
+    if not rows:
+        return None
+    columns = (
+        Column("model", "Model", numeric=False),
+        Column("method", "Method", numeric=False),
+        Column("what", "What", numeric=False),
+        Column("published", "Published"),
+        Column("measured", "Measured"),
+    )
+    shown = tuple(
+        (Entry(number.model), Entry(number.method), Entry(what), Entry(f"{printed:.3f}"), Entry(_text(value, 3)))
+        for number, what, printed, value in rows
+    )
+    records = tuple(
+        {"model": number.model, "method": number.method, "what": what, "published": printed, "measured": value}
+        for number, what, printed, value in rows
+    )
+    return Table("published-derived", "Derived from several runs", columns, shown, records)
+
+
+def _values(row: Reproduced, number: Published) -> list[float]:
+    """The measurement of each seed."""
+    wanted = row.cell.metric_of(number)
+    values = [_value(row, index, number, wanted) for index in range(len(row.measured.cells))]
+    return [value for value in values if value is not None]
+
+
+def _value(row: Reproduced, index: int, number: Published, wanted: str | None) -> float | None:
+    measured, unit = row.measured, row.cell.preset.unit
+    cell = measured.cells[index]
+    if cell.scores is None or wanted == "":
+        return None
+    if wanted in (DEV_MEAN, DEV_BEST):
+        history = [
+            record.metrics[cell.scores.metric] for record in cell.history if cell.scores.metric in record.metrics
+        ]
+        return unit * (max(history) if wanted == DEV_BEST else fmean(history)) if history else None
+    scores = language_scores(measured, cell, wanted)
+    value = {**scores, **averages(row.cell.preset.paper, row.cell.task, scores, measured.source)}.get(number.language)
+    return None if value is None else unit * value
+
+
+def _in_short(reproduction: Reproduction, pair: Pair) -> bool:
+    own = pair.row.cell.paper_task.language or reproduction.preset.summary
+    languages = {number.language for number in pair.row.cell.published()}
+    first = next(n.metric for n in pair.row.cell.published() if n.language == pair.number.language)
+    several = bool(reproduction.preset.metrics)
+    return pair.number.language == (own if own in languages else min(languages)) and (
+        several or pair.number.metric == first
+    )
+
+
+def _where(pair: Pair) -> tuple[str, ...]:
+    cell = pair.row.cell
+    return cell.model, cell.task, cell.size, pair.number.language, pair.number.metric
+
+
+def _against(pair: Pair, first: Pair | None) -> Pair:
+    if first is None or first.row.cell.label == pair.row.cell.label:
+        return pair
+    measured = None
+    if pair.measured.mean is not None and first.measured.mean is not None:
+        measured = pair.measured.mean - first.measured.mean
+    return Pair(pair.row, pair.number, pair.measured, pair.number.value - first.number.value, measured)
+
+
+def _table(reproduction: Reproduction, name: str, shown: list[Pair]) -> Table:
+    preset = reproduction.preset
+    columns = [
+        Column("model", "Model", numeric=False),
+        Column("task", "Task", numeric=False),
+        Column("size", "Examples", numeric=False),
+        Column("on", "On", numeric=False),
+        Column("method", "Method", numeric=False),
+        Column("ours", "Ours", numeric=False),
+        Column("published", "Published"),
+        Column("measured", "Measured"),
+        Column("published_gain", f"Published - {preset.reference}"),
+        Column("measured_gain", f"Measured - {preset.reference}"),
+        Column("seeds", "Seeds"),
+    ]
+    left_out = {key for key, empty in (("size", len(preset.sizes) == 1),) if empty}
+    columns = [column for column in columns if column.key not in left_out]
+    rows = [_entries(pair) for pair in shown]
+    return Table(
+        name,
+        f"{preset.name}: {preset.title}{'' if reproduction.scale == 'full' else ' - measured on the embedded sample'}",
+        tuple(columns),
+        tuple(tuple(row[column.key] for column in columns) for row in rows),
+        tuple(_numbers(pair) for pair in shown),
+    )
+
+
+def _entries(pair: Pair) -> dict[str, Entry]:
+    cell, number, measured = pair.row.cell, pair.number, pair.measured
+    digits = 2
+    sd = f" ± {measured.sd:.{digits}f}" if measured.sd is not None else ""
+    std = f" ± {number.std:.{digits}f}" if number.std is not None else ""
+    return {
+        "model": Entry(cell.model),
+        "task": Entry(cell.task),
+        "size": Entry(cell.size),
+        "on": Entry(number.language if number.metric not in cell.preset.metrics else number.metric),
+        "method": Entry(cell.label),
+        "ours": Entry(ours(pair.row)),
+        "published": Entry(f"{number.value:.{digits}f}{std}"),
+        "measured": Entry(_text(measured.mean, digits) + sd),
+        "published_gain": Entry(_signed(pair.published_gain, digits)),
+        "measured_gain": Entry(_signed(pair.measured_gain, digits)),
+        "seeds": Entry(str(measured.n)),
+    }
+
+
+def _numbers(pair: Pair) -> dict[str, str | int | float | None]:
+    cell, number, measured = pair.row.cell, pair.number, pair.measured
+    return {
+        "paper": cell.preset.paper,
+        "table": cell.preset.table,
+        "model": cell.model,
+        "task": cell.task,
+        "size": cell.size,
+        "language": number.language,
+        "metric": number.metric,
+        "method": cell.label,
+        "ours": ours(pair.row),
+        "study": pair.row.measured.results.folder.name,
+        "published": number.value,
+        "published_sd": number.std,
+        "measured": measured.mean,
+        "measured_sd": measured.sd,
+        "seeds": measured.n,
+        "published_gain": pair.published_gain,
+        "measured_gain": pair.measured_gain,
+        "note": number.note or None,
+    }
+
+
+def ours(row: Reproduced) -> str:
+    """What was run for a cell, as it is typed."""
+    return row.method if row.adapter is None else f"{row.adapter} + {row.method}"
+
+
+def _derived(reproduction: Reproduction, number: Published) -> Iterator[tuple[Published, str, float, float | None]]:
+    rows = [row for row in reproduction.rows if (row.cell.model, row.cell.label) == (number.model, number.method)]
+    first = reproduction.preset.reference
+    if not rows or number.method == first or number.language not in ("all", "avg", "en"):
+        return
+    if number.metric == "params_saved_fraction":
+        tasks = SHARED_BY[reproduction.preset.table]
+        yield number, f"parameters saved by {tasks} tasks", number.value, _saved(rows[0], tasks)
+        return
+    printed = number.value / 100 if number.metric.endswith("_pct") else number.value
+    baselines = {
+        row.cell.task: row for row in reproduction.rows if row.cell.label == first and row.cell.model == number.model
+    }
+    ratios = [_ratio(row, baselines.get(row.cell.task)) for row in rows]
+    known = [ratio for ratio in ratios if ratio is not None]
+    yield number, "relative quality", printed, fmean(known) if known else None
+
+
+def _ratio(row: Reproduced, baseline: Reproduced | None) -> float | None:
+    """Mean score over mean score of the baseline, on the number that the table prints for this cell."""
+    if baseline is None:
+        return None
+    one, other = (summarize(_values(each, each.cell.published()[0])).mean for each in (row, baseline))
+    return one / other if one is not None and other else None
+
+
+def _saved(row: Reproduced, tasks: int) -> float | None:
+    sizes = group_sizes(row.measured.results)
+    share = frozen_share(row.cell.label)
+    if not sizes or share is None:
+        return None
+    layers = sum(name.startswith("layers.") for name in sizes)
+    return saved_share(model_sizes(sizes), round(share * layers), tasks)
+
+
+def _text(value: float | None, digits: int) -> str:
+    return NONE if value is None else f"{value:.{digits}f}"
+
+
+def _signed(value: float | None, digits: int) -> str:
+    return NONE if value is None else f"{value:+.{digits}f}".replace("-", "−")

@@ -1,0 +1,152 @@
+"""What a reproduction needs from outside of the package: models and data sets, and whether they can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import GradgateError, UsageError, nearest
+from gradgate.papers.preset import PaperTask, Preset
+from gradgate.tasks import find_task, load_task, task_names
+from gradgate.tasks.catalog import entries, plain
+
+_DEPTH = 3
+
+
+@dataclass(frozen=True)
+class OurModel:
+    """A model that a paper's model becomes."""
+
+    name: str
+    layers: int
+    hidden: int
+
+
+@dataclass(frozen=True)
+class OurTask:
+    """A task that a paper's task becomes. ``settings`` are those of a run; ``rows`` its training examples."""
+
+    settings: dict[str, Any]
+    rows: int
+
+
+@dataclass
+class Supplies:
+    """What was found, by the paper's labels, and why the rest was not."""
+
+    models: dict[str, OurModel] = field(default_factory=dict)
+    tasks: dict[str, OurTask] = field(default_factory=dict)
+    lacking: dict[str, str] = field(default_factory=dict)
+
+
+def given_models(preset: Preset, words: Sequence[str]) -> dict[str, str]:
+    """Label of the paper to our model, from words such as ``FOLDER`` (for the first one) or ``XLM-R=FOLDER``.
+
+    Raises:
+        UsageError: for a label that the preset does not have.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        label, equals, name = word.partition("=")
+        if equals and label not in preset.models and not Path(word).exists():
+            raise UsageError(
+                f"--model {word}: {preset.name} has no model {label!r}.{nearest(label, preset.models)} "
+                f"Its models: {', '.join(preset.models)}."
+            )
+        if label not in preset.models:
+            label, name = next(iter(preset.models)), word
+        found[label] = name
+    return found
+
+
+def supply(preset: Preset, models: dict[str, str], data: Path | None) -> Supplies:
+    """Look for every model and data set of a preset; those that cannot be had are named with the reason.
+
+    Args:
+        models: as :func:`given_models` has them; where there are any, the others are left out.
+        data: a folder with the folders of the data sets, or the folder of the only one.
+    """
+    supplies = Supplies()
+    for label, model in preset.models.items():
+        name = models.get(label, None if models else model.name)
+        if name is None and not models:
+            supplies.lacking[f"model {label}"] = f"it was never published; give one with --model {label}=FOLDER"
+        elif name is not None:
+            _try(supplies, f"model {label}", lambda label=label, name=name: _take_model(supplies, label, name))
+    for label, task in preset.tasks.items():
+        _try(supplies, f"task {label}", lambda label=label, task=task: _take_task(supplies, preset, label, task, data))
+    return supplies
+
+
+def describe_model(name: str) -> OurModel:
+    """A model's size, from its configuration alone.
+
+    Raises:
+        RunError: if there is no such model here.
+    """
+    from gradgate.layers import map_layers
+    from gradgate.training.pretrained import load_bare
+
+    model = load_bare(name)
+    return OurModel(name, map_layers(model).layer_count, int(getattr(model.config, "hidden_size", 768)))
+
+
+def count_rows(settings: dict[str, Any]) -> int:
+    """The training examples of a task.
+
+    Raises:
+        GradgateError: if its data cannot be had.
+    """
+    return load_task(find_task(**_of_task(settings))).rows["train"]
+
+
+def stand_in(task: PaperTask) -> str:
+    """The embedded task that is most like a paper's task."""
+    return task.sample if task.sample in task_names() else "sample"
+
+
+def _try(supplies: Supplies, what: str, take: Any) -> None:
+    try:
+        take()
+    except GradgateError as error:
+        supplies.lacking[what] = str(error)
+
+
+def _take_model(supplies: Supplies, label: str, name: str) -> None:
+    supplies.models[label] = describe_model(name)
+
+
+def _take_task(supplies: Supplies, preset: Preset, label: str, task: PaperTask, data: Path | None) -> None:
+    settings = _find(task, data, alone=len(preset.tasks) == 1)
+    supplies.tasks[label] = OurTask(settings, count_rows(settings))
+
+
+def _find(task: PaperTask, data: Path | None, alone: bool) -> dict[str, Any]:
+    """Where a task's data is: a folder of its name under ``data``, that folder itself, or the hub."""
+    known = entries().get(task.task)
+    names = {plain(task.task), *(known.folder_names if known else ())}
+    if data is not None:
+        if not data.is_dir():
+            raise UsageError(f"--data {data} is not a folder.")
+        folder = next((path for path in _folders(data) if plain(path.name) in names), data if alone else None)
+        if folder is not None:
+            return {"task": task.task, "data": folder} if known else {"task": str(folder)}
+    if known is None:
+        where = f"there is no folder {task.task} in {data}" if data else f"give --data DIR with a folder {task.task}"
+        raise UsageError(f"{task.task!r} is not in the catalogue, and {where} with train, dev and test files in it")
+    return {"task": task.task}
+
+
+def _folders(data: Path) -> list[Path]:
+    found, level = [data], [data]
+    for _ in range(_DEPTH):
+        level = sorted(child for path in level for child in path.iterdir() if child.is_dir())
+        found += level
+    return found
+
+
+def _of_task(settings: dict[str, Any]) -> dict[str, Any]:
+    names = {"task": "name", "data": "data"}
+    return {names[name]: value for name, value in settings.items() if name in names}

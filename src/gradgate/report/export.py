@@ -1,0 +1,127 @@
+"""A table as CSV, Markdown, LaTeX, and on the terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Literal
+
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from gradgate.report.table import Column, Entry, Table
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\char34{}",
+    "[": "{[}",  # a row that starts with a bracket would be an argument of the line break before it
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "−": r"$-$",
+    "µ": r"\textmu{}",
+    "–": "--",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+_RANKS = {"best": "Bold: best.", "second": "Italic: second best."}
+# Longer names break on a narrow terminal.
+_NAME_WIDTH = 20
+
+
+def to_csv(table: Table) -> str:
+    """The records with full precision; a missing value is an empty field."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for record in table.records for name in record))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table.records)
+    return text.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    """The rounded rows as a pipe table."""
+    lines = [
+        [_markdown(column.title) for column in table.columns],
+        ["---:" if column.numeric else "---" for column in table.columns],
+        *([_markdown_entry(entry) for entry in row] for row in table.rows),
+    ]
+    ranks = [_RANKS[rank] for rank in ("best", "second") if rank in table.ranks]
+    notes = (*([" ".join(ranks)] if ranks else []), *map(_markdown, table.notes))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "".join(f"\n{note}\n" for note in notes)
+
+
+def to_latex(table: Table) -> str:
+    """The rounded rows as a ``tabular`` for the booktabs package, and its notes; the best row is bold."""
+    rows = [[_latex_entry(entry, index in table.best) for entry in row] for index, row in enumerate(table.rows)]
+    lines = [
+        "% \\usepackage{booktabs}",
+        rf"\begin{{tabular}}{{{''.join(map(_alignment, table.columns))}}}",
+        r"\toprule",
+        _latex_row([_latex(column.title) for column in table.columns]),
+        r"\midrule",
+        *(_latex_row(row) for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par{{\footnotesize {_latex(note)}}}" for note in table.notes),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def to_terminal(table: Table, keys: tuple[str, ...], width: int) -> RichTable:
+    """The rounded rows of the named columns; the last ones are left out where ``width`` signs are too few."""
+    places = [next(index for index, column in enumerate(table.columns) if column.key == key) for key in keys]
+    widths = [_least_width(table, place) for place in places]
+    while len(places) > 2 and sum(widths) + 3 * len(widths) + 1 > width:
+        places, widths = places[:-1], widths[:-1]
+    shown = RichTable(title=Text(table.title), title_justify="left")
+    for place, least in zip(places, widths, strict=True):
+        column = table.columns[place]
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        shown.add_column(Text(column.title), justify=justify, overflow="fold", min_width=least)
+    for number, row in enumerate(table.rows):
+        shown.add_row(*(Text(row[place].line) for place in places), style="bold" if number in table.best else None)
+    return shown
+
+
+def _least_width(table: Table, place: int) -> int:
+    """What a column needs on a terminal: its heading may break between words, its numbers may not, its names may."""
+    column = table.columns[place]
+    longest = max(len(row[place].line) for row in table.rows)
+    return max(
+        *(len(word) for word in column.title.split()), longest if column.numeric else min(longest, _NAME_WIDTH), 1
+    )
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|&$])", r"\\\1", " ".join(text.split()))
+
+
+def _markdown_entry(entry: Entry) -> str:
+    around = {"best": "**", "second": "*", "": ""}[entry.rank]
+    return f"{around}{_markdown(entry.text)}{around}{f' {_markdown(entry.detail)}' if entry.detail else ''}"
+
+
+def _latex_entry(entry: Entry, bold: bool) -> str:
+    if bold:
+        return rf"\textbf{{{_latex(entry.line)}}}"
+    command = {"best": "textbf", "second": "underline", "": ""}[entry.rank]
+    text = rf"\{command}{{{_latex(entry.text)}}}" if command else _latex(entry.text)
+    return f"{text} {_latex(entry.detail)}" if entry.detail else text
+
+
+def _alignment(column: Column) -> str:
+    return "r" if column.numeric else "l"
+
+
+def _latex(text: str) -> str:
+    return "".join(_TEX.get(sign, sign) for sign in " ".join(text.split()))
+
+
+def _latex_row(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"

@@ -1,0 +1,349 @@
+"""What freezing ever more layers costs and saves: the curve of "What would Elsa do?", from any study that has it.
+
+Lee et al. 2019, Sec. 3 and 4: https://arxiv.org/abs/1911.03090
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from matplotlib.axes import Axes
+
+from gradgate.errors import MethodError, RunError, UsageError
+from gradgate.methods import Freeze, Full, Head, Method
+from gradgate.methods import method as read_method
+from gradgate.report import formats
+from gradgate.report.drawing import COLOURS, INK, MUTED, PAPER, Drawing, finish, styled
+from gradgate.report.findings import Findings, MethodFindings
+from gradgate.report.plans import WrittenPlan, read_plan
+from gradgate.report.table import Column, Entry, Raw, Table
+from gradgate.study.sharing import ParamCounts, Sizes, model_sizes, saved_share
+from gradgate.training.run_folder import RunFolder
+
+ENOUGH = 0.95
+"""The relative quality that the paper asks of a point."""
+
+
+@dataclass(frozen=True)
+class FreezePoint:
+    """One method that keeps the lowest ``frozen`` layers and the embeddings closed.
+
+    Attributes:
+        ratios: relative quality of each seed that full fine-tuning has finished too: its score over the mean score
+            of full fine-tuning over these seeds, upside down where a lower score is better; empty if undefined.
+        quality: the ratio of the two means over these seeds (Sec. 3 of the paper, whose scores are means over
+            repeats); None if undefined.
+    """
+
+    method: MethodFindings
+    frozen: int
+    ratios: tuple[float, ...] = ()
+    quality: float | None = None
+
+    @property
+    def spread(self) -> float | None:
+        """The sample standard deviation of ``ratios``; None for fewer than two."""
+        return stdev(self.ratios) if len(self.ratios) > 1 else None
+
+    @property
+    def enough(self) -> bool:
+        """Whether it keeps 0.95 of the quality."""
+        return self.quality is not None and self.quality >= ENOUGH
+
+
+@dataclass(frozen=True)
+class FreezeCurve:
+    """Full fine-tuning and the points of a study, fewest frozen layers first.
+
+    Attributes:
+        groups: the model's groups from the bottom up, name to number of parameters.
+    """
+
+    findings: Findings
+    full: MethodFindings
+    points: tuple[FreezePoint, ...]
+    groups: dict[str, int]
+
+    @property
+    def layers(self) -> int:
+        """How many layers the model has."""
+        return len(self.sizes("model").layers)
+
+    @property
+    def full_ratios(self) -> tuple[float, ...]:
+        """The relative quality of each seed of full fine-tuning itself."""
+        return _point(self.findings, self.full, self.full, 0).ratios
+
+    @property
+    def fewest_tuned(self) -> FreezePoint | None:
+        """The point with the most frozen layers that keeps 0.95 of the quality."""
+        return max((point for point in self.points if point.enough), key=lambda point: point.frozen, default=None)
+
+    def sizes(self, param_counts: ParamCounts) -> Sizes:
+        """For :func:`gradgate.study.sharing.saved_share`."""
+        return model_sizes(self.groups, param_counts)
+
+
+def find_curve(findings: Findings) -> FreezeCurve | None:
+    """The curve, or None without full fine-tuning and two points that have finished seeds.
+
+    It is None too where no run of these has a readable ``plan.yaml``, which says how many layers there are.
+    """
+    kinds = {method.name: _read(method.name) for method in findings.methods}
+    full = next((method for method in findings.scored if kinds[method.name] == Full()), None)
+    frozen = [method for method in findings.methods if isinstance(kinds[method.name], Freeze | Head)]
+    plan = _any_plan([full, *frozen]) if full else None
+    if full is None or plan is None or sum(bool(method.finished) for method in frozen) < 2:
+        return None
+    points: dict[int, FreezePoint] = {}
+    layers = len(model_sizes(plan.sizes).layers)
+    for method in frozen:
+        kind = kinds[method.name]
+        count = kind.layers if isinstance(kind, Freeze) else layers
+        points.setdefault(count, _point(findings, method, full, count))
+    return FreezeCurve(findings, full, tuple(points[count] for count in sorted(points)), plan.sizes)
+
+
+def answer(curve: FreezeCurve) -> str:
+    """How few tuned layers suffice, in one sentence, or why that cannot be said."""
+    full, metric = curve.full, curve.findings.format
+    measured = [point for point in curve.points if point.quality is not None]
+    if not measured:
+        return f"Relative quality cannot be given: {_why_undefined(curve)}."
+    what = f"{full.name}'s {metric.name} on {curve.findings.split_label}"
+    best = curve.fewest_tuned
+    if best is None:
+        nearest = max(measured, key=lambda point: point.quality or 0.0)
+        return (
+            f"No measured point keeps {ENOUGH} of {what}; the nearest, {nearest.method.name}, keeps "
+            f"{formats.quality(nearest.quality)}."
+        )
+    tuned = formats.counted(curve.layers - best.frozen, "layer") if best.frozen < curve.layers else "the head alone"
+    short = [point.method.name for point in measured if point.frozen < best.frozen and not point.enough]
+    although = f", although {formats.listed(short)} {'keeps' if len(short) == 1 else 'keep'} less" if short else ""
+    return (
+        f"Tuning {tuned}{f' of {curve.layers}' if best.frozen < curve.layers else ''} is enough to keep {ENOUGH} of "
+        f"{what}: {best.method.name} keeps {formats.quality(best.quality)} "
+        f"({formats.counted(len(best.ratios), 'seed')}){although}."
+    )
+
+
+def _why_undefined(curve: FreezeCurve) -> str:
+    mean = curve.full.score.mean
+    if mean is not None and mean <= 0:
+        return (
+            f"{curve.full.name} scored {curve.findings.format.value(mean)} on {curve.findings.split_label}, and a "
+            f"share of a score has a meaning only above 0"
+        )
+    return f"no point has finished a seed that {curve.full.name} has finished too, with scores above 0"
+
+
+def notes(curve: FreezeCurve) -> list[str]:
+    """How the numbers come about, for a reader who was not there."""
+    full = curve.full.name
+    higher = curve.findings.results.study.task.metric_higher_is_better
+    share = f"its mean score over that of {full}" if higher else f"the mean score of {full} over its own"
+    return [
+        f"The relative quality of a point is {share}, over the seeds that both finished (Lee et al. 2019). It does not "
+        "allow for the score that guessing would reach, and says little where a score is near 0.",
+        "Saved parameters: K tasks keep one copy of the frozen part (embeddings E and N layers) and K copies of the "
+        "rest, which saves (K − 1)(E + N layers) / (K × all) of the parameters of K models. Tied weights count once.",
+    ]
+
+
+def _read(name: str) -> Method | None:
+    """None for a method that this version does not know."""
+    with suppress(MethodError):
+        return read_method(name)
+    return None
+
+
+def _any_plan(methods: Sequence[MethodFindings]) -> WrittenPlan | None:
+    for cell in (cell for method in methods for cell in method.finished if cell.folder):
+        with suppress(RunError):
+            assert cell.folder is not None
+            plan = read_plan(RunFolder(cell.folder).plan_file)
+            if plan.sizes:
+                return plan
+    return None
+
+
+def _point(findings: Findings, method: MethodFindings, full: MethodFindings, frozen: int) -> FreezePoint:
+    scores, whole = ({c.seed: c.score(findings.split) for c in m.finished} for m in (method, full))
+    seeds = scores.keys() & whole.keys()
+    ours = [score for seed in sorted(seeds) if (score := scores[seed]) is not None]
+    theirs = [score for seed in sorted(seeds) if (score := whole[seed]) is not None]
+    if not theirs or (reference := fmean(theirs)) <= 0:
+        return FreezePoint(method, frozen)
+    if findings.results.study.task.metric_higher_is_better:
+        return FreezePoint(method, frozen, tuple(score / reference for score in ours), fmean(ours) / reference)
+    if min(ours) <= 0:  # an error of 0 has no share of another
+        return FreezePoint(method, frozen)
+    return FreezePoint(method, frozen, tuple(reference / score for score in ours), reference / fmean(ours))
+
+
+TASKS = 8
+"""Tasks that share the frozen layers in the table; the paper's own number for its base models."""
+
+
+def freeze_table(curve: FreezeCurve) -> Table:
+    """Full fine-tuning, then one row for each number of frozen layers."""
+    metric, split = curve.findings.format, curve.findings.split_label
+    paper = _paper_sizes(curve)
+    over = "score over that of full" if _higher(curve) else "score of full over its own, as lower is better"
+    columns = [
+        Column("method", "Method", numeric=False),
+        Column("frozen", "Frozen layers", "from the bottom; the embeddings are frozen with them"),
+        Column("score", f"{metric.label}, {split}", "mean ± standard deviation over seeds"),
+        Column(
+            "quality",
+            "Relative quality",
+            f"{over}, of means over common seeds; ± is the standard deviation over seeds; the bold row has the fewest "
+            f"tuned layers that keep {ENOUGH}",
+        ),
+        Column("trained", "Parameters trained", "open at any step"),
+        Column("saved", f"Saved, {TASKS} tasks", "of all parameters, when tasks share the frozen part of this model"),
+        Column("limit", "Saved, many tasks", "the limit of the same for ever more tasks"),
+    ]
+    if paper:
+        columns.append(
+            Column("paper", f"Saved, {TASKS} tasks (paper's sizes)", "with the sizes of Lee et al. 2019, Table 1")
+        )
+    rows = [_row(curve, curve.full, None, paper), *(_row(curve, p.method, p, paper) for p in curve.points)]
+    records = [_record(curve, curve.full, None, paper), *(_record(curve, p.method, p, paper) for p in curve.points)]
+    best = curve.fewest_tuned
+    return Table(
+        "freezing",
+        "Frozen layers: quality kept, parameters saved",
+        tuple(columns),
+        tuple(tuple(row[column.key] for column in columns) for row in rows),
+        tuple(records),
+        frozenset({1 + curve.points.index(best)} if best else ()),
+    )
+
+
+def _row(
+    curve: FreezeCurve, method: MethodFindings, point: FreezePoint | None, paper: Sizes | None
+) -> dict[str, Entry]:
+    metric, trained = curve.findings.format, method.cost.parameters_trained
+    quality, spread = (point.quality, point.spread) if point else (None, None)
+    row = {
+        "method": Entry(method.name, method.name),
+        "frozen": Entry(f"{point.frozen} of {curve.layers}", point.frozen) if point else Entry("none", -1),
+        "score": Entry(metric.with_spread(method.score.mean, method.score.sd), method.score.mean),
+        "quality": Entry(formats.quality(quality, spread), quality) if point else Entry("reference", 1.0),
+        "trained": Entry(formats.count(trained), trained),
+    }
+    for key, sizes, tasks in (("saved", None, TASKS), ("limit", None, None), ("paper", paper, TASKS)):
+        share = _saved(sizes or curve.sizes("model"), point, tasks)
+        row[key] = Entry(formats.share(share), share)
+    return row
+
+
+def _record(
+    curve: FreezeCurve, method: MethodFindings, point: FreezePoint | None, paper: Sizes | None
+) -> dict[str, Raw]:
+    sizes = curve.sizes("model")
+    return {
+        "method": method.name,
+        "layers": curve.layers,
+        "frozen_layers": point.frozen if point else None,
+        "tuned_layers": curve.layers - (point.frozen if point else 0),
+        "finished": method.score.n,
+        "split": curve.findings.split,
+        "metric": curve.findings.format.metric,
+        "mean": method.score.mean,
+        "sd": method.score.sd,
+        "reference": curve.full.name,
+        "common_seeds": len(point.ratios) if point else None,
+        "relative_quality": point.quality if point else None,
+        "relative_quality_sd": point.spread if point else None,
+        "enough": int(point.enough) if point and point.quality is not None else None,
+        "parameters_trained": method.cost.parameters_trained,
+        f"saved_{TASKS}_tasks_model": _saved(sizes, point, TASKS),
+        "saved_limit_model": _saved(sizes, point, None),
+        f"saved_{TASKS}_tasks_paper": _saved(paper, point, TASKS) if paper else None,
+        "saved_limit_paper": _saved(paper, point, None) if paper else None,
+    }
+
+
+def _saved(sizes: Sizes, point: FreezePoint | None, tasks: int | None) -> float:
+    """Nothing is shared where nothing is frozen."""
+    return saved_share(sizes, point.frozen, tasks) if point else 0.0
+
+
+def _paper_sizes(curve: FreezeCurve) -> Sizes | None:
+    """None for a model that has not as many layers as one of the paper's."""
+    try:
+        return curve.sizes("paper")
+    except UsageError:
+        return None
+
+
+def _higher(curve: FreezeCurve) -> bool:
+    return curve.findings.results.study.task.metric_higher_is_better
+
+
+_COLOUR = COLOURS[1]
+# More ticks than this run into each other at the width of the figures.
+_TICKS = 13
+
+
+def draw_freezing(curve: FreezeCurve) -> Drawing | None:
+    """Frozen layers to the right, relative quality upwards; None where that is undefined."""
+    points = [(point, point.quality) for point in curve.points if point.quality is not None]
+    if not points:
+        return None
+    places = [point.frozen for point, _ in points]
+    start = -1 if places[0] == 0 else 0  # of full, where no layer is frozen and no embedding either
+    with styled(3.1) as figure:
+        axes = figure.add_subplot()
+        axes.axhline(1, color=MUTED, lw=0.8, zorder=0)
+        axes.axhline(ENOUGH, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
+        axes.plot([start, *places], [1, *(quality for _, quality in points)], color=_COLOUR, lw=1.6, zorder=2)
+        for place, ratios, mean, colour, marker in (
+            (start, curve.full_ratios, 1.0, INK, "D"),
+            *((point.frozen, point.ratios, quality, _COLOUR, "o") for point, quality in points),
+        ):
+            axes.plot([place] * len(ratios), ratios, "_", color=colour, ms=9, mew=1.2, alpha=0.75, zorder=3)
+            axes.plot(place, mean, marker, color=colour, mec=PAPER, ms=7 if len(points) <= _TICKS else 5, zorder=4)
+        _label_axes(axes, curve, start, places)
+        title = "Relative quality against frozen layers"
+        return finish(figure, "freezing", title, _caption(curve), _text(curve), "freezing")
+
+
+def _label_axes(axes: Axes, curve: FreezeCurve, start: int, places: list[int]) -> None:
+    every = -(-len(places) // _TICKS)
+    shown = places[::-1][::every][::-1]  # counted from the top, so that the head alone has its tick
+    axes.set_xticks([start, *shown], [curve.full.name, *map(str, shown)])
+    room = 0.05 * (places[-1] - start)
+    axes.set_xlim(start - room, places[-1] + 3.4 * room)
+    axes.text(1, ENOUGH, f"{ENOUGH}", transform=axes.get_yaxis_transform(), ha="right", va="bottom", color=MUTED)
+    axes.set(xlabel=f"frozen layers of {curve.layers}, from the bottom", ylabel="relative quality")
+
+
+def _caption(curve: FreezeCurve) -> str:
+    higher = curve.findings.results.study.task.metric_higher_is_better
+    full = curve.full.name
+    share = f"means over seeds divided by that of {full}" if higher else f"the mean of {full} divided by their means"
+    return (
+        f"Circles are {share}, short bars are single seeds; the diamond is {full}. The dashed line is at {ENOUGH}. "
+        f"The embeddings are frozen with the layers; at {curve.layers} the head learns alone."
+    )
+
+
+def _text(curve: FreezeCurve) -> str:
+    parts = [f"{curve.full.name} 1"]
+    parts += [f"{_frozen(point)} {_quality(point)}" for point in curve.points if point.quality is not None]
+    return f"Relative quality with {'; '.join(parts)}."
+
+
+def _frozen(point: FreezePoint) -> str:
+    return f"{formats.counted(point.frozen, 'layer')} frozen"
+
+
+def _quality(point: FreezePoint) -> str:
+    return f"{formats.quality(point.quality, point.spread)} ({formats.counted(len(point.ratios), 'seed')})"

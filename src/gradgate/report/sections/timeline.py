@@ -1,0 +1,167 @@
+"""What was open when: the plans of a study's runs, and their numbers as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from gradgate.errors import RunError
+from gradgate.report import formats
+from gradgate.report.drawing import Drawing, finish, styled
+from gradgate.report.findings import Findings
+from gradgate.report.formats import shortened
+from gradgate.report.plans import WrittenPlan, read_plan
+from gradgate.report.table import Column, Entry, Raw, Table
+from gradgate.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """The plan that one run of a method has followed."""
+
+    method: str
+    seed: int
+    plan: WrittenPlan
+
+
+def read_plans(findings: Findings) -> tuple[list[MethodPlan], list[str]]:
+    """The plan of each method's first finished seed, and why some could not be read."""
+    plans, problems = [], []
+    for method in findings.scored:
+        cell = method.finished[0]
+        if cell.folder is None:
+            continue
+        try:
+            plans.append(MethodPlan(method.name, cell.seed, read_plan(RunFolder(cell.folder).plan_file)))
+        except RunError as error:
+            problems.append(f"No timeline for {method.name}: {error}")
+    return plans, problems
+
+
+def timeline_table(plans: list[MethodPlan]) -> Table:
+    """One row a group, the head first; one column a method: how much of it learned, and from which step on."""
+    groups = list(dict.fromkeys(group for shown in plans for group in shown.plan.groups))
+    learned = {shown.method: _learned(shown.plan) for shown in plans}
+    found = {(name, group): learned[name].get(group, (None, None)) for name in learned for group in groups}
+    titles = [(shown.method, f"mean over the steps of seed {shown.seed} (first step that learns)") for shown in plans]
+    return Table(
+        "timeline",
+        "What was open when: share of each group that learned",
+        (
+            Column("group", "Group", numeric=False),
+            *(Column(title, title, about) for title, about in titles),
+        ),
+        tuple(
+            (Entry(group, place), *(_entry(*found[shown.method, group]) for shown in plans))
+            for place, group in enumerate(reversed(groups))
+        ),
+        tuple(_record(shown, group, *found[shown.method, group]) for shown in plans for group in groups),
+    )
+
+
+def _learned(plan: WrittenPlan) -> dict[str, tuple[float | None, int | None]]:
+    """Each group's mean share of elements that learned, and the first step, from 1, in which any did."""
+    found: dict[str, tuple[float | None, int | None]] = {}
+    for group, shares in zip(plan.groups, plan.shares(plan.steps), strict=True):
+        learning = np.flatnonzero(shares)
+        found[group] = float(shares.mean()), int(learning[0]) + 1 if len(learning) else None
+    return found
+
+
+def _entry(share: float | None, first: int | None) -> Entry:
+    return Entry(formats.share(share), share, "" if first is None or first == 1 else f"(from step {first})")
+
+
+def _record(shown: MethodPlan, group: str, share: float | None, first: int | None) -> dict[str, Raw]:
+    return {
+        "method": shown.method,
+        "seed": shown.seed,
+        "steps": shown.plan.steps,
+        "group": group,
+        "parameters": shown.plan.sizes.get(group),
+        "mean_share": share,
+        "first_step": first,
+    }
+
+
+# Transparent to opaque instead of white to blue: closed groups then fade into light and dark pages alike.
+_BLUE = "#0072b2"
+_SHARES = LinearSegmentedColormap.from_list("share", [to_rgba(_BLUE, 0.10), to_rgba(_BLUE, 1.0)])
+# More columns than a panel has dots on a screen would only make the file larger.
+_COLUMNS = 800
+_ROW_PIXELS = 6
+_LABELS_PER_INCH = 5.4
+_CAPTION = (
+    "Groups run from the embeddings at the bottom to the head at the top; the darker, the larger the share of a "
+    "group's elements that learned. One seed is shown for each method."
+)
+
+
+def draw_timeline(plans: list[MethodPlan]) -> Drawing:
+    """Steps to the right, groups upwards from the embeddings to the head, blue where they learned.
+
+    Args:
+        plans: one run for each panel; at least one.
+    """
+    heights = [min(1.3, max(0.75, 0.07 * len(shown.plan.groups))) for shown in plans]
+    longest = max(shown.plan.steps for shown in plans)
+    with styled(0.85 + sum(heights) + 0.34 * len(plans)) as figure:
+        panels = figure.subplots(len(plans), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, height, shown in zip(panels, heights, plans, strict=True):
+            _draw_panel(axes, shown.plan, labels=int(height * _LABELS_PER_INCH))
+            axes.set_title(f"{shortened(shown.method, 30)} (seed {shown.seed})", loc="left", pad=3)
+        panels[-1].set(xlabel="optimizer steps", xlim=(0, longest))
+        panels[-1].xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+        _add_legend(figure)
+        return finish(figure, "timeline", "What was open when", _CAPTION, _text(plans), "timeline")
+
+
+def _draw_panel(axes: Axes, plan: WrittenPlan, labels: int) -> None:
+    groups = len(plan.groups)
+    axes.imshow(
+        _picture(plan.shares(_COLUMNS)),
+        extent=(0, plan.steps, 0, groups),
+        origin="lower",
+        aspect="auto",
+        interpolation="none",
+    )
+    shown = sorted({round(place) for place in np.linspace(0, groups - 1, min(groups, labels))})
+    axes.set_yticks([row + 0.5 for row in shown], [shortened(plan.groups[row], 18) for row in shown], fontsize=9)
+    axes.tick_params(axis="y", length=0, pad=2)
+    axes.spines["left"].set_visible(False)
+
+
+def _picture(shares: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Colours of shape (groups * pixels, columns, 4), with a transparent line between groups."""
+    colours: NDArray[np.float64] = np.repeat(_SHARES(shares), _ROW_PIXELS, axis=0)
+    colours[_ROW_PIXELS - 1 :: _ROW_PIXELS, :, 3] = 0
+    return colours
+
+
+def _add_legend(figure: Figure) -> None:
+    parts = ((0.0, "closed"), (0.5, "half learns"), (1.0, "open"))
+    handles = [Patch(facecolor=_SHARES(share), label=label) for share, label in parts]
+    figure.legend(handles=handles, loc="outside lower left", ncols=3, handlelength=1.2, columnspacing=1.2)
+
+
+def _text(plans: list[MethodPlan]) -> str:
+    return f"{'; '.join(f'{shown.method} {_story(shown.plan)}' for shown in plans)}."
+
+
+def _story(plan: WrittenPlan) -> str:
+    states = [(frozenset(phase.open), frozenset(phase.sparse)) for phase in plan.phases]
+    counts = [len(whole | part) for whole, part in states]
+    of = f"of {len(plan.groups)} groups"
+    if len(set(states)) == 1:
+        part = len(states[0][1])
+        return f"keeps {counts[0]} {of} open throughout{f', {part} of them in part' if part else ''}"
+    if counts == sorted(counts):
+        return f"starts with {counts[0]} {of} open and has {counts[-1]} open from step {plan.phases[-1].step}"
+    return f"changes {len(states) - 1} times, with {min(counts)} to {max(counts)} {of} open"

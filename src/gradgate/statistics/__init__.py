@@ -1,0 +1,40 @@
+"""What few seeds can say: means with intervals, paired tests, corrections, effect sizes and the seeds that are needed.
+
+Pure functions on plain sequences and mappings; scipy does the mathematics.
+"""
+
+from gradgate.statistics.family import Evidence, holm, weigh
+from gradgate.statistics.paired import Comparison, compare_over, compare_paired
+from gradgate.statistics.power import cohens_d, hedges_g, paired_power, pairs_needed
+from gradgate.statistics.ranks import least_p, pairs_to_reach, rank_biserial, signed_rank_p
+from gradgate.statistics.summary import (
+    BootstrapInterval,
+    MeanAgainstBest,
+    Summary,
+    bootstrap_interval,
+    mean_against_best,
+    summarize,
+)
+
+__all__ = [
+    "BootstrapInterval",
+    "Comparison",
+    "Evidence",
+    "MeanAgainstBest",
+    "Summary",
+    "bootstrap_interval",
+    "cohens_d",
+    "compare_over",
+    "compare_paired",
+    "hedges_g",
+    "holm",
+    "least_p",
+    "mean_against_best",
+    "paired_power",
+    "pairs_needed",
+    "pairs_to_reach",
+    "rank_biserial",
+    "signed_rank_p",
+    "summarize",
+    "weigh",
+]

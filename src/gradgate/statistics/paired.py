@@ -1,0 +1,153 @@
+"""One method against another over pairs: the same seeds, languages or tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TypeVar
+
+import numpy as np
+from scipy import stats
+
+from gradgate.statistics.power import cohens_d, hedges_g
+from gradgate.statistics.ranks import rank_biserial, signed_rank_p, signed_ranks
+from gradgate.statistics.summary import ROUNDING, caution, finite, t_interval
+
+K = TypeVar("K", int, str)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One method minus the reference, in pairs.
+
+    Attributes:
+        n: pairs: units (seeds, languages, tasks) that both have.
+        difference: mean of the paired differences; None without pairs.
+        sd: their sample standard deviation; None for fewer than two pairs.
+        interval: t confidence interval of the mean difference; None where ``p`` is None.
+        p: two-sided paired t-test; None where no test is possible, and ``note`` says why.
+        note: what the reader must know to take the numbers for what they are, or None.
+        t: the statistic of that test, with n - 1 degrees of freedom.
+        wilcoxon_p: two-sided Wilcoxon signed-rank test; None with fewer than two differences that are not 0.
+        cohens_d: mean difference over its standard deviation (d_z); None where that is 0.
+        hedges_g: the same, corrected for few pairs; None for fewer than 3.
+        rank_biserial: from -1 to 1, how far the ranks lean to one side; None if no difference is left.
+        ranked: differences that are not 0: what Wilcoxon's test is made of.
+        differences: one for each pair, in the order of the units.
+        unit: what is paired.
+    """
+
+    n: int
+    difference: float | None = None
+    sd: float | None = None
+    interval: tuple[float, float] | None = None
+    p: float | None = None
+    note: str | None = None
+    t: float | None = None
+    wilcoxon_p: float | None = None
+    cohens_d: float | None = None
+    hedges_g: float | None = None
+    rank_biserial: float | None = None
+    ranked: int = 0
+    differences: tuple[float, ...] = ()
+    unit: str = "seed"
+
+
+def compare_paired(
+    scores: Mapping[K, float], reference: Mapping[K, float], confidence: float = 0.95, unit: str = "seed"
+) -> Comparison:
+    """Compare a method to the reference over the seeds (or other units) that both have.
+
+    Pairing by seed removes what the seed does to both alike (order of the data, initial head). Where all differences
+    are the same there is no spread, and t is infinite or 0/0: no t-test, interval or standardised effect is given.
+
+    Args:
+        scores: seed to score.
+        reference: the same for the method to compare to.
+        unit: what the keys are, for the notes.
+
+    Raises:
+        DataError: if a score is not finite.
+    """
+    common = sorted(scores.keys() & reference.keys())
+    names = [f"{unit} {key}" for key in common]
+    ours = finite([scores[key] for key in common], names)
+    theirs = finite([reference[key] for key in common], names)
+    n = len(common)
+    if n == 0:
+        return Comparison(0, note=_none_common(unit), unit=unit)
+    differences = ours - theirs
+    kept = tuple(differences.tolist())
+    mean = float(differences.mean())
+    if n == 1:
+        return Comparison(1, mean, note=f"1 common {unit}: no interval or test", differences=kept, unit=unit)
+    size = float(max(np.abs(ours).max(), np.abs(theirs).max()))
+    if np.abs(differences).max() <= ROUNDING * size:
+        note = f"the same score as the reference for all {n} {unit}s: no test"
+        return Comparison(n, 0.0, 0.0, note=note, differences=(0.0,) * n, unit=unit)
+    ranks = signed_ranks(kept, size)
+    same = bool(np.ptp(differences) <= ROUNDING * size)
+    ranked = Comparison(
+        n,
+        mean,
+        0.0,
+        note=f"the same difference for all {n} {unit}s: no spread to test against",
+        wilcoxon_p=signed_rank_p(ranks),
+        rank_biserial=rank_biserial(ranks),
+        ranked=len(ranks),
+        differences=(mean,) * n if same else kept,
+        unit=unit,
+    )
+    return ranked if same else _t_tested(ranked, mean, float(differences.std(ddof=1)), confidence)
+
+
+def compare_over(
+    unit: str,
+    scores: Mapping[str, Mapping[int, float]],
+    reference: Mapping[str, Mapping[int, float]],
+    confidence: float = 0.95,
+) -> Comparison:
+    """Compare a method to the reference with languages or tasks as pairs, each with the mean over its common seeds.
+
+    The paper's t statistic of one task has its languages as pairs. They share their models, so that they are no
+    independent draws: the test tells whether a difference holds across these languages, not across other seeds.
+
+    Args:
+        unit: ``"language"`` or ``"task"``.
+        scores: language (or task) to seed to score.
+        reference: the same for the method to compare to.
+
+    Raises:
+        DataError: if a score is not finite.
+    Source:
+        GradDrop, Fig. 3: t = mean(d) / (sd(d) / sqrt(n)), n - 1 degrees of freedom.
+    """
+    ours, theirs = {}, {}
+    for name in scores.keys() & reference.keys():
+        seeds = sorted(scores[name].keys() & reference[name].keys())
+        if seeds:
+            ours[name] = fmean(scores[name][seed] for seed in seeds)
+            theirs[name] = fmean(reference[name][seed] for seed in seeds)
+    return compare_paired(ours, theirs, confidence, unit)
+
+
+def _t_tested(comparison: Comparison, mean: float, sd: float, confidence: float) -> Comparison:
+    """The comparison with what the spread of its differences allows to say."""
+    n, d = comparison.n, cohens_d(mean, sd)
+    t = mean / (sd / n**0.5)
+    return replace(
+        comparison,
+        sd=sd,
+        interval=t_interval(mean, sd, n, confidence),
+        t=t,
+        p=float(2 * stats.t.sf(abs(t), n - 1)),
+        cohens_d=d,
+        hedges_g=hedges_g(d, n),
+        note=caution(n, comparison.unit),
+    )
+
+
+def _none_common(unit: str) -> str:
+    have = "finished" if unit == "seed" else "have"
+    return f"no {unit} that both {have}: no comparison"

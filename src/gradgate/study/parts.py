@@ -1,0 +1,217 @@
+"""The tasks and models of a study: one of each in the study's own folder, or several in folders of their parts.
+
+Each part is a study of one task and one model in every way but its queue, which all parts share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from gradgate.errors import RunError, UsageError
+from gradgate.study.grid import STUDY_FILE, folder_name
+from gradgate.study.store import alone_in
+from gradgate.tasks.multitask import is_multitask, task_folder
+from gradgate.training.config import RunConfig
+from gradgate.training.run_folder import in_use, read_json, write_json
+
+AXES_FILE = "axes.json"
+PARTS_FOLDER = "parts"
+_OF_ONE_TASK = ("text", "text_pair", "label", "kind", "train_file", "dev_file", "test_file")
+
+
+@dataclass(frozen=True)
+class TaskChoice:
+    """A task as it was asked for: its ``--task``, and the folder of its files where that was given."""
+
+    task: str
+    data: str | None = None
+
+
+Choice = TypeVar("Choice", TaskChoice, str)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One task with one model.
+
+    Attributes:
+        path: of its study folder.
+        base: the settings of its runs.
+        name: for people, empty in a study of this part alone.
+    """
+
+    path: Path
+    base: RunConfig
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The tasks and the models of a study, whose parts are each task with each model."""
+
+    tasks: tuple[TaskChoice, ...]
+    models: tuple[str, ...]
+
+    @classmethod
+    def of(cls, base: RunConfig, tasks: Sequence[str] = (), models: Sequence[str] = ()) -> Axes:
+        """What was asked for.
+
+        Args:
+            base: names the task and the model where no others are given.
+            tasks: as of ``--task``. The files of several are in sub-folders of ``base.data`` that are named like them.
+            models: as of ``--model``.
+
+        Raises:
+            DataError: if the folder of a task cannot be told.
+        """
+        names = list(dict.fromkeys(tasks)) or [base.task]
+        if len(names) == 1:
+            found = [TaskChoice(names[0], None if base.data is None else str(base.data))]
+        else:
+            found = [TaskChoice(name, _data_of(name, base.data)) for name in names]
+        return cls(_distinct(found), _distinct(models or [base.model]))
+
+    def with_held(self, folder: Path) -> Axes:
+        """The axes that a study's folder holds, with these behind them."""
+        held = read_axes(folder)
+        if held is None:
+            return self
+        return Axes(_distinct([*held.tasks, *self.tasks]), _distinct([*held.models, *self.models]))
+
+    def parts(self, folder: Path, base: RunConfig) -> list[Part]:
+        """Every task with every model, model by model.
+
+        Raises:
+            UsageError: for several tasks with settings that describe one.
+            RunError: if the folder is in use, by something else or by a study of one task and model, or is a part.
+        """
+        refuse_part(folder)
+        given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TASK if getattr(base, name) is not None]
+        if given and len(self.tasks) > 1:
+            raise UsageError(
+                f"{', '.join(given)}: these describe one task, and there are several. Describe each in a YAML file."
+            )
+        alone = len(self.tasks) * len(self.models) == 1
+        if alone and read_axes(folder) is None:
+            return [Part(folder, self._configured(base, self.tasks[0], self.models[0]))]
+        if read_axes(folder) is None and in_use(folder):
+            what = "a study of one task and model" if (folder / STUDY_FILE).is_file() else "no study"
+            raise RunError(f"{folder} is not empty and holds {what}. Give another --out for several tasks or models.")
+        names = part_names([task.task for task, _ in self._pairs()], [model for _, model in self._pairs()])
+        return [
+            Part(self._path(folder, task, model), self._configured(base, task, model), name)
+            for (task, model), name in zip(self._pairs(), names, strict=True)
+        ]
+
+    def write(self, folder: Path) -> None:
+        """Write ``axes.json``, with what another process may have put there meanwhile."""
+        with alone_in(folder):
+            axes = self.with_held(folder)
+            write_json(folder / AXES_FILE, TypeAdapter(Axes).dump_python(axes, mode="json"))
+
+    def part_paths(self, folder: Path) -> list[Path]:
+        """Where the parts are."""
+        return [self._path(folder, task, model) for task, model in self._pairs()]
+
+    def _pairs(self) -> list[tuple[TaskChoice, str]]:
+        return [(task, model) for model in self.models for task in self.tasks]
+
+    @staticmethod
+    def _path(folder: Path, task: TaskChoice, model: str) -> Path:
+        """The same whatever other tasks and models there are."""
+        name = f"{_last_word(task.task)}__{_last_word(model)}"
+        if (task.task, task.data, model) != (_last_word(task.task), None, _last_word(model)):
+            whole = json.dumps([task.task, task.data, model])
+            name = f"{name}-{sha256(whole.encode()).hexdigest()[:8]}"
+        return folder / PARTS_FOLDER / folder_name(name)
+
+    @staticmethod
+    def _configured(base: RunConfig, task: TaskChoice, model: str) -> RunConfig:
+        own: dict[str, Any] = {"task": task.task, "model": model, "data": task.data}
+        return RunConfig(**{**base.model_dump(), **own})
+
+
+def read_axes(folder: Path) -> Axes | None:
+    """The axes of a study of several tasks or models; None where the folder holds none.
+
+    Raises:
+        RunError: if the file is damaged.
+    """
+    file = folder / AXES_FILE
+    if not file.is_file():
+        return None
+    try:
+        return TypeAdapter(Axes).validate_python(read_json(file))
+    except ValidationError as error:
+        raise RunError(f"{file} is damaged: {error.errors()[0]['msg']}. Give another --out.") from None
+
+
+def part_folders(folder: Path) -> list[Path]:
+    """The study folders of all parts that were begun: the folder itself for a study of one task and one model.
+
+    Raises:
+        RunError: if the folder is to hold several, and none was begun.
+    """
+    axes = read_axes(folder)
+    if axes is None:
+        return [folder]
+    found = [path for path in axes.part_paths(folder) if (path / STUDY_FILE).is_file()]
+    if not found:
+        raise RunError(f"{folder} holds no part of its study yet. Run the command that began it again.")
+    return found
+
+
+def refuse_part(folder: Path) -> None:
+    """RunError for the folder of a part, whose runs are in the queue of the whole."""
+    whole = folder.resolve().parent.parent
+    if folder.resolve().parent.name == PARTS_FOLDER and (whole / AXES_FILE).is_file():
+        raise RunError(f"{folder} is a part of the study {whole}, which has its queue. Name that folder instead.")
+
+
+def part_names(tasks: Sequence[str], models: Sequence[str]) -> list[str]:
+    """A name for each part: its task, its model, or both, whichever tell them apart; a number where nothing does."""
+    of_task, of_model = short_names(list(dict.fromkeys(tasks))), short_names(list(dict.fromkeys(models)))
+    words = [
+        ", ".join([*([of_task[task]] if len(of_task) > 1 else []), *([of_model[model]] if len(of_model) > 1 else [])])
+        or of_task[task]
+        for task, model in zip(tasks, models, strict=True)
+    ]
+    again = [words[:place].count(word) for place, word in enumerate(words)]
+    return [f"{word} ({number + 1})" if number else word for word, number in zip(words, again, strict=True)]
+
+
+def short_names(texts: Sequence[str]) -> dict[str, str]:
+    """The last word of each path or hub name; the whole text where two would be called the same."""
+    words = [_last_word(text) for text in texts]
+    return {text: text if words.count(word) > 1 else word for text, word in zip(texts, words, strict=True)}
+
+
+def _last_word(text: str) -> str:
+    return Path(text).name or text
+
+
+def _distinct(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Each once, in the words that came first: one path may be written in several ways."""
+    found: dict[object, Choice] = {}
+    for choice in choices:
+        words = (choice.task, choice.data) if isinstance(choice, TaskChoice) else (choice,)
+        found.setdefault(tuple(word and _same_path(word) for word in words), choice)
+    return tuple(found.values())
+
+
+def _same_path(text: str) -> str:
+    return str(Path(text).resolve()) if Path(text).exists() else text
+
+
+def _data_of(task: str, data: Path | None) -> str | None:
+    if data is None or is_multitask(task):
+        return None if data is None else str(data)
+    folder = task_folder(task, data)
+    return None if folder is None else str(folder)

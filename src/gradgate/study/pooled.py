@@ -1,0 +1,170 @@
+"""A study of several tasks or models read as one, in which they stand where a study of one task has test splits.
+
+A cell has a score on each part, that on the part's own main split, and their mean. It has finished where all parts
+have, so that every mean is over the same tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from gradgate.errors import RunError
+from gradgate.study.parts import Axes, part_folders, part_names, read_axes, short_names
+from gradgate.study.results import read_study
+from gradgate.study.study_file import (
+    COMBINATION,
+    DEV,
+    Cell,
+    Cost,
+    Failure,
+    ModelRecord,
+    Scores,
+    StudyRecord,
+    StudyResults,
+    TaskRecord,
+)
+
+MIXED = {True: "score", False: "error"}
+"""What scores of tasks that have different metrics are called, where higher is better and where lower is."""
+
+
+def read_whole(folder: Path) -> StudyResults:
+    """Read a study folder of any number of tasks and models.
+
+    Raises:
+        RunError: if it holds no study, or a file of it is damaged.
+    """
+    axes = read_axes(folder)
+    if axes is None:
+        return read_study(folder)
+    parts = [read_study(part) for part in part_folders(folder)]
+    names = part_names([part.study.task.name for part in parts], [part.study.model.name for part in parts])
+    whole = join(folder, _unit(axes), list(zip(names, parts, strict=True)))
+    lacking = len(axes.part_paths(folder)) - len(parts)
+    if not lacking:
+        return whole
+    note = f"{lacking} of {lacking + len(parts)} {whole.split_unit}s have not begun: run the command that added them."
+    return replace(whole, problems=(note, *whole.problems))
+
+
+def join(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> StudyResults:
+    """The results of several parts as those of one study.
+
+    Args:
+        folder: that the parts are in.
+        unit: what a part stands for: ``"task"``, ``"model"``, or both in a ``"combination"``.
+        parts: with names for people, each once; the first says which methods are compared to which.
+
+    Raises:
+        RunError: without a part.
+    """
+    if not parts:
+        raise RunError(f"{folder} holds no part of a study.")
+    tasks = [part.study.task for _, part in parts]
+    metrics = {task.metric for task in tasks}
+    metric = metrics.pop() if len(metrics) == 1 else MIXED[tasks[0].metric_higher_is_better]
+    average = f"mean over {unit}s"
+    study = _study([part.study for _, part in parts], [name for name, _ in parts], unit, metric)
+    cells = [
+        _joined_cell([(name, part, _cell(part, label, seed)) for name, part in parts], metric, average)
+        for label in study.labels
+        for seed in study.seeds
+    ]
+    return StudyResults(
+        folder,
+        study,
+        tuple(cells),
+        tuple(name for name, _ in parts),
+        tuple(f"{name}: {problem}" for name, part in parts for problem in part.problems),
+        (average,),
+        unit,
+        tuple(parts),
+    )
+
+
+def _unit(axes: Axes) -> str:
+    if len(axes.tasks) > 1 and len(axes.models) > 1:
+        return COMBINATION
+    return "task" if len(axes.tasks) > 1 else "model"
+
+
+def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -> StudyRecord:
+    """What all parts share, and their data one beside the other."""
+    first = parts[0]
+    tasks = list(dict.fromkeys(part.task.name for part in parts))
+    models = {part.model.name: part.model for part in parts}
+    largest = max(models.values(), key=lambda model: model.parameters)
+    named = list(zip(names, parts, strict=True))
+    settings = {name: value for name, value in first.settings.items() if all(_has(p, name, value) for p in parts)}
+    return StudyRecord(
+        task=TaskRecord(
+            ", ".join(tasks),
+            f"{len(parts)} {unit}s",
+            metric,
+            first.task.metric_higher_is_better,
+            fingerprint=", ".join(f"{name} {(part.task.fingerprint or 'unknown')[:12]}" for name, part in named),
+            rows={f"{name}, {split}": rows for name, part in named for split, rows in part.task.rows.items()},
+        ),
+        model=ModelRecord(", ".join(short_names(list(models)).values()), largest.parameters),
+        methods=first.methods,
+        seeds=first.seeds,
+        settings=settings,
+        versions=first.versions,
+        adapters=first.adapters,
+    )
+
+
+def _has(study: StudyRecord, name: str, value: Any) -> bool:
+    return name in study.settings and bool(study.settings[name] == value)
+
+
+def _cell(part: StudyResults, label: str, seed: int) -> Cell | None:
+    return next((cell for cell in part.of(label) if cell.seed == seed), None)
+
+
+def _joined_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str, average: str) -> Cell:
+    first = next(cell for _, _, cell in found if cell is not None)
+    plain = replace(first, status="missing", folder=None, scores=None, failure=None, history=())
+    failed = [(name, cell.failure) for name, _, cell in found if cell is not None and cell.failure is not None]
+    if failed:
+        reasons = "; ".join(f"{name}: {failure.message}" for name, failure in failed)
+        return replace(plain, status="failed", failure=Failure(failed[0][1].type, reasons))
+    cells = [(name, part.main_split, cell) for name, part, cell in found if cell is not None and cell.scores]
+    if len(cells) < len(found):
+        return plain
+    tests = {name: _number(cell.score(split)) for name, split, cell in cells}
+    scores = Scores(
+        metric,
+        best_step=None,
+        dev={metric: fmean(_number(cell.score(DEV)) for _, _, cell in cells)},
+        tests={name: {metric: score} for name, score in tests.items()},
+        cost=_joined_cost([cell.scores.cost for _, _, cell in cells if cell.scores]),
+        averages={average: {metric: fmean(tests.values())}},
+    )
+    return replace(plain, status="finished", scores=scores)
+
+
+def _number(score: float | None) -> float:
+    assert score is not None  # read_study has made a failure of a run without
+    return score
+
+
+def _joined_cost(costs: list[Cost]) -> Cost:
+    """Sums of steps and seconds, means of what is of one step or one task, the highest of sizes."""
+    memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
+    stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
+    return Cost(
+        steps=sum(cost.steps for cost in costs),
+        seconds_per_step=fmean(cost.seconds_per_step for cost in costs),
+        seconds_total=sum(cost.seconds_total for cost in costs),
+        trainable_share=fmean(cost.trainable_share for cost in costs),
+        parameters=max(cost.parameters for cost in costs),
+        parameters_trained=max(cost.parameters_trained for cost in costs),
+        device=", ".join(dict.fromkeys(cost.device for cost in costs)),
+        peak_memory_bytes=max(memory, default=None),
+        bytes_stored=round(fmean(stored)) if stored else None,
+    )

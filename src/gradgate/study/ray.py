@@ -1,0 +1,134 @@
+"""A study on a Ray cluster: each task claims one run from the study's store, as any worker does, and trains it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from gradgate.errors import RunError, UsageError
+from gradgate.study.progress import SilentStudy, StudyProgress
+from gradgate.study.queue import Queue, QueuedRun
+from gradgate.study.search import advance
+from gradgate.study.store import open_store
+from gradgate.study.worker import Workers, counts, scores_line
+from gradgate.training.progress import RunProgress
+
+_LOOK = 1.0  # seconds between two looks at the queue
+_SAVING = 120.0  # seconds for stopped runs to save
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """Where a study runs.
+
+    Attributes:
+        address: as ``ray.init`` takes it: ``host:port``, ``auto``, or ``local`` to start Ray on this machine.
+        gpus_per_run: what one run takes of a GPU, such as 0.5; 0 for the CPU.
+        cpus_per_run: cores that one run takes.
+    """
+
+    address: str
+    gpus_per_run: float = 0.0
+    cpus_per_run: int = 1
+
+
+def run_on_ray(
+    cluster: RayCluster, queue: Queue, url: str | None, cache: Path, progress: StudyProgress, stop: Event
+) -> None:
+    """Train what waits; return when nothing waits or runs any more, or when stopped.
+
+    Every node must see the study's folder, and its store if that is a server.
+
+    Raises:
+        UsageError: if Ray is not installed.
+        RunError: if no cluster can be reached or started.
+        StoreError: if the store fails.
+    """
+    shown = _Shown(progress, queue)
+    folder = queue.store.folder.resolve()
+    tasks: list[Any] = []
+    with _connected(cluster) as ray:
+        train = ray.remote(num_cpus=cluster.cpus_per_run, num_gpus=cluster.gpus_per_run, max_retries=0)(_train_one)
+        while not stop.is_set():
+            queue.recover()
+            shown.update(runs := queue.runs())
+            left = sum(run.state in ("waiting", "running") for run in runs)
+            if tasks:
+                tasks = ray.wait(tasks, num_returns=len(tasks), timeout=0)[1]
+            if not left and not advance(queue):
+                return
+            tasks += [train.remote(str(folder), url, str(cache.resolve())) for _ in range(left - len(tasks))]
+            stop.wait(_LOOK)
+        for task in tasks:
+            ray.cancel(task)
+        if tasks:
+            ray.wait(tasks, num_returns=len(tasks), timeout=_SAVING)
+
+
+@contextmanager
+def _connected(cluster: RayCluster) -> Iterator[Any]:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--ray needs Ray: pip install 'gradgate[ray]'.") from None
+    try:
+        options = {"include_dashboard": False} if cluster.address == "local" else {}
+        ray.init(address=cluster.address, logging_level=logging.ERROR, log_to_driver=False, **options)
+    except Exception as error:  # Ray raises plain ones too
+        raise RunError(
+            f"--ray {cluster.address}: no cluster can be had there ({error}). Check the address and that the cluster "
+            f"runs; what waits stays in the study, for 'gradgate worker' or another try."
+        ) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _train_one(folder: str, url: str | None, cache: str) -> None:
+    """What a task does. Cancelled, it has its run saved."""
+    queue = Queue(open_store(Path(folder), url))
+    try:
+        Workers(queue, Path(cache), SilentStudy(), Event()).work_once()
+    finally:
+        queue.store.close()
+
+
+class _Shown:
+    """Tells the progress of runs elsewhere as the store knows it."""
+
+    def __init__(self, progress: StudyProgress, queue: Queue) -> None:
+        self._progress = progress
+        self._queue = queue
+        self._states = {run.fingerprint: run.state for run in queue.runs()}
+        self._steps: dict[str, RunProgress] = {}
+
+    def update(self, runs: list[QueuedRun]) -> None:
+        """Tell what has changed since the last call."""
+        self._progress.count(counts(runs))
+        for run in runs:
+            before, self._states[run.fingerprint] = self._states.get(run.fingerprint), run.state
+            if run.state == "running":
+                self._advance(run)
+            elif before != run.state and run.state in ("finished", "failed", "pruned"):
+                if self._steps.pop(run.fingerprint, None) is None:
+                    self._progress.begin_run(run.label)
+                outcome = run.error or "stopped early"
+                if run.state == "finished":
+                    outcome = scores_line(self._queue.folder_of(run))
+                self._progress.end_run(run.label, outcome, run.state == "failed")
+
+    def _advance(self, run: QueuedRun) -> None:
+        if run.fingerprint not in self._steps:
+            self._steps[run.fingerprint] = self._progress.begin_run(run.label)
+        if run.progress:
+            steps = self._steps[run.fingerprint]
+            steps.begin(run.progress["total"], run.progress["step"])
+            steps.advance(run.progress["step"], run.progress["loss"])

@@ -1,0 +1,1 @@
+"""Reading data: files of every format and the hub, into rows that know where they came from."""

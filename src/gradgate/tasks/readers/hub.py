@@ -1,0 +1,80 @@
+"""Data sets of the Hugging Face hub, or of its local cache, into tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradgate.errors import DataError
+from gradgate.tasks.readers.rows import Table
+
+if TYPE_CHECKING:
+    from gradgate.tasks.spec import HubSource
+
+_TIMEOUT_SECONDS = 10
+
+
+def check_reachable(source: HubSource) -> None:
+    """Ask once, because `datasets` tries for half a minute where there is no network.
+
+    Raises:
+        DataError: no network, or the hub has no such data set.
+    """
+    from huggingface_hub import HfApi, constants
+
+    if constants.HF_HUB_OFFLINE:
+        return
+    try:
+        HfApi().dataset_info(source.path, revision=source.revision, timeout=_TIMEOUT_SECONDS)
+    except Exception as error:  # the hub's client lets its HTTP library's errors through, and changes libraries
+        raise DataError(_explain(source, error)) from error
+
+
+def read_split(source: HubSource, split: str, language: str) -> Table:
+    """One of our splits. Class indices, in lists too, become the classes' names.
+
+    Args:
+        language: of the split; it picks the configuration where each language has its own.
+
+    Raises:
+        DataError: no network (or HF_HUB_OFFLINE) and no cached copy, an unknown data set, configuration or split.
+    """
+    import datasets
+
+    if split in ("train", "dev") and source.training is not None:
+        return read_split(source.training, split, language)
+    name, there = source.configuration(language), source.splits[split]
+    try:
+        rows = datasets.load_dataset(source.path, name, split=there, revision=source.revision)
+    except Exception as error:  # as above; a wrong configuration or split is a ValueError
+        raise DataError(_explain(source, error, name)) from error
+    columns = {column: rows[column][:] for column in rows.column_names}
+    for column, feature in rows.features.items():
+        if isinstance(feature, datasets.ClassLabel):
+            columns[column] = [_class_name(feature, cell) for cell in columns[column]]
+        elif isinstance(inner := getattr(feature, "feature", None), datasets.ClassLabel):
+            columns[column] = [[_class_name(inner, cell) for cell in cells] for cells in columns[column]]
+    if not len(rows):
+        raise DataError(f"{source.path} has no rows in its split {there!r}")
+    return Table(" ".join(part for part in (source.path, name, there) if part), columns)
+
+
+def _class_name(feature: Any, cell: int | None) -> str | None:
+    if cell is None:
+        return None
+    return str(cell) if cell < 0 else str(feature.int2str(cell))
+
+
+def _explain(source: HubSource, error: Exception, configuration: str | None = None) -> str:
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HfHubHTTPError
+
+    name = f"{source.path} {configuration or ''}".strip()
+    if isinstance(error, ValueError):
+        return f"The data set {name} cannot be read from the hub: {error}"
+    if isinstance(error, HfHubHTTPError):
+        return f"The hub has no data set {name} that can be read: {str(error).splitlines()[0]}"
+    why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "there is no network"
+    return (
+        f"The data set {name} cannot be fetched: {why}, and no copy of it is in the cache. Connect, or give a folder "
+        f"with its files by --data DIR ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else '-'})"
+    )

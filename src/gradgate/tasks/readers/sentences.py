@@ -1,0 +1,117 @@
+"""Files of one token a line and a blank line after each sentence: CoNLL-U, and columns as of CoNLL's shared tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import DataError
+from gradgate.tasks.readers.rows import Table
+
+_CONLLU_COLUMNS = ("form", "lemma", "upos", "xpos")
+_CONLLU_WIDTH = 10
+_DOCUMENT = "-DOCSTART-"
+
+Lines = list[tuple[int, str]]
+
+
+def read_conllu(path: Path, text: str) -> Table:
+    """The columns ``form``, ``lemma``, ``upos`` and ``xpos``, each cell a sentence's list.
+
+    Lines of multiword tokens (``3-4``) and of empty nodes (``8.1``) are left out: words are what is tagged.
+
+    Raises:
+        DataError: a line that is not CoNLL-U.
+    """
+    sentences = [lines for lines in _sentences(text) if any(not line.startswith("#") for _, line in lines)]
+    columns: dict[str, list[list[str]]] = {name: [] for name in _CONLLU_COLUMNS}
+    item_lines = []
+    for lines in sentences:
+        words = [(number, token) for number, token in _tokens(path, lines) if isinstance(token["id"], int)]
+        if not words:
+            raise DataError(f"{path}:{lines[0][0]}: the sentence has no words, only multiword tokens or empty nodes")
+        for name, cells in columns.items():
+            cells.append([token[name] for _, token in words])
+        item_lines.append([number for number, _ in words])
+    return Table(str(path), columns, [numbers[0] for numbers in item_lines], item_lines)
+
+
+def read_columns(path: Path, text: str, names: Sequence[str]) -> Table:
+    """One column of lists for each name; fields are separated by a tab where the line has one, else by spaces.
+
+    ``-DOCSTART-`` lines are left out.
+
+    Raises:
+        DataError: a line with fewer or more fields than names, or with an empty one.
+    """
+    columns: dict[str, list[list[str]]] = {name: [] for name in names}
+    item_lines = []
+    for lines in _sentences(text):
+        kept = [(number, line) for number, line in lines if re.split("[\t ]", line, maxsplit=1)[0] != _DOCUMENT]
+        if not kept:
+            continue
+        rows = [_fields(path, number, line, names) for number, line in kept]
+        for cells, column in zip(columns.values(), zip(*rows, strict=True), strict=True):
+            cells.append(list(column))
+        item_lines.append([number for number, _ in kept])
+    return Table(str(path), columns, [numbers[0] for numbers in item_lines], item_lines)
+
+
+def _sentences(text: str) -> Iterator[Lines]:
+    """The numbered lines between blank ones."""
+    sentence: Lines = []
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.removesuffix("\r")
+        if line.strip(" \t"):
+            sentence.append((number, line))
+        elif sentence:
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
+def _fields(path: Path, number: int, line: str, names: Sequence[str]) -> list[str]:
+    fields = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
+    if len(fields) != len(names):
+        raise DataError(
+            f"{path}:{number} has {len(fields)} columns, expected {len(names)} ({', '.join(names)}): {line[:60]!r}"
+        )
+    for name, field in zip(names, fields, strict=True):
+        if not field:
+            raise DataError(f"{path}:{number}: the column {name!r} is empty")
+    return fields
+
+
+def _tokens(path: Path, lines: Lines) -> list[tuple[int, Any]]:
+    """The numbered tokens of a sentence, without its comments."""
+    import conllu
+    from conllu.exceptions import ParseException
+
+    kept = [(number, line) for number, line in lines if not line.startswith("#")]
+    for number, line in kept:
+        width = line.count("\t") + 1
+        if width != _CONLLU_WIDTH:
+            raise DataError(
+                f"{path}:{number} has {width} tab-separated columns, expected CoNLL-U's {_CONLLU_WIDTH}: {line[:60]!r}"
+            )
+    try:
+        (sentence,) = conllu.parse("\n".join(line for _, line in kept))
+    except ParseException as error:
+        raise DataError(f"{path}:{_first_fault(kept)} is not CoNLL-U: {error}") from error
+    return [(number, token) for (number, _), token in zip(kept, sentence, strict=True)]
+
+
+def _first_fault(lines: Lines) -> int:
+    """The first line that cannot be read alone; the parser does not tell."""
+    import conllu
+    from conllu.exceptions import ParseException
+
+    for number, line in lines:
+        try:
+            conllu.parse(line)
+        except ParseException:
+            return number
+    return lines[0][0]

@@ -1,0 +1,86 @@
+"""The raw tables of a task, from its files or from the hub."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradgate.errors import DataError
+from gradgate.tasks.readers.files import missing, read_table
+from gradgate.tasks.readers.hub import check_reachable, read_split
+from gradgate.tasks.readers.rows import Table, renamed
+from gradgate.tasks.splits import DEV, TRAIN_AND_DEV, base_of, cut_by_article, is_cut, places, scored
+
+if TYPE_CHECKING:
+    from gradgate.tasks.spec import TaskSpec
+
+_WHY_DEV = (
+    "Checkpoints are selected on dev, which may be neither train nor test: hold out some rows of train in a file of "
+    "their own, and add `dev: FILE` to the task's files or give --dev-file FILE"
+)
+
+
+def read_tables(spec: TaskSpec) -> dict[str, Table]:
+    """Split -> table of every split that a run reads, ``train`` and ``dev`` first.
+
+    Files are read where the task has a folder, else the hub.
+
+    Raises:
+        DataError: no place to read from, no train or dev split, or anything that cannot be read.
+    """
+    check_place(spec)
+    if is_cut(spec):
+        return cut_by_article(spec, read_tests(spec))
+    splits = places(spec)
+    _require_train_and_dev(spec, tuple(splits))
+    return {split: read_one(spec, split) for split in scored(splits)}
+
+
+def read_tests(spec: TaskSpec) -> dict[str, Table]:
+    """Split -> table of what a model that is already trained is scored on: test splits, or dev where there are none.
+
+    Raises:
+        DataError: nothing to score, or anything that cannot be read.
+    """
+    check_place(spec)
+    splits = [split for split in scored(places(spec)) if split not in TRAIN_AND_DEV]
+    if all(base_of(split) == DEV for split in splits) and DEV in places(spec):
+        splits = [DEV, *splits]
+    if not splits:
+        raise DataError(f"The task {spec.name} has nothing to score: no test split and no dev split. Give --test-file")
+    return {split: read_one(spec, split) for split in splits}
+
+
+def check_place(spec: TaskSpec) -> None:
+    """Refuse a task without data, or with a hub that does not answer."""
+    if spec.folder is None and spec.hub is None:
+        raise DataError(
+            f"The task {spec.name} names no data; add `files:` or `hub:` to its description, or give --data DIR"
+        )
+    if spec.folder is None and spec.hub is not None:
+        check_reachable(spec.hub)
+
+
+def read_one(spec: TaskSpec, split: str) -> Table:
+    """The table of one split, its columns under the names that the task knows them by."""
+    if spec.folder is not None:
+        path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
+        return renamed(read_table(path, fmt), fmt.rename)
+    assert spec.hub is not None
+    table = read_split(spec.hub, split, spec.language_of(split))
+    return renamed(table, spec.hub.rename)
+
+
+def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
+    there = f"it has {', '.join(splits)}" if splits else "it has none"
+    if "train" not in splits:
+        raise DataError(
+            f"The task {spec.name} has no train split ({there}). Add `train: FILE` to its files or give --train-file"
+        )
+    if "dev" not in splits:
+        raise DataError(f"The task {spec.name} has no dev split ({there}). {_WHY_DEV}")
+    if spec.folder is None:
+        return
+    for split in TRAIN_AND_DEV:
+        path = spec.folder / (spec.files or {})[split]
+        if not path.is_file():
+            raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with --train-file'}")

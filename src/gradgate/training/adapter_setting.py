@@ -1,0 +1,105 @@
+"""The adapter of a run as it is typed: a kind with its options, and what this adapter wants of the training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradgate.errors import AdapterError, UsageError
+
+NONE = "none"
+_OF_TRAINING = {
+    "lr": (float, "a learning rate above 0, such as 1e-3"),
+    "tapt_steps": (int, "a number of steps, 1 or more"),
+    "tapt_epochs": (float, "a number of epochs above 0"),
+}
+
+
+@dataclass(frozen=True)
+class AdapterChoice:
+    """One adapter of a run.
+
+    Attributes:
+        kind: what :func:`gradgate.adapters.build` takes.
+        lr: peak learning rate, instead of the run's; None for the run's own.
+        tapt_steps, tapt_epochs: length of its task-adaptive pre-training, instead of the run's.
+    """
+
+    kind: str
+    lr: float | None = None
+    tapt_steps: int | None = None
+    tapt_epochs: float | None = None
+
+
+def read_choice(text: str) -> AdapterChoice:
+    """The adapter that a text such as ``"houlsby:size=64,lr=1e-3"`` describes.
+
+    Raises:
+        AdapterError: for an unknown kind or option, or a value that is out of range.
+    """
+    from gradgate.adapters.config import adapter_config
+
+    name, _, rest = "".join(text.split()).partition(":")
+    given: dict[str, Any] = {}
+    kept = []
+    for part in filter(None, rest.split(",")):
+        option, _, value = part.partition("=")
+        if option not in _OF_TRAINING:
+            kept.append(part)
+        elif option in given:
+            raise AdapterError(f"The option {option!r} of {name!r} is given twice.")
+        else:
+            given[option] = _number(name, option, value)
+    if {"tapt_steps", "tapt_epochs"} <= given.keys():
+        raise AdapterError(f"{name!r} has both tapt_steps and tapt_epochs; each sets the length.")
+    kind = f"{name}:{','.join(kept)}" if kept else name
+    adapter_config(kind)
+    return AdapterChoice(kind, **given)
+
+
+def canonical(text: str | None) -> str:
+    """Equal for texts that describe one adapter: ``houlsby`` is ``houlsby:size=64``.
+
+    One that this version does not know stays as it is.
+    """
+    from gradgate.adapters.config import adapter_config
+
+    if text is None:
+        return NONE
+    try:
+        choice = read_choice(text)
+    except AdapterError:
+        return text
+    return f"{replace(choice, kind='')} {adapter_config(choice.kind)}"
+
+
+def titled(method: str, adapter: str | None) -> str:
+    """What learns, for people: the method, behind the adapter if there is one."""
+    return method if adapter is None else f"{adapter} + {method}"
+
+
+def checked_text(text: str | None) -> str | None:
+    """The text without blanks; None for ``none``.
+
+    Raises:
+        UsageError: for an adapter that cannot be.
+    """
+    plain = None if text is None else "".join(text.split())
+    if plain is None or plain.lower() == NONE:
+        return None
+    try:
+        read_choice(plain)
+    except AdapterError as error:
+        raise UsageError(str(error)) from None
+    return plain
+
+
+def _number(name: str, option: str, text: str) -> float:
+    kind, expected = _OF_TRAINING[option]
+    try:
+        number: float = kind(text)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number < float("inf"):
+        raise AdapterError(f"{name!r} cannot have {option}={text!r} (expected {expected}).")
+    return number

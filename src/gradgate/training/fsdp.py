@@ -1,0 +1,126 @@
+"""A run whose model FSDP2 shards over its processes: wrapping, whole weights on disk, the optimizer's shards."""
+
+from __future__ import annotations
+
+import os
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor
+
+from gradgate.distributed import launch, local
+from gradgate.errors import RunError, UsageError
+from gradgate.layers import LayerMap
+from gradgate.training.config import RunConfig
+
+
+def check_launch(config: RunConfig) -> None:
+    """Refuse launches that would train something other than what was asked for.
+
+    Raises:
+        UsageError: if so.
+    """
+    for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
+        if os.environ.get(variable, "false").lower() == "true":
+            raise UsageError(
+                f"accelerate is set up for {name}, which gradgate train does not take from it. Launch plain processes "
+                f"(accelerate launch --num_processes N, or torchrun); --fsdp shards the model over them."
+            )
+    if config.fsdp and launch.count() == 1:
+        raise UsageError("--fsdp shards a model over several processes, and one was started. Use torchrun for more.")
+    if config.fsdp and config.precision == "fp16":
+        raise UsageError("--fsdp and --precision fp16 do not go together: use bf16 or fp32.")
+
+
+def shard(model: nn.Module, layers: LayerMap, device: torch.device) -> None:
+    """Let each process hold its rows of every parameter; each layer is gathered by itself when it runs.
+
+    Raises:
+        RunError: if the model ties parameters, which FSDP2 would untie.
+    """
+    if layers.ties:
+        raise RunError(f"--fsdp does not keep the tied weights {' = '.join(layers.ties[0])} equal. Leave it out.")
+    model.to(device)
+    stacks: list[Any] = [model.get_submodule(path) for path in dict.fromkeys(group.stack for group in layers) if path]
+    for layer in chain.from_iterable(stacks):
+        if not isinstance(layer, FSDPModule) and any(True for _ in layer.parameters()):
+            fully_shard(layer)
+    fully_shard(model)
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether :func:`shard` was called on it."""
+    return isinstance(model, FSDPModule)
+
+
+def whole_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Every tensor of a sharded model's state on the CPU, whole, in the first process; empty in the others."""
+    found = {}
+    for name, tensor in model.state_dict().items():
+        whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor  # all processes take part
+        if launch.is_first():
+            found[name] = whole.detach().cpu().contiguous()
+    return found
+
+
+def save_whole(model: nn.Module, file: Path) -> None:
+    """Write the whole weights; the first process does, all must call."""
+    weights = whole_weights(model)
+    if launch.is_first():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        save_file(weights, file)
+
+
+def load_whole(model: nn.Module, file: Path) -> None:
+    """Put whole weights from a file into a sharded model: each process its part."""
+    weights = load_file(file)
+    for name, tensor in model.state_dict().items():
+        held, offset = local(tensor)
+        with torch.no_grad():
+            held.copy_(weights[name].flatten()[offset : offset + held.numel()].view(held.shape))
+
+
+def save_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> None:
+    """Write this process's part of the optimizer's state."""
+    state = optimizer.state_dict()
+    parts = {number: {key: _part(value) for key, value in held.items()} for number, held in state["state"].items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save({**state, "state": parts}, _optimizer_file(folder))
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> None:
+    """Take up this process's part of the optimizer's state."""
+    state = torch.load(_optimizer_file(folder), map_location="cpu", weights_only=True)
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    state["state"] = {
+        number: {key: _rejoined(value, parameters[number]) for key, value in held.items()}
+        for number, held in state["state"].items()
+    }
+    optimizer.load_state_dict(state)
+
+
+def _part(value: Any) -> Any:
+    return local(value)[0].clone() if isinstance(value, DTensor) else value
+
+
+def _rejoined(value: Any, parameter: Tensor) -> Any:
+    """A shard of a parameter's state as the shard that it was; what has another shape was not sharded."""
+    if not isinstance(value, Tensor) or value.dim() == 0 or not isinstance(parameter, DTensor):
+        return value
+    return DTensor.from_local(
+        value.to(local(parameter)[0].device),
+        parameter.device_mesh,
+        parameter.placements,
+        run_check=False,
+        shape=parameter.shape,
+        stride=parameter.stride(),
+    )
+
+
+def _optimizer_file(folder: Path) -> Path:
+    return folder / f"optimizer_{os.environ.get('RANK', '0')}.pt"

@@ -1,0 +1,180 @@
+"""The tuner inside Hugging Face's Trainer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gradgate.activation_cache import ActivationCache
+from gradgate.errors import RunError
+from gradgate.fisher import Batch, Batches
+from gradgate.layers import LayerMap
+from gradgate.methods.base import Method
+from gradgate.methods.catalog import method as read_method
+from gradgate.tuner import Tuner
+from gradgate.tuner.state import missing_entry
+
+STATE_FILE = "gradgate.json"
+TENSORS_FILE = "gradgate.safetensors"
+
+
+class GateCallback(TrainerCallback):  # type: ignore[misc]
+    """Train with a method: ``Trainer(..., callbacks=[GateCallback("gradual:every=50")])``.
+
+    The tuner attaches when training begins, after the optimizer was built with every parameter in it, and
+    detaches when it ends. Its state is saved in each checkpoint as ``gradgate.json``, with ``gradgate.safetensors`` for
+    methods that keep tensors, and taken up again on resume.
+
+    Args:
+        method: a method or its text.
+        seed: of the method's random draws; None takes the Trainer's ``args.seed``.
+        audit: see :class:`gradgate.Tuner`.
+        layers: see :class:`gradgate.Tuner`.
+        activation_cache: see :class:`gradgate.ActivationCache`; a folder stands for one with its defaults.
+
+    Attributes:
+        tuner: the tuner of the current or latest training; None before the first.
+    """
+
+    def __init__(
+        self,
+        method: Method | str,
+        *,
+        seed: int | None = None,
+        audit: bool | None = None,
+        layers: LayerMap | str | None = None,
+        activation_cache: ActivationCache | str | Path | None = None,
+    ) -> None:
+        self.method = read_method(method)
+        self.seed = seed
+        self.audit = audit
+        self.layers = layers
+        self.activation_cache = (
+            ActivationCache(folder=Path(activation_cache))
+            if isinstance(activation_cache, str | Path)
+            else activation_cache
+        )
+        self.tuner: Tuner | None = None
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        optimizer: Any = None,
+        train_dataloader: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Attach; where training resumes, go on from the checkpoint's state."""
+        if self.tuner is not None:  # from a training that broke off; its weights may have been replaced
+            self.tuner.detach(audit=False)
+        saved = _saved_state(args, state) if state.global_step > 0 else None
+        self.tuner = Tuner(
+            model,
+            optimizer,
+            self.method,
+            total_steps=state.max_steps,
+            steps_per_epoch=_steps_per_epoch(args, train_dataloader),
+            seed=args.seed if self.seed is None else self.seed,
+            audit=self.audit,
+            layers=self.layers,
+            fisher_data=_batches(train_dataloader, args.seed if self.seed is None else self.seed),
+            state=saved,
+            activation_cache=self.activation_cache,
+        )
+        if state.global_step > 0 and saved is None:
+            self.tuner.resume_at(state.global_step)
+
+    def on_save(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Write the tuner's state into the checkpoint that was just saved."""
+        if self.tuner is not None and state.is_world_process_zero:
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            values = self.tuner.state_dict()
+            tensors = values.pop("tensors", {})
+            if tensors:
+                save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / TENSORS_FILE)
+            (folder / STATE_FILE).write_text(json.dumps(values))
+
+    def on_train_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Detach."""
+        if self.tuner is not None:
+            best_weights_loaded = args.load_best_model_at_end and state.best_model_checkpoint is not None
+            self.tuner.detach(audit=not best_weights_loaded)
+
+
+def _saved_state(args: TrainingArguments, state: TrainerState) -> dict[str, Any] | None:
+    """What the checkpoint that is resumed from holds; None if it was saved without a tuner."""
+    folders = [Path(args.output_dir) / f"checkpoint-{state.global_step}"]
+    if isinstance(args.resume_from_checkpoint, str):
+        folders.insert(0, Path(args.resume_from_checkpoint))
+    folder = next((folder for folder in folders if (folder / STATE_FILE).is_file()), None)
+    if folder is None:
+        return None
+    try:
+        values: dict[str, Any] = json.loads((folder / STATE_FILE).read_text())
+        missing = missing_entry(values)
+        if missing:
+            raise ValueError(f"no {missing!r}")
+        if (folder / TENSORS_FILE).is_file():
+            values["tensors"] = load_file(folder / TENSORS_FILE)
+    except (ValueError, TypeError, SafetensorError) as error:
+        raise RunError(
+            f"{folder / STATE_FILE} is damaged, or the tensors beside it ({error}). Remove the checkpoint folder to "
+            f"resume before it."
+        ) from None
+    return values
+
+
+def _batches(dataloader: Any, seed: int) -> Batches | None:
+    """Batches of the training data in an order of their own: neither its sampler nor the random state is touched.
+
+    None for a stream, of which no other order can be taken.
+    """
+    if dataloader is None or isinstance(dataloader.dataset, IterableDataset):
+        return None
+
+    def draw(step: int) -> Iterable[Batch]:
+        number = seed * 1_000_003 + step
+        reseeded = getattr(dataloader.batch_sampler, "reseeded", None)
+        if reseeded is not None:  # batches of one task each
+            return DataLoader(dataloader.dataset, batch_sampler=reseeded(number), collate_fn=dataloader.collate_fn)
+        generator = torch.Generator().manual_seed(number)
+        return DataLoader(
+            dataloader.dataset,
+            batch_size=getattr(dataloader, "total_batch_size", None) or dataloader.batch_size,
+            shuffle=True,
+            generator=generator,
+            collate_fn=dataloader.collate_fn,
+        )
+
+    return draw
+
+
+def _steps_per_epoch(args: TrainingArguments, dataloader: Any) -> int | None:
+    try:
+        batches: int = len(dataloader)
+    except TypeError:
+        return None
+    accumulated: int = args.gradient_accumulation_steps
+    return max(1, -(-batches // accumulated))

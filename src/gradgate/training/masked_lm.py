@@ -1,0 +1,300 @@
+"""Running text for masked language modelling: a file or a data set of the hub, packed into blocks of equal length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase, PrinterCallback, set_seed
+
+from gradgate import adapters
+from gradgate.distributed import launch
+from gradgate.errors import DataError, RunError, UsageError
+from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
+from gradgate.tasks.readers.hub import check_reachable, read_split
+from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.spec import FileFormat, HubSource
+from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
+from gradgate.training.config import RunConfig
+from gradgate.training.gate_callback import GateCallback
+from gradgate.training.interrupt import InterruptedRunError
+from gradgate.training.pretrained import add_to_frozen, load_masked_model
+from gradgate.training.progress import RunProgress
+from gradgate.training.run_folder import Recorded, RunFolder, read_json, write_json
+from gradgate.training.trainer import RunTrainer, training_arguments
+
+_BATCH = 1000
+
+
+def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
+    """The texts of a plain text file (one a line), a column of a csv, tsv, JSON or Parquet file, or a hub data set.
+
+    A file without an ending of its kind whose first line is a JSON object is a table too. Blank texts are left out. Of
+    a hub data set the split ``train`` is read; ``subset`` is its configuration.
+
+    Raises:
+        DataError: if there is nothing to read, or it cannot be read.
+    """
+    path = Path(where).expanduser()
+    if path.suffix.lower() in ENDINGS:
+        cells = _cells(read_table(path, FileFormat()), column)
+    elif path.is_file():
+        cells = _lines(path)
+        if detect(path, "\n".join(cells[:1])) == "jsonl":
+            cells = _cells(read_table(path, FileFormat(type="jsonl")), column)
+    elif where.count("/") == 1 and not where.startswith((".", "/", "~")):
+        source = HubSource(path=where, name=subset)
+        check_reachable(source)
+        cells = _cells(read_split(source, "train", ""), column)
+    else:
+        raise DataError(f"{missing(path)}. Give a text file with one text a line, a table, or a data set of the hub")
+    texts = [text for cell in cells if (text := cell.strip())]
+    if not texts:
+        raise DataError(f"{where} holds no text")
+    return texts
+
+
+def packed(texts: Sequence[str], tokenizer: Any, length: int) -> list[dict[str, list[int]]]:
+    """All texts one after another, cut into blocks of ``length`` tokens; the last block may be shorter.
+
+    Each text begins and ends with the tokenizer's special tokens. A block may begin within a text, so that long ones
+    are not cut off and short ones are not filled up.
+    """
+    batches = (list(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH))
+    each = chain.from_iterable(tokenizer(batch, return_token_type_ids=False)["input_ids"] for batch in batches)
+    ids = list(chain.from_iterable(each))
+    return [{"input_ids": ids[start : start + length]} for start in range(0, len(ids), length)]
+
+
+def hold_out(texts: Sequence[str], share: float, seed: int) -> tuple[list[str], list[str]]:
+    """Texts to train on and texts to score on, drawn at random, each in the order of the source.
+
+    Raises:
+        UsageError: if one of the two would be empty.
+    """
+    count = round(share * len(texts)) or int(share > 0)
+    if count >= len(texts):
+        raise UsageError(f"{len(texts)} texts are too few to hold out {share:g} of them. Give more, or --held-out 0.")
+    chosen = set(np.random.default_rng(seed).permutation(len(texts))[:count].tolist())
+    train = [text for number, text in enumerate(texts) if number not in chosen]
+    return train, [texts[number] for number in sorted(chosen)]
+
+
+def _cells(table: Table, column: str) -> list[str]:
+    cells = table.column(column, "--text")
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, str):
+            raise DataError(f"{table.place(row)}: {column!r} is not text but {type(cell).__name__} ({cell!r})")
+    return list(cells)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); convert it, for example with iconv") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+
+
+Row = Mapping[str, Sequence[int]]
+_NUMBER = "number"
+
+
+class Shuffled(Dataset[dict[str, Any]]):
+    """So many rows as a training meets, in a fresh order for each pass over them; to be read in sequence.
+
+    Args:
+        rows: ``input_ids`` and what goes with them, by name.
+        total: how many to give out; more than there are begins another pass.
+        seed: of the orders.
+    """
+
+    def __init__(self, rows: Sequence[Row], total: int, seed: int) -> None:
+        self._rows, self._total, self._seed = rows, total, seed
+        self._order: tuple[int, Any] = (-1, None)
+
+    def __len__(self) -> int:
+        return self._total
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        turn, place = divmod(number, len(self._rows))
+        if self._order[0] != turn:
+            self._order = turn, np.random.default_rng((self._seed, turn)).permutation(len(self._rows))
+        return {**self._rows[int(self._order[1][place])], _NUMBER: number}
+
+
+def in_order(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Rows to evaluate on, each as it is; their masks are the same each time, and no training row's."""
+    return [{**row, _NUMBER: -1 - number} for number, row in enumerate(rows)]
+
+
+class SeededMasking:
+    """Makes batches for masked language modelling, as BERT has it: of the chosen tokens 80% are masked and 10% random.
+
+    Args:
+        tokenizer: with a mask token.
+        probability: of each token to be chosen.
+        seed: with the number of a batch's first row, of the choice.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, probability: float, seed: int) -> None:
+        self._collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=probability)
+        self._seed = seed
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        number = rows[0][_NUMBER]
+        state = np.random.SeedSequence((self._seed, abs(number), int(number < 0))).generate_state(1, np.uint64)
+        self._collator.generator = torch.Generator().manual_seed(int(state[0] >> 1))
+        plain = [{name: value for name, value in row.items() if name != _NUMBER} for row in rows]
+        batch: dict[str, Tensor] = dict(self._collator(plain))
+        if bool((batch["labels"] == -100).all()):  # few short texts: a loss over nothing is no number
+            place = min(1, len(plain[0]["input_ids"]) - 1)
+            batch["labels"][0, place] = plain[0]["input_ids"][place]
+        return batch
+
+
+_BEFORE = "before.json"
+_PARTS = 10  # of a training, between which it is scored and saved
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One training by masked language modelling.
+
+    Attributes:
+        config: model, length, learning rate and the like; its task and method do not count.
+        settings: everything that decides the result, for the folder.
+        name: of the adapter.
+        kind: as :func:`gradgate.adapters.build` takes it.
+        probability: of each token to be chosen for masking.
+        train, dev: rows of token ids; without ``dev`` nothing is scored.
+    """
+
+    config: RunConfig
+    settings: Recorded
+    name: str
+    kind: str
+    probability: float
+    train: Sequence[Row]
+    dev: Sequence[Row] = ()
+
+
+def train_masked(
+    stage: Stage, tokenizer: Any, folder: RunFolder, target: Path, progress: RunProgress, stop: Event
+) -> dict[str, Any]:
+    """Train, or go on where the folder holds a checkpoint, and write the adapter, which is the last thing to learn.
+
+    Args:
+        target: the folder that the adapter is written to, without the model's head.
+
+    Returns:
+        Steps, and the loss and perplexity on ``dev`` before and after; what ``scores.json`` then holds.
+
+    Raises:
+        RunError: for a model or tokenizer that cannot fill in masked words.
+        InterruptedRunError: when Ctrl-C or SIGTERM stopped it after saving.
+    """
+    launch.on_first(lambda: folder.claim(stage.settings))
+    if launch.on_first(lambda: folder.finished):
+        return launch.on_first(lambda: read_json(folder.scores_file))
+    trainer, steps, cost = _trainer(stage, tokenizer, folder, progress, stop)
+    before = _score_before(trainer, folder) if stage.dev else None
+    checkpoint = launch.on_first(folder.latest_checkpoint)
+    if checkpoint is not None:
+        progress.note(f"Resuming from {checkpoint.name} in {folder.path}.")
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if trainer.state.global_step < trainer.state.max_steps:
+        raise InterruptedRunError(
+            f"Stopped at step {trainer.state.global_step} of {steps}; the state is saved in {folder.path}. Run the "
+            f"same command again to go on from there."
+        )
+    result = {
+        "steps": steps,
+        "before": before,
+        "after": _score(trainer) if stage.dev else None,
+        "seconds_per_step": cost.seconds_per_step,
+    }
+
+    def finish() -> None:
+        adapters.save(trainer.model, stage.name, target, head=False)
+        write_json(folder.scores_file, result)
+        (folder.path / _BEFORE).unlink(missing_ok=True)
+        folder.clean()
+
+    launch.on_first(finish)
+    return result
+
+
+def _trainer(
+    stage: Stage, tokenizer: Any, folder: RunFolder, progress: RunProgress, stop: Event
+) -> tuple[RunTrainer, int, StepTimer]:
+    config = stage.config
+    if tokenizer.mask_token is None:
+        raise RunError(
+            f"The tokenizer of {config.model!r} has no mask token, so its adapter cannot be trained on masked words. "
+            f"This works for encoders (BERT, RoBERTa, XLM-R and their like), not for decoders such as Llama."
+        )
+    set_seed(config.seed)
+    model, fresh = load_masked_model(config)
+    add_to_frozen(model, stage.name, stage.kind, fresh, config.seed)
+    together = config.batch_size * config.accumulate * launch.count()
+    steps = config.steps or max(1, math.ceil(len(stage.train) * (config.epochs or 1.0) / together))
+    every = max(1, steps // _PARTS)
+    arguments = training_arguments(
+        config.model_copy(update={"steps": steps, "epochs": None}),
+        folder,
+        steps * together,
+        eval_strategy="steps" if stage.dev else "no",
+        eval_steps=config.eval_every or every,
+        save_steps=config.save_every or every,
+        logging_steps=max(1, every // 10),
+        train_sampling_strategy="sequential",
+        remove_unused_columns=False,
+        prediction_loss_only=True,
+    )
+    gate = GateCallback("full", seed=config.seed, audit=config.audit)
+    cost = StepTimer()
+    trainer = RunTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=Shuffled(stage.train, steps * together, config.seed),
+        eval_dataset=in_order(stage.dev) if stage.dev else None,
+        data_collator=SeededMasking(tokenizer, stage.probability, config.seed),
+        processing_class=tokenizer,
+        callbacks=[
+            gate,
+            HistoryLogger(folder, gate),
+            cost,
+            ProgressCallback(progress, "loss", stop, scores=bool(stage.dev)),
+            SealCheckpoint(),
+        ],
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer, steps, cost
+
+
+def _score_before(trainer: RunTrainer, folder: RunFolder) -> dict[str, float]:
+    """Of the fresh adapter; kept for a training that goes on."""
+    file = folder.path / _BEFORE
+    if launch.on_first(file.is_file):
+        kept: dict[str, float] = launch.on_first(lambda: read_json(file))
+        return kept
+    scores = _score(trainer)
+    launch.on_first(lambda: write_json(file, scores))
+    return scores
+
+
+def _score(trainer: RunTrainer) -> dict[str, float]:
+    with torch.random.fork_rng(devices=[]):
+        loss = float(trainer.predict(trainer.eval_dataset, metric_key_prefix="eval").metrics["eval_loss"])
+    return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}

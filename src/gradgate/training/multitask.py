@@ -1,0 +1,172 @@
+"""Several tasks as the work of a run: one encoder learns them together, after MT-DNN (Liu et al. 2019)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from gradgate.distributed import launch
+from gradgate.errors import DataError, UsageError
+from gradgate.tasks import load_task
+from gradgate.tasks.multitask import KIND, MultitaskSpec, find_multitask
+from gradgate.training.config import RunConfig
+from gradgate.training.multitask_model import load_multitask, save_encoder, save_heads
+from gradgate.training.multitask_trainer import MEAN, MultitaskTrainer, TaskBatches
+from gradgate.training.run_folder import RunFolder
+from gradgate.training.single_task import TASK_FLAGS, EncodedSingleTask, PreparedSingleTask, write_predictions
+
+TEST = "test"
+_OF_ONE_TASK = (*TASK_FLAGS, "languages", "source")
+
+
+@dataclass(frozen=True)
+class EncodedMultitask:
+    """Several tasks with their splits as the model takes them.
+
+    Attributes:
+        lessons: by task.
+        batches: draws the training batches.
+    """
+
+    lessons: dict[str, EncodedSingleTask]
+    batches: TaskBatches
+
+    @property
+    def examples(self) -> int:
+        """Rows of all training splits."""
+        return sum(lesson.examples for lesson in self.lessons.values())
+
+    @property
+    def windows(self) -> int:
+        """Rows that as many full batches as an epoch has would have."""
+        return len(self.batches) * self.batches.batch_size
+
+    def predictions(self) -> dict[str, str]:
+        """Name -> content of the files for what was predicted last for the dev splits."""
+        return {name: text for task in self.lessons for name, text in self._filed(task).items()}
+
+    def trainer(self, **options: Any) -> MultitaskTrainer:
+        """A Trainer for them; ``options`` are all but the data."""
+        return MultitaskTrainer(lessons=self.lessons, batches=self.batches, **options)
+
+    def scores(self, trainer: MultitaskTrainer, dev: dict[str, float], folder: RunFolder) -> dict[str, Any]:
+        """``dev`` and ``tests`` with the mean over tasks, ``tasks`` with each one's own, and the test splits' files.
+
+        There is a mean over test splits only where every task has one.
+        """
+        tasks = {task: self._task_scores(trainer, task, dev, folder) for task in self.lessons}
+        means = [
+            fmean(scores[lesson.metric] for scores in tasks[task]["tests"].values())
+            for task, lesson in self.lessons.items()
+            if tasks[task]["tests"]
+        ]
+        return {
+            "dev": {name: value for name, value in dev.items() if "/" not in name},
+            "tests": {TEST: {MEAN: fmean(means)}} if len(means) == len(tasks) else {},
+            "tasks": tasks,
+            "averages": {},
+        }
+
+    def _filed(self, task: str) -> dict[str, str]:
+        return {f"{task}/{split}": text for split, text in self.lessons[task].predictions().items()}
+
+    def _task_scores(
+        self, trainer: MultitaskTrainer, task: str, dev: dict[str, float], folder: RunFolder
+    ) -> dict[str, Any]:
+        lesson, tests = self.lessons[task], {}
+        for split in lesson.tests:
+            tests[split] = trainer.score(task, split)
+            write_predictions(folder, self._filed(task))
+        own = {name.removeprefix(f"{task}/"): value for name, value in dev.items() if name.startswith(f"{task}/")}
+        return {"metric": lesson.metric, "dev": own, "tests": tests, "averages": lesson.averages(own, tests)}
+
+
+class PreparedMultitask:
+    """The tasks that a configuration names, read and checked."""
+
+    metric = MEAN
+    higher_is_better = True
+
+    def __init__(self, spec: MultitaskSpec) -> None:
+        self.name, self.mix = spec.name, spec.mix
+        self.tasks = {task.name: PreparedSingleTask(load_task(task)) for task in spec.tasks}
+        self.notes = tuple(f"{name}: {note}" for name, task in self.tasks.items() for note in task.notes)
+
+    @classmethod
+    def of(cls, config: RunConfig) -> PreparedMultitask:
+        """Read them.
+
+        Raises:
+            UsageError: settings that are of one task only, an adapter, or several processes.
+            DataError: a fault in the data.
+        """
+        _check_settings(config)
+        return cls(find_multitask(config.task, data=config.data, mix=config.mix))
+
+    def record(self) -> dict[str, Any]:
+        """What results say about the data."""
+        tasks = [task.record() for task in self.tasks.values()]
+        marks = json.dumps([[task["name"], task["fingerprint"]] for task in tasks] + [self.mix.text])
+        counted = [record["rows"] for record in tasks]
+        return {
+            "name": self.name,
+            "kind": KIND,
+            "metric": self.metric,
+            "metric_higher_is_better": self.higher_is_better,
+            "labels": None,
+            "fingerprint": hashlib.sha256(marks.encode()).hexdigest(),
+            "rows": {split: sum(rows[split] for rows in counted) for split in ("train", "dev")},
+            "languages": {},
+            "source": tasks[0]["source"],
+            "mix": self.mix.text,
+            "tasks": tasks,
+        }
+
+    def check_size(self, config: RunConfig) -> None:
+        """UsageError if a task has fewer training rows than are to be drawn of each."""
+        for name, task in self.tasks.items():
+            try:
+                task.check_size(config)
+            except UsageError as error:
+                raise UsageError(f"{name}: {error}") from None
+
+    def encode(self, config: RunConfig, tokenizer: Any) -> EncodedMultitask:
+        """The splits as the model takes them; ``train_size`` rows are drawn of each task."""
+        self.check_size(config)
+        lessons = {name: task.encode(config, tokenizer) for name, task in self.tasks.items()}
+        sizes = [lesson.windows for lesson in lessons.values()]
+        if 0 in sizes:
+            raise DataError(f"The task {list(lessons)[sizes.index(0)]} has no training row that the model could take.")
+        return EncodedMultitask(lessons, TaskBatches(sizes, config.batch_size, self.mix, config.seed))
+
+    def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+        """The encoder with fresh heads, and the names of what the pretrained weights lacked."""
+        tasks = {name: (task.kind, task.data) for name, task in self.tasks.items()}
+        return load_multitask(config, tasks, tokenizer)
+
+    def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
+        """Write the encoder, from which single tasks can be trained, and the heads beside it."""
+        save_encoder(model, config, folder.model)
+        save_heads(model, folder.heads)
+
+
+def _check_settings(config: RunConfig) -> None:
+    given = [name for name in _OF_ONE_TASK if getattr(config, name) is not None]
+    if given:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UsageError(
+            f"{flags}: these describe one task, and --task {config.task} is several. Write them to the task's entry in "
+            f"a YAML file of `kind: {KIND}`."
+        )
+    if config.adapter is not None:
+        raise UsageError(
+            f"--adapter: adapters are trained on one task, and --task {config.task} is several. Train the tasks "
+            f"together without one, then one task from the run's model folder with it."
+        )
+    if config.fsdp or launch.count() > 1:
+        raise UsageError(
+            f"--task {config.task} is several tasks, which are trained in one process. Leave out --fsdp and torchrun."
+        )

@@ -1,0 +1,77 @@
+"""What a run works on: one task, or several at once."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from gradgate.errors import UsageError
+from gradgate.tasks.multitask import is_multitask
+from gradgate.training.config import RunConfig
+from gradgate.training.multitask import PreparedMultitask
+from gradgate.training.run_folder import RunFolder
+from gradgate.training.single_task import PreparedSingleTask
+
+
+class EncodedTask(Protocol):
+    """The data as a model takes it."""
+
+    @property
+    def examples(self) -> int:
+        """Training rows as read."""
+
+    @property
+    def windows(self) -> int:
+        """Training rows as the model takes them: a batch size goes into them as often as an epoch has batches."""
+
+    def trainer(self, **options: Any) -> Any:
+        """A Trainer; ``options`` are all but the data and what scores it."""
+
+    def predictions(self) -> dict[str, str]:
+        """Name -> content of the prediction files of the latest score on dev."""
+
+    def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> dict[str, Any]:
+        """Score the test splits, write their prediction files, and return what ``scores.json`` says of the scores."""
+
+
+class PreparedTask(Protocol):
+    """Data that was read and checked, and the model for it.
+
+    Attributes:
+        notes: what a person should know about the data.
+        metric, higher_is_better: what selects on dev.
+    """
+
+    notes: tuple[str, ...]
+    metric: str
+    higher_is_better: bool
+
+    def record(self) -> dict[str, Any]:
+        """What results say about the data."""
+
+    def check_size(self, config: RunConfig) -> None:
+        """UsageError if there are fewer training rows than are to be drawn."""
+
+    def encode(self, config: RunConfig, tokenizer: Any) -> EncodedTask:
+        """The data as the model takes it."""
+
+    def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+        """The model with fresh heads, and the names of the parameters that the pretrained weights lacked."""
+
+    def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
+        """Write the trained model; ``whole`` is the state of a sharded one."""
+
+
+def prepare_task(config: RunConfig) -> PreparedTask:
+    """What the configuration names, read and checked.
+
+    Raises:
+        GradgateError: for names, settings or data that a user can mend.
+    """
+    if is_multitask(config.task):
+        return PreparedMultitask.of(config)
+    if config.mix is not None:
+        raise UsageError(
+            f"mix={config.mix!r} says how several tasks are mixed, and --task {config.task} is one. Leave it out, or "
+            f"name several: --task cola+sst2."
+        )
+    return PreparedSingleTask.of(config)

@@ -1,0 +1,268 @@
+"""A pretrained model and its tokenizer, from a folder, a hub name or the package itself."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+import transformers
+from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from torch import nn
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+
+from gradgate import adapters, sample
+from gradgate.adapters.stack import head_parameters
+from gradgate.errors import RunError
+from gradgate.layers import named_parameters
+from gradgate.tasks import Kind, TaskData
+from gradgate.training.adapter_setting import read_choice
+from gradgate.training.config import RunConfig
+
+_TIMEOUT_SECONDS = 10
+_DROPOUTS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "embd_pdrop",
+    "attn_pdrop",
+    "resid_pdrop",
+    "hidden_dropout",
+    "pooler_dropout",
+    "embedding_dropout",
+    "mlp_dropout",
+    "dropout_rate",
+    "classifier_dropout",
+    "classifier_dropout_prob",
+    "seq_classif_dropout",
+    "cls_dropout",
+    "summary_first_dropout",
+)
+
+
+def silence_libraries() -> None:
+    """Keep bars and warnings of transformers and datasets out of what a run tells."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+
+
+def model_source(name: str) -> str:
+    """Where ``from_pretrained`` finds a model: the embedded one for ``sample``, else the name itself.
+
+    Raises:
+        RunError: for a path that does not exist, or a folder without a model.
+    """
+    if name == "sample":
+        return str(sample.MODEL)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise RunError(f"{name} is a folder without config.json, so it holds no pretrained model.")
+        return str(path)
+    looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
+    if looks_like_path:
+        raise RunError(f"There is no folder {name}. Give a folder with config.json and weights, or a hub name.")
+    return name
+
+
+def load_tokenizer(config: RunConfig) -> Any:
+    """The tokenizer; one without a padding token pads with its end-of-text token."""
+    tokenizer = load_pretrained(AutoTokenizer, config, "tokenizer")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+    """The model with a fresh head for the task, in float32, and the names of what the pretrained weights lacked.
+
+    Draws the head from torch's random state.
+    """
+    settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
+    if getattr(settings, "pad_token_id", None) is None:
+        settings.pad_token_id = tokenizer.pad_token_id
+    set_dropout(settings, config.dropout)
+    model, report = load_pretrained(
+        kind.auto_model,
+        config,
+        "model",
+        config=settings,
+        dtype=torch.float32,
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+    )
+    _check_fit(config, settings)
+    resized = {entry[0] for entry in report["mismatched_keys"]}
+    return model, frozenset({*report["missing_keys"], *resized})
+
+
+def load_masked_model(config: RunConfig) -> tuple[Any, frozenset[str]]:
+    """The model with its head for masked words, in float32, and the names of what the pretrained weights lacked.
+
+    Raises:
+        RunError: for a model that has no such head, such as a decoder.
+    """
+    settings = load_pretrained(AutoConfig, config, "configuration")
+    if type(settings) not in MODEL_FOR_MASKED_LM_MAPPING:
+        raise RunError(
+            f"{config.model!r} is a {settings.model_type} model, which does not fill in masked words. Language "
+            f"adapters and TAPT are trained on encoders: BERT, RoBERTa, XLM-R and their like."
+        )
+    set_dropout(settings, config.dropout)
+    model, report = load_pretrained(
+        AutoModelForMaskedLM, config, "model", config=settings, dtype=torch.float32, output_loading_info=True
+    )
+    _check_fit(config, settings)
+    return model, frozenset(report["missing_keys"])
+
+
+def set_dropout(settings: Any, rate: float | None) -> None:
+    """Replace every dropout rate of a model's configuration; None leaves them."""
+    for name in _DROPOUTS if rate is not None else ():
+        if isinstance(getattr(settings, name, None), float | int):
+            setattr(settings, name, rate)
+
+
+def _check_fit(config: RunConfig, settings: Any) -> None:
+    limit = getattr(settings, "max_position_embeddings", None)
+    if limit is not None and config.max_length > limit:
+        raise RunError(
+            f"max_length={config.max_length} is more than the {limit} positions of {config.model}. Lower --max-length."
+        )
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise RunError("device='cuda', but torch sees no CUDA device. Use --device cpu or auto.")
+
+
+def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
+    """What an ``Auto...`` class of transformers makes of the run's model; RunError names ``what`` cannot be loaded."""
+    source = model_source(run.model)
+    if not Path(source).is_dir() and not _hub_answers(source):
+        options["local_files_only"] = True  # what is in the cache is used, without a minute of attempts
+    try:
+        return factory.from_pretrained(source, trust_remote_code=run.trust_remote_code, **options)
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        where = (
+            ""
+            if Path(source).is_dir()
+            else (
+                f" {run.model!r} is no folder here, so it was looked for on the hub: check the name and the network "
+                f"(HF_HUB_OFFLINE), or give a folder."
+            )
+        )
+        raise RunError(f"Cannot load the {what} of {run.model!r}: {reason}{where}") from error
+
+
+@functools.cache
+def _hub_answers(name: str) -> bool:
+    """Whether the hub can be asked; it can, even if it does not know the model."""
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        HfApi().model_info(name, timeout=_TIMEOUT_SECONDS)
+    except (HfHubHTTPError, HFValidationError):
+        return True
+    except Exception:  # the hub's client lets its HTTP library's errors through, and changes libraries
+        return False
+    return True
+
+
+def load_bare(name: str, trust_remote_code: bool = False) -> Any:
+    """A model's structure from its configuration alone, with a classification head where it can have one.
+
+    Raises:
+        RunError: if there is no such model, or it is of no known kind.
+    """
+    config = RunConfig(model=name, trust_remote_code=trust_remote_code)
+    settings = load_pretrained(AutoConfig, config, "configuration")
+    # A classification head cannot be built for decoders without a padding token, though its shape needs none.
+    if getattr(settings, "pad_token_id", None) is None:
+        settings.pad_token_id = 0
+    with torch.device("meta"):
+        for factory in (AutoModelForSequenceClassification, AutoModel):
+            try:
+                return factory.from_config(settings, trust_remote_code=trust_remote_code)
+            except ValueError:
+                continue
+    raise RunError(f"transformers knows no model of type {settings.model_type!r} that could be mapped.")
+
+
+NAME = "task"
+"""Of the adapter in the model and in its files."""
+
+
+def put_adapter(model: nn.Module, text: str, fresh: Collection[str], seed: int) -> None:
+    """Put a fresh adapter into a model and freeze everything but the adapter and the head.
+
+    Args:
+        model: from transformers.
+        text: the adapter, as in :class:`gradgate.training.config.RunConfig`.
+        fresh: names of parameters of the base model that are trained with the head: its pooler, and what the
+            pretrained weights lacked.
+        seed: of the adapter's weights; no global generator is touched.
+
+    Raises:
+        AdapterError: if the adapter does not fit the model.
+    """
+    add_to_frozen(model, NAME, read_choice(text).kind, fresh, seed)
+
+
+def add_to_frozen(model: nn.Module, name: str, kind: str, fresh: Collection[str], seed: int) -> None:
+    """As :func:`put_adapter`, under any name."""
+    adapters.add(model, name, kind, seed=seed)
+    for parameter_name, parameter in model.named_parameters():
+        if parameter_name in fresh:
+            parameter.requires_grad_(True)
+
+
+def poolers(model: nn.Module) -> frozenset[str]:
+    """Names of the parameters of the base model's pooler, which learns with the head wherever there is one.
+
+    A pooler is the dense layer with tanh that AdapterEff's heads (Table 10) and AdapterHub's begin with. Pretrained for
+    another purpose, or not at all, as in distilled encoders, a frozen one hides the text from the layer above it.
+    """
+    return frozenset(name for name in named_parameters(model) if "pooler" in name.split("."))
+
+
+def try_adapter(model: nn.Module, text: str) -> None:
+    """Put an adapter into a model and take it out again; AdapterError if it does not fit."""
+    put_adapter(model, text, (), seed=0)
+    adapters.remove(model)
+
+
+def save_adapted(model: Any, folder: Path, fresh: Collection[str]) -> None:
+    """Write the adapter and the head as :func:`gradgate.adapters.save` does, and the model's configuration.
+
+    The frozen base is not written: ``adapters.load`` puts the folder into the pretrained model with the same head.
+    """
+    adapters.save(model, NAME, folder, head_also=fresh)
+    model.config.save_pretrained(folder)
+
+
+def bytes_stored(model: nn.Module, opened: Collection[str], fresh: Collection[str]) -> int:
+    """Bytes that a task needs beside the pretrained model: what was trained, and what the pretrained model lacks.
+
+    Args:
+        model: with an adapter or without.
+        opened: canonical names of the parameters that were open in at least one step.
+        fresh: names of the parameters that the pretrained weights lacked.
+    """
+    parameters = named_parameters(model)
+    held = [parameter for name, parameter in parameters.items() if name in opened or name in fresh]
+    if adapters.added(model):
+        held += [*head_parameters(model), *adapters.parameters(model, NAME)]
+    return sum(p.numel() * p.element_size() for p in {id(p): p for p in held}.values())

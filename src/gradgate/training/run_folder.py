@@ -1,0 +1,308 @@
+"""The folder of one run: what is written where, and which checkpoints can be trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Protocol
+
+from gradgate.errors import FolderLockedError, RunError
+from gradgate.files import Lock, NoLocksError
+from gradgate.methods.plan_file import to_yaml
+from gradgate.training.config import FREE
+
+SEAL_FILE = "seal.json"
+CACHE_FOLDER = "cache"
+LOCK_FILE = "run.lock"
+
+
+class Recorded(Protocol):
+    """Settings that a folder is claimed for."""
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON values."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of one run and the rules for writing them: every file is whole or absent."""
+
+    path: Path
+
+    @property
+    def run_file(self) -> Path:
+        """Configuration, versions, data and model of the run."""
+        return self.path / "run.json"
+
+    @property
+    def scores_file(self) -> Path:
+        """Dev and test scores and costs; there if and only if the run has finished."""
+        return self.path / "scores.json"
+
+    @property
+    def error_file(self) -> Path:
+        """Why the latest try failed."""
+        return self.path / "error.json"
+
+    @property
+    def history_file(self) -> Path:
+        """Losses and dev scores by step, one JSON object a line."""
+        return self.path / "history.jsonl"
+
+    @property
+    def plan_file(self) -> Path:
+        """What was open when."""
+        return self.path / "plan.yaml"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Trainer's checkpoints; removed when the run has finished."""
+        return self.path / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """The weights with the best dev score so far."""
+        return self.path / "best"
+
+    @property
+    def cache(self) -> Path:
+        """What closed layers gave out, for a run that shares it with no other."""
+        return self.path / CACHE_FOLDER
+
+    @property
+    def tapt(self) -> Path:
+        """Task-adaptive pre-training of the run's adapter: a folder like this one, and the adapter itself."""
+        return self.path / "tapt"
+
+    @property
+    def model(self) -> Path:
+        """The best model with its tokenizer."""
+        return self.path / "model"
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked while a process trains here, which it names."""
+        return self.path / LOCK_FILE
+
+    @property
+    def heads(self) -> Path:
+        """``TASK.safetensors`` for each of several tasks that were trained at once on the encoder in ``model``."""
+        return self.path / "heads"
+
+    @property
+    def predictions(self) -> Path:
+        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row.
+
+        Of several tasks, ``TASK/SPLIT.jsonl``.
+        """
+        return self.path / "predictions"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended and its scores are written."""
+        return self.scores_file.is_file()
+
+    def claim(self, config: Recorded) -> None:
+        """Make the folder this configuration's, or check that it already is.
+
+        A run that stopped before its first step, as over a wrong setting, gives its folder up.
+
+        Raises:
+            RunError: if it holds a run with another configuration, or files that are no run.
+        """
+        if self.run_file.is_file():
+            held = read_json(self.run_file).get("config")
+            if not isinstance(held, dict):
+                raise RunError(f"{self.run_file} is damaged: it holds no configuration. {_anew(self.run_file)}")
+            mine = config.record()
+            differing = [key for key in mine if key not in FREE and held.get(key) != mine[key]]
+            if differing and self.history_file.is_file():
+                listed = ", ".join(f"{key}: {held.get(key)!r} there, {mine[key]!r} here" for key in differing)
+                raise RunError(
+                    f"{self.path} already holds a run with another configuration ({listed}). "
+                    f"Give another --out, or remove the folder if the run is not needed."
+                )
+            if not differing:
+                return
+        else:
+            self._refuse_other_files()
+        write_json(self.run_file, {"config": config.record()})
+
+    def claim_alone(self, config: Recorded, held: ExitStack) -> dict[str, Any] | None:
+        """Claim the folder, and lock it until ``held`` is closed; what it holds where it is finished, which needs none.
+
+        Raises:
+            FolderLockedError: if another process trains in the folder.
+            RunError: as :meth:`claim`.
+        """
+        if not self.finished:
+            held.enter_context(self.locked())
+        self.claim(config)
+        return read_json(self.scores_file) if self.finished else None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The right to write here, which ends with the process; a file system without locks gives it to all.
+
+        Raises:
+            FolderLockedError: if another process has it.
+            RunError: if nothing can be written, or the folder holds files that are no run.
+        """
+        if not self.run_file.is_file():
+            self._refuse_other_files()
+        lock = self._lock()
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.release()
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a process trains here."""
+        try:
+            lock = Lock.take(self.lock_file) if self.lock_file.is_file() else None
+        except OSError:
+            return False
+        if lock is not None:
+            lock.release()
+        return lock is None and self.lock_file.is_file()
+
+    def _lock(self) -> Lock | None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = Lock.take(self.lock_file)
+        except NoLocksError:
+            return None
+        except OSError as error:
+            raise RunError(f"Cannot write {self.lock_file}: {error.strerror or error}.") from error
+        if lock is not None:
+            with suppress(OSError):
+                self.lock_file.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+            return lock
+        holder = "another process"
+        with suppress(OSError, UnicodeDecodeError):
+            holder = self.lock_file.read_text(encoding="utf-8") or holder
+        raise FolderLockedError(
+            f"{self.path} is being trained by {holder}. Wait until it has ended, or give another --out."
+        )
+
+    def _refuse_other_files(self) -> None:
+        if in_use(self.path):
+            raise RunError(f"{self.path} is not empty and holds no run. Give another --out.")
+
+    def latest_checkpoint(self) -> Path | None:
+        """The newest checkpoint that is whole; a damaged or half-written one is passed over.
+
+        Raises:
+            RunError: if there are sealed checkpoints, but every one of them is damaged.
+        """
+        found = sorted(
+            self.checkpoints.glob("checkpoint-*"), key=lambda p: int(p.name.rpartition("-")[2]), reverse=True
+        )
+        sealed = [folder for folder in found if (folder / SEAL_FILE).is_file()]
+        for folder in sealed:
+            if is_whole(folder):
+                return folder
+        if sealed:
+            raise RunError(
+                f"Every checkpoint in {self.checkpoints} is damaged: {', '.join(f.name for f in sealed)}. "
+                f"Remove {self.checkpoints} to train from the start."
+            )
+        return None
+
+    def write_plan(self, record: dict[str, Any]) -> None:
+        """Write what was open when."""
+        write_text(self.plan_file, to_yaml(record))
+
+    def clean(self) -> None:
+        """Remove what only an unfinished run needs."""
+        for folder in (self.checkpoints, self.best, self.cache):
+            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            self.lock_file.unlink()
+
+
+def seal(folder: Path) -> None:
+    """Note the digest of every file, as the last thing written: a folder without its seal is not whole."""
+    write_json(folder / SEAL_FILE, {"files": _digests(folder)})
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether every file of a sealed folder is what it was when the folder was sealed."""
+    try:
+        noted = read_json(folder / SEAL_FILE)["files"]
+    except (RunError, KeyError, OSError):
+        return False
+    return bool(noted == _digests(folder))
+
+
+def in_use(path: Path) -> bool:
+    """Whether a path is a file, or a folder with anything in it."""
+    return path.is_file() or (path.is_dir() and not all(_is_part(p) or p.suffix == ".lock" for p in path.iterdir()))
+
+
+def _is_part(path: Path) -> bool:
+    """Whether a file was left half-written by :func:`write_text`."""
+    return path.name.startswith(".") and path.name.endswith(".part")
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != SEAL_FILE)
+    return {str(path.relative_to(folder)): _digest(path) for path in files if not _is_part(path)}
+
+
+def _digest(path: Path) -> str:
+    state = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; RunError names a file that is damaged."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} is damaged: {error}. {_anew(path)}") from None
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged: expected a JSON object. {_anew(path)}")
+    return value
+
+
+def _anew(path: Path) -> str:
+    return f"Put back a good copy, or remove {path.parent} to start it anew."
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write a JSON object so that the file is whole or as it was before."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file so that it is whole or as it was before."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that it is whole or as it was before."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error

@@ -1,0 +1,196 @@
+"""How a run scores a split: metrics for Trainer, and the prediction files."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+
+from gradgate.distributed import launch
+from gradgate.tasks import Kind, Scored, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
+from gradgate.tasks.languages import average
+from gradgate.training.callbacks import dev_scores
+from gradgate.training.config import RunConfig
+from gradgate.training.pretrained import load_with_fresh
+from gradgate.training.records import task_record
+from gradgate.training.run_folder import RunFolder, write_text
+from gradgate.training.trainer import RunTrainer
+
+DEV = "dev"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split as read, and as the model takes it."""
+
+    rows: Dataset
+    features: Dataset
+
+
+class Scorer:
+    """Scores the outputs for one split, which Trainer does not know, and keeps what was predicted.
+
+    Args:
+        kind, data: the task.
+        splits: name -> split, ``dev`` among them.
+    """
+
+    def __init__(self, kind: Kind, data: TaskData, splits: dict[str, Split]) -> None:
+        self.kind = kind
+        self.data = data
+        self.splits = splits
+        self.split = DEV
+        self.latest = Scored({}, [])
+
+    def __call__(self, output: Any) -> dict[str, float]:
+        """The metrics of outputs for ``split``: Trainer's ``compute_metrics``."""
+        held = self.splits[self.split]
+        self.latest = self.kind.score(held.rows, held.features, output.predictions, self.data, self.split)
+        return self.latest.metrics
+
+
+def predictions_text(scored: Scored) -> str:
+    """The content of a prediction file: one JSON object for each row."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in scored.predictions)
+
+
+def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
+    """Write prediction files, of which the texts are the contents by name: a split, or a task and a split."""
+    for name, text in texts.items():
+        write_text(folder.predictions / f"{name}.jsonl", text)
+
+
+def copy_predictions(kept: Path, folder: RunFolder) -> None:
+    """Write the prediction files that were kept with the best weights."""
+    files = sorted(kept.rglob("*.jsonl"))
+    texts = {file.relative_to(kept).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
+    write_predictions(folder, texts)
+
+
+TRAIN = "train"
+TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "dev_file", "test_file")
+"""Settings of a run that change the task that it names."""
+
+
+def find_task_of(config: RunConfig) -> TaskSpec:
+    """The task that the configuration names, with its flags applied."""
+    flags = {name: getattr(config, name) for name in TASK_FLAGS}
+    languages = None if config.languages is None else config.languages.split(",")
+    return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
+
+
+@dataclass(frozen=True)
+class EncodedSingleTask:
+    """One task with its splits as the model takes them.
+
+    Attributes:
+        scorer: scores the split that it is set to, and keeps what was predicted for it.
+    """
+
+    data: TaskData
+    kind: Kind
+    splits: dict[str, Split]
+    scorer: Scorer
+
+    @property
+    def examples(self) -> int:
+        """Rows of the training split."""
+        return len(self.splits[TRAIN].rows)
+
+    @property
+    def windows(self) -> int:
+        """Rows as the model takes them, of which some kinds make several of one."""
+        return len(self.splits[TRAIN].features)
+
+    @property
+    def train(self) -> Dataset:
+        """The training split as the model takes it."""
+        return self.splits[TRAIN].features
+
+    @property
+    def tests(self) -> list[str]:
+        """Names of the test splits that are scored."""
+        return [name for name in self.data.tests if name in self.splits]
+
+    @property
+    def metric(self) -> str:
+        """The metric that selects."""
+        return self.data.spec.metric
+
+    def predictions(self) -> dict[str, str]:
+        """Name -> content of the file for what was predicted last."""
+        return {self.scorer.split: predictions_text(self.scorer.latest)}
+
+    def trainer(self, **options: Any) -> RunTrainer:
+        """A Trainer for it; ``options`` are all but the data."""
+        return RunTrainer(
+            train_dataset=self.train,
+            eval_dataset=self.splits[DEV].features,
+            data_collator=self.kind.collator(options["processing_class"]),
+            compute_metrics=self.scorer,
+            **options,
+        )
+
+    def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> dict[str, Any]:
+        """``dev``, ``tests`` and ``averages`` of the weights that are in the model, and the test splits' files."""
+        tests = {}
+        for name in self.tests:
+            self.scorer.split = name
+            tests[name] = dev_scores(trainer.predict(self.splits[name].features, metric_key_prefix="eval").metrics)
+            launch.on_first(functools.partial(write_predictions, folder, self.predictions()))
+        return {"dev": dev, "tests": tests, "averages": self.averages(dev, tests)}
+
+    def averages(self, dev: dict[str, float], tests: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        """Means over languages, as :func:`gradgate.tasks.languages.average` gives them."""
+        return average({"dev": dev, **tests}, self.data.languages, self.data.spec.source)
+
+
+class PreparedSingleTask:
+    """The task that a configuration names, read and checked."""
+
+    def __init__(self, data: TaskData) -> None:
+        self.data = data
+        self.kind = kind_of(data.spec)
+        self.notes = data.notes
+        self.metric = data.spec.metric
+        self.higher_is_better = greater_is_better(data.spec.metric)
+
+    @classmethod
+    def of(cls, config: RunConfig) -> PreparedSingleTask:
+        """Read it; DataError for a fault in the data."""
+        return cls(load_task(find_task_of(config)))
+
+    def record(self) -> dict[str, Any]:
+        """What results say about the data."""
+        return task_record(self.data)
+
+    def check_size(self, config: RunConfig) -> None:
+        """UsageError if there are fewer training rows than are to be drawn."""
+        self._train_rows(config)
+
+    def encode(self, config: RunConfig, tokenizer: Any) -> EncodedSingleTask:
+        """The splits as the model takes them, training rows drawn where not all are wanted."""
+        tests = {} if config.skip_test else self.data.tests
+        rows = {TRAIN: self._train_rows(config), DEV: self.data.dev, **tests}
+        splits = {
+            name: Split(split, self.kind.encode(split, tokenizer, config.max_length)) for name, split in rows.items()
+        }
+        return EncodedSingleTask(self.data, self.kind, splits, Scorer(self.kind, self.data, splits))
+
+    def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+        """The model with a fresh head, and the names of what the pretrained weights lacked."""
+        return load_with_fresh(config, self.kind, self.data, tokenizer)
+
+    def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
+        """Write the trained model."""
+        model.save_pretrained(folder.model, state_dict=whole)
+
+    def _train_rows(self, config: RunConfig) -> Dataset:
+        if config.train_size is None:
+            return self.data.train
+        return subsample(self.data.train, config.train_size, config.seed)

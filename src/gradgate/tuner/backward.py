@@ -1,0 +1,120 @@
+"""Activation checkpointing beside closed layers: backward must end at the lowest open one, and must reach it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from gradgate.errors import AttachError
+
+
+class Checkpointing:
+    """What activation checkpointing does to one model while layers at its bottom are closed.
+
+    For it transformers marks the output of the embeddings as requiring a gradient, so that backward would run
+    through, and recompute, every closed layer. Checkpoints that are not reentrant need no such mark.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._unmarked: list[Any] = []
+        self._bottom_closed = False
+
+    def follow(self, bottom_closed: bool) -> None:
+        """Mark the embeddings' output, or not, for the coming step.
+
+        Args:
+            bottom_closed: whether nothing in the lowest group learns.
+
+        Raises:
+            AttachError: if it is closed and checkpoints are reentrant: they give the layers above no gradient.
+        """
+        if bottom_closed == self._bottom_closed:
+            return
+        if not bottom_closed:
+            self.release()
+            return
+        functions = _functions(self._model)
+        if any(function.keywords.get("use_reentrant", True) for function in functions):
+            raise AttachError(
+                "Reentrant activation checkpointing gives layers above closed ones no gradient, or runs backward "
+                'through all of them. Use activation_checkpointing_kwargs={"use_reentrant": False}.'
+            )
+        self._bottom_closed = True
+        if functions:
+            models: list[Any] = [m for m in self._model.modules() if getattr(m, "_require_grads_hooks", None)]
+            for model in models:
+                model.disable_input_require_grads()
+            self._unmarked = models
+
+    def release(self) -> None:
+        """Mark the embeddings' output again where it was marked before."""
+        unmarked, self._unmarked = self._unmarked, []
+        self._bottom_closed = False
+        for model in unmarked:
+            model.enable_input_require_grads()
+
+
+def _functions(model: nn.Module) -> list[partial[Any]]:
+    """The checkpointing functions in use, as transformers sets them; of others nothing is known."""
+    modules: list[Any] = [m for m in model.modules() if getattr(m, "gradient_checkpointing", False) is True]
+    functions = [getattr(module, "_gradient_checkpointing_func", None) for module in modules]
+    return [function for function in functions if isinstance(function, partial)]
+
+
+MOST_PATTERNS = 64
+_LIMITS = ("recompile_limit", "accumulated_recompile_limit")
+
+
+def in_use() -> bool:
+    """Whether anything was compiled in this process: its backward pass may hand one tensor to several parameters."""
+    module = sys.modules.get("torch._dynamo.convert_frame")
+    return module is not None and getattr(module, "FRAME_COUNTER", 1) > 0
+
+
+class GraphLimits:
+    """Raises dynamo's limits on graphs of one function as parameters open and close, until :meth:`release`.
+
+    ``torch.compile`` makes a graph for each set of parameters that require a gradient, and after 8 of them would run
+    the function without compiling from then on. Each new set gets as much room as one model has: graphs for training,
+    evaluation and other shapes. Methods that draw from very many sets get room for the first 64; compile layer by layer
+    to have few graphs (``for layer in layers: layer.compile()``).
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[Hashable] = set()
+        self._room: dict[str, int] = {}
+        self._added: dict[str, int] = dict.fromkeys(_LIMITS, 0)
+
+    def admit(self, pattern: Hashable) -> None:
+        """Make room for the graphs of a set of open parameters, if it is new."""
+        if pattern not in self._seen and len(self._seen) < MOST_PATTERNS:
+            self._seen.add(pattern)
+        config = _config()
+        if config is None:
+            return
+        for name in _LIMITS:
+            room = self._room.setdefault(name, getattr(config, name))
+            missing = room * (len(self._seen) - 1) - self._added[name]
+            if missing > 0:
+                self._add(config, name, missing)
+
+    def release(self) -> None:
+        """Take back the room."""
+        config = _config()
+        for name in _LIMITS if config is not None else ():
+            self._add(config, name, -self._added[name])
+        self._seen.clear()
+
+    def _add(self, config: Any, name: str, amount: int) -> None:
+        setattr(config, name, getattr(config, name) + amount)
+        self._added[name] += amount
+
+
+def _config() -> Any:
+    """Dynamo's settings; None as long as nothing has loaded it, so that nothing can have been compiled."""
+    return getattr(sys.modules.get("torch._dynamo"), "config", None)

@@ -1,0 +1,145 @@
+"""Exact holding: a masked weight keeps its bits through an optimizer step, without a second copy of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from gradgate.distributed import local
+from gradgate.errors import AttachError
+
+ParamGroup = dict[str, Any]
+
+# Their step of some parameters is the same whether others are stepped with them or not.
+_BY_PARAMETER = ("torch.optim", "transformers.optimization")
+# More than this is held only for a parameter that is larger by itself.
+_PART_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Held:
+    """A parameter of which a part must not move. ``restore`` puts that part back to what the argument holds."""
+
+    name: str
+    parameter: Parameter
+    restore: Callable[[Tensor], None]
+
+
+class Holding:
+    """Steps one optimizer in parts, so that old values are kept of one part at a time.
+
+    All but the last part are stepped before the optimizer's own step begins, which then has what is left. The old
+    values of a part are put back where they are held as soon as it was stepped. An optimizer whose parameters do not
+    step independently of each other, or of which that is not known, is stepped at once, with the old values of all
+    held parameters beside it.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._groups: list[tuple[ParamGroup, list[Parameter]]] = []
+        self._last: list[tuple[Held, Tensor]] = []
+        self._checked: set[str] = set()
+
+    def begin(self, held: Sequence[Held]) -> None:
+        """Step all parts but the last; called when a step begins, with what it must hold.
+
+        Raises:
+            AttachError: if the optimizer keeps weights of its own, which nothing here could hold.
+        """
+        self.abandon()
+        if not held:
+            return
+        parts = list(_parts(held)) if _steps_by_parameter(self._optimizer) else [list(held)]
+        self._groups = [(group, group["params"]) for group in self._optimizer.param_groups]
+        step = _bare_step(self._optimizer)
+        done: set[int] = set()
+        try:
+            for part in parts[:-1]:
+                members = {id(one.parameter) for one in part}
+                self._restrict(lambda p, members=members: id(p) in members)  # type: ignore[misc]
+                before = _values(part)
+                step()
+                self._put_back(before)
+                done |= members
+        except BaseException:
+            self.abandon()
+            raise
+        self._restrict(lambda p: id(p) not in done)
+        self._last = _values(parts[-1])
+
+    def end(self) -> None:
+        """Put back what the last part holds; called when the step is over."""
+        last, self._last = self._last, []
+        self._put_back(last)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Give the optimizer all of its parameters back, also after a step that raised."""
+        for group, parameters in self._groups:
+            group["params"] = parameters
+        self._groups, self._last = [], []
+
+    def _restrict(self, wanted: Callable[[Parameter], bool]) -> None:
+        for group, parameters in self._groups:
+            group["params"] = [parameter for parameter in parameters if wanted(parameter)]
+
+    def _put_back(self, before: list[tuple[Held, Tensor]]) -> None:
+        for one, values in before:
+            if one.name not in self._checked:
+                self._checked.add(one.name)
+                _refuse_own_weights(self._optimizer, one, values)
+            one.restore(values)
+
+
+def _parts(held: Sequence[Held]) -> Iterator[list[Held]]:
+    part: list[Held] = []
+    size = 0
+    for one in held:
+        size += one.parameter.nbytes
+        if part and size > _PART_BYTES:
+            yield part
+            part, size = [], one.parameter.nbytes
+        part.append(one)
+    yield part
+
+
+def _values(part: Sequence[Held]) -> list[tuple[Held, Tensor]]:
+    return [(one, local(one.parameter)[0].clone()) for one in part]
+
+
+def _steps_by_parameter(optimizer: torch.optim.Optimizer) -> bool:
+    return type(optimizer).__module__.startswith(_BY_PARAMETER)
+
+
+def _bare_step(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
+    """The optimizer's step without its hooks, which belong to the step as a whole."""
+    step = type(optimizer).step
+    bare = getattr(step, "__wrapped__", step) if getattr(step, "hooked", False) else step
+    return lambda: bare(optimizer)
+
+
+def _refuse_own_weights(optimizer: torch.optim.Optimizer, one: Held, before: Tensor) -> None:
+    """Look for a copy of the weights in the optimizer's state: it has moved, and would overwrite what is held."""
+    new, _ = local(one.parameter)
+    if torch.equal(new, before):
+        return
+    state = optimizer.state.get(one.parameter, {})
+    copies = [key for key, value in state.items() if _is_copy(value, new)]
+    if copies:
+        new.copy_(before)
+        raise AttachError(
+            f"{type(optimizer).__name__} keeps weights of its own (its state {copies[0]!r} of {one.name}), which move "
+            f"where a mask holds the model's. Use mask_target=grad, or an optimizer without copies of the weights."
+        )
+
+
+def _is_copy(value: Any, weights: Tensor) -> bool:
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        return False
+    held, _ = local(value)
+    return held.shape == weights.shape and torch.equal(held.to(weights.dtype), weights)

@@ -1,0 +1,136 @@
+"""Weights that forward passes see mixed with their initial values, as mixout has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from gradgate import gates
+from gradgate.errors import AttachError, RunError
+from gradgate.layers import named_parameters
+from gradgate.methods.base import MixoutSettings
+
+# Of modules that drop by a functional call and keep its probability in an attribute. LayerDrop is no dropout.
+_DROPOUT = re.compile(r"(^|_)drop(out)?(_p|_prob|_rate)?$|dropout", re.IGNORECASE)
+_STREAM = "mixout"
+
+
+class Mixing:
+    """Mixes the weights of one model's linear layers in training mode, until :meth:`release`.
+
+    A forward pass of a layer whose weight learns sees ``W0 + (W - W0) * m / (1 - p)`` in its place, where ``m`` is 0
+    with probability ``p`` and else 1: the formula of mixout, rearranged. The parameter itself is untouched, and
+    autograd differentiates through the mixture. The masks are functions of the seed, the name and :attr:`step`,
+    so that micro-batches of one step, recomputation and resumed trainings see the same.
+
+    Attributes:
+        step: optimizer steps done.
+        initial: canonical name to ``W0``: a copy of each weight that is mixed, made when this is.
+    """
+
+    def __init__(self, model: nn.Module, mix: MixoutSettings, names: Collection[str], seed: int) -> None:
+        if hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None:
+            raise AttachError("A compiled model bakes its weights in, so that mixout cannot mix them. Do not compile.")
+        self.step = 0
+        self._mix = mix
+        self._seed = seed
+        wanted = {id(p): name for name, p in named_parameters(model).items() if name in names}
+        linear: list[Any] = [module for module in model.modules() if _is_linear(module)]
+        layers = [(layer, wanted[id(layer.weight)]) for layer in linear if id(layer.weight) in wanted]
+        if any(isinstance(layer.weight, DTensor) for layer, _ in layers):
+            raise AttachError("mixout cannot mix weights that are sharded over processes. Use DDP instead of FSDP.")
+        self.initial: dict[str, Tensor] = {name: layer.weight.detach().clone() for layer, name in layers}
+        self._hooks: list[Any] = []
+        for layer, name in layers:
+            self._hooks.append(layer.register_forward_pre_hook(self._entering(name)))
+            self._hooks.append(layer.register_forward_hook(_leave, always_call=True))
+        self._dropout = _dropout_probabilities(model) if mix.dropout == "replace" else []
+        for module, attribute, _ in self._dropout:
+            setattr(module, attribute, 0.0)
+
+    def load(self, initial: Mapping[str, Tensor]) -> None:
+        """Take up the initial values of an earlier training.
+
+        Raises:
+            RunError: if they are of other weights.
+        """
+        shapes = {name: tuple(tensor.shape) for name, tensor in initial.items()}
+        if shapes != {name: tuple(tensor.shape) for name, tensor in self.initial.items()}:
+            raise RunError("The saved initial weights of mixout are not those of this model's linear layers.")
+        for name, tensor in initial.items():
+            self.initial[name].copy_(tensor)
+
+    def release(self) -> None:
+        """Remove every hook and give dropout its probabilities back."""
+        for hook in self._hooks:
+            hook.remove()
+        for module, attribute, probability in self._dropout:
+            setattr(module, attribute, probability)
+        self._hooks, self._dropout = [], []
+
+    def _entering(self, name: str) -> Any:
+        def enter(layer: nn.Module, inputs: Any) -> None:
+            weight: Any = layer.weight
+            if not layer.training or not weight.requires_grad:
+                return
+            if self.initial[name].device != weight.device:
+                self.initial[name] = self.initial[name].to(weight.device)
+            # An instance attribute hides the parameter, which stays where every owner of it looks for it.
+            vars(layer)["weight"] = self._mixed(weight, name, axis=1 if isinstance(layer, nn.Linear) else 0)
+
+        return enter
+
+    def _mixed(self, weight: Tensor, name: str, axis: int) -> Tensor:
+        key = gates.key(seed=self._seed, stream=_STREAM, name=name, draw=self.step)
+        initial = self.initial[name]
+        return initial + _drop(weight - initial, self._mix.p, axis if self._mix.unit == "neuron" else None, key)
+
+
+class _Drop(torch.autograd.Function):
+    """Elements, or all weights that go out from a neuron, are zero with probability p; the rest is divided by 1 - p.
+
+    Linear, so that its derivative is itself; the mask is computed anew instead of kept for the backward pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, p: float, axis: int | None, key: int) -> Tensor:
+        ctx.settings = (p, axis, key)
+        if axis is None:
+            return gates.apply_(tensor.clone(), lo=p, hi=1.0, scale=1.0 / (1.0 - p), key=key)
+        neurons = tensor.new_ones(tensor.shape[axis])
+        gates.apply_(neurons, lo=p, hi=1.0, scale=1.0 / (1.0 - p), key=key)
+        return tensor * (neurons if axis == 1 else neurons.unsqueeze(1))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        return _drop(gradients[0], *ctx.settings), None, None, None
+
+
+def _drop(tensor: Tensor, p: float, axis: int | None, key: int) -> Tensor:
+    apply: Any = _Drop.apply  # untyped in torch
+    dropped: Tensor = apply(tensor, p, axis, key)
+    return dropped
+
+
+def _is_linear(module: nn.Module) -> bool:
+    """A linear layer; GPT-2's Conv1D is one with its weight transposed."""
+    return isinstance(module, nn.Linear) or (type(module).__name__ == "Conv1D" and hasattr(module, "nf"))
+
+
+def _leave(layer: nn.Module, inputs: Any, output: Any) -> None:
+    vars(layer).pop("weight", None)
+
+
+def _dropout_probabilities(model: nn.Module) -> list[tuple[nn.Module, str, float]]:
+    """Every module, attribute and value that dropout takes its probability from."""
+    found = []
+    for module in model.modules():
+        own = isinstance(module, nn.modules.dropout._DropoutNd)
+        names = ["p"] if own else [name for name in vars(module) if _DROPOUT.search(name)]
+        found += [(module, name, getattr(module, name)) for name in names if isinstance(getattr(module, name), float)]
+    return found

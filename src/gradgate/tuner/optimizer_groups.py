@@ -1,0 +1,113 @@
+"""Lets parameters of one optimizer learn at different rates, without changing its parameter groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradgate.errors import AttachError
+from gradgate.methods.base import State
+
+ParamGroup = dict[str, Any]
+
+
+class LearningRates:
+    """The parameter groups of one optimizer, split by learning rate while it steps.
+
+    Before and after a step the optimizer has its own groups, the same dictionaries in the same list: schedulers and
+    saved states see nothing of the split. An optimizer keeps its state by parameter, so the split does not touch it.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._split: list[tuple[ParamGroup, list[ParamGroup]]] = []
+
+    def scale(self, factors: Mapping[Tensor, float]) -> None:
+        """Multiply the learning rate of these parameters until :meth:`restore`. Without any, nothing is touched.
+
+        Raises:
+            AttachError: if a parameter's group has no learning rate.
+        """
+        self.restore()
+        if factors:
+            groups = self._optimizer.param_groups
+            self._split = [(group, _parts(group, factors)) for group in groups]
+            groups[:] = chain.from_iterable(parts for _, parts in self._split)
+
+    def restore(self) -> None:
+        """Give the optimizer its own groups back, also after a step that raised."""
+        if not self._split:
+            return
+        for group, parts in self._split:
+            # Some optimizers count their steps, or keep estimates, in the group: equal in all of its parts.
+            group.update({key: value for key, value in parts[0].items() if key not in ("params", "lr")})
+        self._optimizer.param_groups[:] = [group for group, _ in self._split]
+        self._split = []
+
+
+def _parts(group: ParamGroup, factors: Mapping[Tensor, float]) -> list[ParamGroup]:
+    """The group itself, or one copy for each factor that its parameters have: few, so that updates stay batched."""
+    by_factor: dict[float, list[Tensor]] = {}
+    for parameter in group["params"]:
+        by_factor.setdefault(factors.get(parameter, 1.0), []).append(parameter)
+    if by_factor.keys() <= {1.0}:
+        return [group]
+    if group.get("lr") is None:
+        raise AttachError(
+            "This method scales the learning rate of single layers, but the optimizer has a group without 'lr'. "
+            "Use an optimizer with a learning rate of its own (not one that finds it by itself)."
+        )
+    return [{**group, "params": params, "lr": group["lr"] * factor} for factor, params in by_factor.items()]
+
+
+# Their state of all zeros is the one that they begin with. Of others it is not: NAdam begins with a product of 1.
+_ZERO_IS_NEW = (
+    torch.optim.Adadelta,
+    torch.optim.Adafactor,
+    torch.optim.Adam,
+    torch.optim.Adamax,
+    torch.optim.AdamW,
+    torch.optim.RAdam,
+    torch.optim.RMSprop,
+    torch.optim.SGD,
+)
+
+
+def check_state_policy(optimizer: torch.optim.Optimizer, policy: State) -> None:
+    """Refuse what would not let a parameter start anew as in a fresh optimizer.
+
+    Raises:
+        AttachError: for ``reset`` if a state of zeros is not how the optimizer begins; for ``drop`` if it makes its
+            state once, at its creation.
+    """
+    name = type(optimizer).__name__
+    damped = any(group.get("dampening") for group in optimizer.param_groups)
+    if policy == "reset" and (type(optimizer) not in _ZERO_IS_NEW or damped):
+        raise AttachError(
+            f"state=reset sets the optimizer's state to zero, which is not how {name}{' with dampening' * damped} "
+            f"begins. Use state=drop or state=keep."
+        )
+    if policy == "drop" and isinstance(optimizer, torch.optim.Adagrad):
+        raise AttachError(f"{name} makes its state once and cannot make a deleted one again. Use state=keep.")
+
+
+def forget(optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor], policy: State) -> None:
+    """Apply the policy to parameters that close; those without a state have none afterwards."""
+    for parameter in parameters:
+        if policy == "drop":
+            optimizer.state.pop(parameter, None)
+        elif policy == "reset":
+            _zero(optimizer, parameter)
+
+
+def _zero(optimizer: torch.optim.Optimizer, parameter: Tensor) -> None:
+    state = optimizer.state.get(parameter, {})  # indexing would make one
+    for key, value in state.items():
+        if isinstance(value, Tensor):
+            value.zero_()
+        elif value is not None:
+            state[key] = type(value)(0)

@@ -1,0 +1,295 @@
+"""The activation cache: the same training, whatever it holds, and never a row that other weights made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gradgate import ActivationCache, Clock, Tuner, map_layers
+from gradgate.activation_cache import Horizon, Tally
+from gradgate.errors import UsageError
+from gradgate.methods import Memory
+from gradgate.methods import method as read_method
+from gradgate.methods.plan_file import Timeline
+from support.loop import adamw, assert_same_weights, build, fisher_data
+from support.prefix_loop import ROWS, STEPS, assert_close, collate, run, texts
+from support.tiny_models import TINY, tiny_batch
+
+MODELS = ("bert", "roberta", "xlm-roberta", "deberta-v2", "llama", "llama-classifier", "distilbert", "gpt2-classifier")
+
+
+@pytest.mark.parametrize("method", ["freeze:layers=1", "freeze:layers=2", "head"])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_cache_gives_the_losses_and_weights_of_none(name: str, method: str, tmp_path: Path) -> None:
+    plain, cached = run(name, method), run(name, method, tmp_path)
+    assert cached.notes == []
+    assert cached.rows == Tally(read=2 * ROWS, computed=ROWS)
+    assert_close(plain, cached)
+
+
+@pytest.mark.parametrize("method", ["lpft:every=13", "gradual:every=13", "order:layers=2/1/0,every=7", "gradfreeze"])
+@pytest.mark.parametrize("name", ["bert", "deberta-v2", "llama-classifier"])
+def test_layers_may_open_on_the_way(name: str, method: str, tmp_path: Path) -> None:
+    plain, cached = run(name, method, epochs=4), run(name, method, tmp_path, epochs=4)
+    assert cached.rows.computed > 0
+    assert_close(plain, cached)
+
+
+def test_accumulation_reads_each_part_of_a_batch(tmp_path: Path) -> None:
+    plain, cached = run("bert", "head", accumulate=3), run("bert", "head", tmp_path, accumulate=3)
+    assert cached.rows == Tally(read=2 * ROWS, computed=ROWS)
+    assert_close(plain, cached)
+
+
+@pytest.mark.parametrize("name", ["llama-classifier", "gpt2-classifier"])
+def test_padding_in_front(name: str, tmp_path: Path) -> None:
+    plain, cached = run(name, "freeze:layers=2", left=True), run(name, "freeze:layers=2", tmp_path, left=True)
+    assert cached.notes == []
+    assert_close(plain, cached)
+
+
+def test_what_the_cache_held_before_changes_no_bit(tmp_path: Path) -> None:
+    empty = run("bert", "freeze:layers=2", tmp_path, seed=1)
+    run("bert", "freeze:layers=2", tmp_path / "other", seed=2)
+    full = run("bert", "freeze:layers=2", tmp_path / "other", seed=1)
+    tight = run("bert", "freeze:layers=2", tmp_path / "tight", seed=1, size=3e-6)
+    assert full.rows == Tally(read=3 * ROWS)
+    assert 0 < tight.rows.read < 2 * ROWS
+    assert "limit" in tight.notes[0]
+    assert empty.losses == full.losses == tight.losses
+    assert_same_weights(empty.model, full.model)
+    assert_same_weights(empty.model, tight.model)
+
+
+def test_methods_share_the_output_of_a_prefix(tmp_path: Path) -> None:
+    run("bert", "freeze:layers=2", tmp_path)
+    other = run("bert", "gradual:every=1000,order=top-down", tmp_path)
+    assert other.rows == Tally(read=3 * ROWS)
+
+
+def test_rows_of_other_weights_are_never_read(tmp_path: Path) -> None:
+    def altered() -> Any:
+        model = build("bert", dropout=True)
+        with torch.no_grad():
+            model.bert.encoder.layer[0].output.dense.weight[3, 5] += 1e-3
+        return model
+
+    run("bert", "head", tmp_path)
+    plain, cached = run(altered, "head"), run(altered, "head", tmp_path)
+    assert cached.rows == Tally(read=2 * ROWS, computed=ROWS)
+    assert_close(plain, cached)
+
+
+def test_the_head_does_not_matter(tmp_path: Path) -> None:
+    def other_head() -> Any:
+        model = build("bert", dropout=True)
+        nn.init.normal_(model.classifier.weight)
+        return model
+
+    run("bert", "head", tmp_path)
+    assert run(other_head, "head", tmp_path).rows == Tally(read=3 * ROWS)
+
+
+def test_frozen_weights_that_change_in_training_make_rows_stale(tmp_path: Path) -> None:
+    def load(model: Any, tuner: Tuner) -> None:
+        if tuner.clock.step == STEPS + 2:
+            weights = {name: 1.01 * tensor for name, tensor in model.bert.encoder.layer[0].state_dict().items()}
+            model.bert.encoder.layer[0].load_state_dict(weights)
+
+    plain = run("bert", "freeze:layers=2", each_step=load, audit=False)
+    cached = run("bert", "freeze:layers=2", tmp_path, each_step=load, audit=False)
+    assert cached.rows.computed > ROWS
+    assert_close(plain, cached)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "alien"])
+def test_a_damaged_file_costs_time_and_nothing_else(damage: str, tmp_path: Path) -> None:
+    first = run("bert", "freeze:layers=2", tmp_path)
+    (path,) = tmp_path.glob("*.rows")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes({"flip": bytes(content), "cut": content[:-100], "empty": b"", "alien": b"x" * 5000}[damage])
+    again = run("bert", "freeze:layers=2", tmp_path)
+    assert again.rows.computed > 0
+    assert again.losses == first.losses
+    assert run("bert", "freeze:layers=2", tmp_path).rows == Tally(read=3 * ROWS)
+
+
+def test_a_batch_that_is_read_runs_no_closed_layer(tmp_path: Path) -> None:
+    ran: list[int] = []
+
+    def watch(model: Any, tuner: Tuner) -> None:
+        if tuner.clock.step == STEPS:
+            for number, layer in enumerate(model.bert.encoder.layer):
+                layer.output.dense.register_forward_hook(lambda *_, number=number: ran.append(number))
+
+    run("bert", "freeze:layers=2", tmp_path, each_step=watch)
+    assert set(ran) == {2}
+
+
+def test_evaluation_and_the_forward_of_each_layer_stay_as_they_are(tmp_path: Path) -> None:
+    done: list[bool] = []
+
+    def look(model: Any, tuner: Tuner) -> None:
+        if tuner.clock.step == STEPS + 1:
+            inputs = tiny_batch(model)
+            expected = build("bert")
+            expected.load_state_dict(model.state_dict())
+            done.append(torch.equal(model.eval()(**inputs).logits, expected.eval()(**inputs).logits))
+            done.append(all("forward" not in vars(module) for module in model.modules()))
+            model.train()
+
+    run("bert", "freeze:layers=2", tmp_path, each_step=look)
+    assert done == [True, True]
+
+
+def test_bfloat16_takes_half_the_space_and_stays_near(tmp_path: Path) -> None:
+    exact = run("bert", "freeze:layers=2", tmp_path / "exact")
+    short = run("bert", "freeze:layers=2", tmp_path / "short", dtype="bfloat16")
+    sizes = [sum(file.stat().st_size for file in (tmp_path / name).glob("*.rows")) for name in ("exact", "short")]
+    assert sizes[0] - 64 - 32 * ROWS == 2 * (sizes[1] - 64 - 32 * ROWS)
+    assert short.notes == []
+    assert short.losses == pytest.approx(exact.losses, rel=0.02)
+    assert short.losses != exact.losses
+
+
+class LooksBelowForSequenceClassification(nn.Module):
+    """A model whose loss depends on the output of a closed layer beside the top one's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = build("bert")
+        self.config = self.body.config
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None) -> Any:
+        seen: list[Tensor] = []
+        hook = self.body.bert.encoder.layer[0].register_forward_hook(lambda module, args, out: seen.append(out))
+        output = self.body(input_ids=input_ids, attention_mask=attention_mask, labels=labels)
+        hook.remove()
+        output.loss = None if labels is None else output.loss + seen[0][..., 0].sum()
+        return output
+
+
+def test_a_model_that_looks_below_is_computed_as_usual(tmp_path: Path) -> None:
+    plain = run(lambda: LooksBelowForSequenceClassification().train(), "freeze:layers=2")
+    cached = run(lambda: LooksBelowForSequenceClassification().train(), "freeze:layers=2", tmp_path)
+    assert plain.losses == cached.losses
+    assert len(cached.notes) == 1
+    assert "depends on more" in cached.notes[0]
+
+
+def test_a_head_that_reads_padding_is_computed_as_usual(tmp_path: Path) -> None:
+    """BERT's pooler reads the first position, which is padding here."""
+    plain, cached = run("bert", "head", left=True), run("bert", "head", tmp_path, left=True)
+    assert "depends on more" in cached.notes[0]
+    assert plain.losses == pytest.approx(cached.losses, rel=1e-6)
+
+
+def test_question_answering_reads_its_padding(tmp_path: Path) -> None:
+    """Its loss is taken over padding, too, so that padded batches cannot come from the cache."""
+    model = build("bert-qa", dropout=True)
+    notes: list[str] = []
+    cache = ActivationCache(folder=tmp_path, note=notes.append)
+    rows = texts()[:4]
+    inputs = collate(model, rows, torch.zeros(4))
+    del inputs["labels"]
+    spans = {"start_positions": torch.ones(4, dtype=torch.long), "end_positions": torch.ones(4, dtype=torch.long)}
+    with Tuner(model, adamw(model), "head", total_steps=9, steps_per_epoch=1, activation_cache=cache):
+        losses = [model(**inputs, **spans).loss.item() for _ in range(2)]
+    assert losses[0] == losses[1] == pytest.approx(build("bert-qa")(**inputs, **spans).loss.item(), rel=1e-5)
+    assert "depends on more" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda model: model.gradient_checkpointing_enable(), "checkpointing"),
+        (lambda model: setattr(model.config, "output_hidden_states", True), "output_hidden_states"),
+    ],
+    ids=["checkpointing", "hidden states"],
+)
+def test_what_the_cache_does_not_fit_is_said_once(change: Any, reason: str, tmp_path: Path) -> None:
+    def changed() -> Any:
+        model = build("bert", dropout=True)
+        change(model)
+        return model
+
+    plain, cached = run(changed, "freeze:layers=2"), run(changed, "freeze:layers=2", tmp_path)
+    assert plain.losses == cached.losses
+    assert len(cached.notes) == 1
+    assert reason in cached.notes[0]
+
+
+@pytest.mark.parametrize("name", ["albert", "t5", "bart", "vit"])
+def test_other_architectures_train_as_without(name: str, tmp_path: Path) -> None:
+    losses = []
+    for cache in (None, ActivationCache(folder=tmp_path, note=lambda text: None)):
+        model = TINY[name]().train()
+        torch.manual_seed(0)
+        optimizer = adamw(model)
+        with Tuner(model, optimizer, "freeze:layers=1", total_steps=9, steps_per_epoch=1, activation_cache=cache):
+            for number in range(3):
+                loss = model(**tiny_batch(model, seed=number % 2)).loss
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                losses.append(loss.item())
+    assert losses[:3] == pytest.approx(losses[3:], rel=1e-6)
+
+
+def depths(method: str, steps: int, epoch: int | None, passes: float) -> list[int]:
+    """How many layers of tiny BERT are kept in each step."""
+    layers = map_layers(build("bert"))
+    horizon = Horizon(read_method(method), layers, Clock(0, epoch, steps), 0, passes)
+    timeline, found = Timeline(), []
+    for step in range(steps):
+        timeline.record(step, read_method(method).plan(Clock(step, epoch, steps), layers, Memory()))
+        found.append(horizon.layers_to_keep(step, timeline))
+    return found
+
+
+def test_the_deepest_prefix_that_lasts_is_kept() -> None:
+    assert depths("freeze:layers=2", 4, 2, 2.0) == [2, 2, 2, 2]
+    assert depths("freeze:layers=2", 3, 2, 2.0) == [0, 0, 0]
+    assert depths("full", 4, 2, 1.0) == [0, 0, 0, 0]
+    assert depths("freeze:layers=0", 4, 2, 1.0) == [0, 0, 0, 0]
+    assert depths("freeze:layers=2", 4, None, 1.0) == [0, 0, 0, 0]
+    assert depths("lpft:every=5", 6, 2, 2.0) == [3] * 5 + [0]
+    assert depths("lpft:every=3", 6, 2, 2.0) == [0] * 6
+    assert depths("gradfreeze", 9, 3, 1.0) == [2, 2, 2, 1, 1, 1, 0, 0, 0]
+    assert depths("gradfreeze", 9, 3, 2.0) == [1, 1, 1, 1, 1, 1, 0, 0, 0]
+
+
+def test_where_measuring_decides_a_prefix_counts_after_a_pass(tmp_path: Path) -> None:
+    model = build("bert", dropout=True)
+    optimizer = adamw(model)
+    cache = ActivationCache(folder=tmp_path)
+    with Tuner(
+        model,
+        optimizer,
+        "fun:every=1000,batches=1",
+        total_steps=8,
+        steps_per_epoch=2,
+        fisher_data=fisher_data(model),
+        activation_cache=cache,
+    ) as tuner:
+        closed = [name for name in tuner.layers.names if tuner.plan[name].closed]
+        counts = []
+        for number in range(6):
+            model(**tiny_batch(model, seed=number % 2)).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            counts.append(tuner.prefix_rows.computed + tuner.prefix_rows.read)
+    assert counts[1] == 0
+    assert (counts[-1] > 0) == (closed[:2] == ["embeddings", "layers.0"])
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(UsageError, match="size=0"):
+        ActivationCache(folder=Path("x"), size=0)
+    with pytest.raises(UsageError, match="float8"):
+        ActivationCache(folder=Path("x"), dtype="float8")  # type: ignore[arg-type]

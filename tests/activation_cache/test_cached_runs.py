@@ -1,0 +1,126 @@
+"""The activation cache in runs, studies and anyone's Trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import Trainer, TrainingArguments
+
+from gradgate import GateCallback
+from gradgate.errors import UsageError
+from gradgate.study.compare import Tally, compare
+from gradgate.study.progress import SilentStudy
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.run import train
+from gradgate.training.run_folder import read_json
+from support.prefix_loop import collate, texts
+from support.run_folders import Falls, PowerCutError, assert_same_run, history
+from support.tiny_models import TINY
+
+
+def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
+    """24 steps, 10 an epoch, with dropout."""
+    return make_config(**settings | {"method": "freeze:layers=1", "steps": 24, "save_every": 3} | changes)
+
+
+def rows(folder: Path) -> Any:
+    return read_json(folder / "scores.json")["cost"]["prefix_rows"]
+
+
+def test_a_run_with_the_cache_learns_what_one_without_does(settings: dict[str, Any], tmp_path: Path) -> None:
+    for name in ("auto", "off"):
+        train(config_of(settings, activation_cache=name, eval_every=8), tmp_path / name)
+    assert rows(tmp_path / "auto") == {"read": 112, "computed": 80}
+    assert rows(tmp_path / "off") is None
+    mine, theirs = history(tmp_path / "auto"), history(tmp_path / "off")
+    assert [line["loss"] for line in mine] == pytest.approx([line["loss"] for line in theirs], abs=2e-6)
+    assert not (tmp_path / "auto" / "cache").exists()
+
+
+def test_a_run_that_is_too_short_to_gain_keeps_nothing(settings: dict[str, Any], tmp_path: Path) -> None:
+    train(config_of(settings, steps=12), tmp_path / "run")
+    assert rows(tmp_path / "run") == {"read": 0, "computed": 0}
+
+
+def test_a_folder_of_ones_own_is_kept_and_used_again(settings: dict[str, Any], tmp_path: Path) -> None:
+    own = str(tmp_path / "own")
+    train(config_of(settings, activation_cache=own), tmp_path / "one")
+    train(config_of(settings, activation_cache=own, seed=1, steps=12), tmp_path / "two")
+    assert rows(tmp_path / "two") == {"read": 96, "computed": 0}
+
+
+@pytest.mark.parametrize("step", [5, 13, 22])
+@pytest.mark.parametrize("cache", ["whole", "gone"])
+def test_a_run_without_power_ends_as_if_unbroken(
+    settings: dict[str, Any], tmp_path: Path, step: int, cache: str
+) -> None:
+    config = config_of(settings)
+    train(config, tmp_path / "unbroken")
+    with pytest.raises(PowerCutError):
+        train(config, tmp_path / "run", Falls(step))
+    if cache == "gone":
+        for file in (tmp_path / "run" / "cache").glob("*.rows"):
+            file.write_bytes(file.read_bytes()[: 100 * step])
+    train(config, tmp_path / "run")
+    assert_same_run(tmp_path / "run", tmp_path / "unbroken")
+
+
+def test_a_run_may_go_on_with_the_cache_switched(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(PowerCutError):
+        train(config_of(settings), tmp_path / "run", Falls(13))
+    train(config_of(settings, activation_cache="off", activation_cache_size=1.0), tmp_path / "run")
+    assert (tmp_path / "run" / "scores.json").is_file()
+
+
+def test_methods_and_seeds_of_a_study_share_the_cache(settings: dict[str, Any], tmp_path: Path) -> None:
+    base = config_of(settings, keep_model=False)
+    tally = compare(base, ["freeze:layers=1", "head"], [0, 1], tmp_path / "study", SilentStudy())
+    assert tally == Tally(finished=4, failed=0)
+    found = {path.parent.name + path.name: rows(path) for path in sorted((tmp_path / "study").glob("runs/*/seed-?"))}
+    assert found == {
+        "freeze-layers=1seed-0": {"read": 112, "computed": 80},
+        "headseed-0": {"read": 112, "computed": 80},
+        "freeze-layers=1seed-1": {"read": 192, "computed": 0},
+        "headseed-1": {"read": 192, "computed": 0},
+    }
+    assert not (tmp_path / "study" / "cache").exists()
+
+
+def test_a_size_that_is_no_size_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="activation_cache_size"):
+        config_of(settings, activation_cache_size=0)
+
+
+def trainer_losses(model: Any, gate: GateCallback, folder: Path) -> list[float]:
+    """Of 4 epochs in bfloat16, with 2 batches of 4 for each step."""
+
+    def collated(items: list[dict[str, Any]]) -> dict[str, Any]:
+        return collate(model, [item["input_ids"] for item in items], torch.stack([item["labels"] for item in items]))
+
+    arguments = TrainingArguments(
+        str(folder),
+        per_device_train_batch_size=4,
+        num_train_epochs=4,
+        gradient_accumulation_steps=2,
+        use_cpu=True,
+        bf16=True,
+        report_to="none",
+        disable_tqdm=True,
+        save_strategy="no",
+        logging_steps=1,
+    )
+    data = [{"input_ids": ids, "labels": torch.tensor(len(ids) % 3)} for ids in texts()]
+    trainer = Trainer(model, arguments, train_dataset=data, data_collator=collated, callbacks=[gate])
+    trainer.train()
+    return [line["loss"] for line in trainer.state.log_history if "loss" in line]
+
+
+def test_a_callback_gives_any_trainer_the_cache(tmp_path: Path) -> None:
+    plain = GateCallback("lpft:every=9")
+    cached = GateCallback("lpft:every=9", activation_cache=tmp_path / "cache")
+    losses = [trainer_losses(TINY["bert"](), gate, tmp_path) for gate in (plain, cached)]
+    assert cached.tuner.prefix_rows.read > cached.tuner.prefix_rows.computed > 0
+    assert losses[0] == pytest.approx(losses[1], abs=0.02)

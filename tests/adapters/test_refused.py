@@ -1,0 +1,83 @@
+"""What adapters refuse, with a message that helps and nothing changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from torch import nn
+
+from gradgate import adapters
+from gradgate.errors import AdapterError
+from support.adapter_models import tiny
+from support.tiny_models import BARE
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("pfeifer", "no kind of adapter 'pfeifer'.*Did you mean 'pfeiffer'"),
+        ("pfeiffer:reducton=4", "Did you mean 'reduction'"),
+        ("pfeiffer:reduction=0", "reduction_factor=0.*above 0"),
+        ("pfeiffer:reduction=many", "'many' of 'reduction_factor' cannot be read"),
+        ("pfeiffer:size=8,reduction=2", "both reduction and size"),
+        ("pfeiffer:size=0", "size=0 .*1 or more"),
+        ("pfeiffer:dropout=1", "dropout=1.0"),
+        ("pfeiffer:non_linearity=gilu", "non_linearity='gilu'"),
+        ("pfeiffer:inv_adapter=glow,inv_adapter_reduction_factor=2", "glow does not work"),
+        ("pfeiffer:leave_out=7", "names layer 7.*0 to 2"),
+        ("pfeiffer:leave_out=0/1/2", "names all 3 layers"),
+        ("pfeiffer:reduction=1:4", "none for layer 0"),
+        ("houlsby:residual_before_ln=post_add", "without original_ln_before"),
+        ({"mh_adapter": True, "output_adapter": True}, "needs non_linearity"),
+        ({"architecture": "lora", "r": 8}, "'lora'; only bottleneck"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_and_nothing_is_added(kind: Any, message: str) -> None:
+    model = tiny("bert")
+    names = list(model.state_dict())
+    with pytest.raises(AdapterError, match=message):
+        adapters.add(model, "task", kind)
+    assert list(model.state_dict()) == names
+    assert all(p.requires_grad for p in model.parameters())
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "keys", "train", "a/b", "a b", "setup", "module"])
+def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
+    with pytest.raises(AdapterError, match="cannot be the name"):
+        adapters.add(tiny("bert"), name)
+
+
+def test_wrong_use_is_refused() -> None:
+    model = tiny("bert")
+    with pytest.raises(AdapterError, match="no adapters"):
+        adapters.activate(model, "task")
+    adapters.activate(model)
+    adapters.add(model, "task")
+    adapters.add(model, "par", "par_bn")
+    with pytest.raises(AdapterError, match="already has an adapter 'task'"):
+        adapters.add(model, "task")
+    with pytest.raises(AdapterError, match=r"no adapter 'tusk'\. Did you mean 'task'"):
+        adapters.activate(model, "tusk")
+    with pytest.raises(AdapterError, match="in a stack once"):
+        adapters.activate(model, "task", "task")
+    with pytest.raises(AdapterError, match="'par' is a parallel adapter"):
+        adapters.activate(model, "task", "par")
+    with pytest.raises(AdapterError, match="Cannot skip 4 layers"):
+        adapters.activate(model, "task", skip_layers=4)
+    with pytest.raises(AdapterError, match="no adapter 'x'"):
+        adapters.remove(model, "task", "x")
+    assert list(adapters.added(model)) == ["task", "par"]
+    assert adapters.active(model) == ("par",)
+    adapters.remove(model, "par")
+    assert adapters.active(model) == ()
+    with pytest.raises(AdapterError, match="no active stack"):
+        adapters.switch(model, "task")
+
+
+def test_an_unknown_architecture_is_refused_with_what_is_supported() -> None:
+    model = BARE["gpt2"]()
+    with pytest.raises(AdapterError, match=r"places of GPT2Model \(model type 'gpt2'\). Supported: bert, "):
+        adapters.add(model, "task")
+    with pytest.raises(AdapterError, match="Adapters need a model from transformers, got Linear"):
+        adapters.add(nn.Linear(2, 2), "task")

@@ -1,0 +1,170 @@
+"""Training with adapters: every method works on them, the base model keeps every bit, and Trainer resumes exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from transformers import PreTrainedModel, TrainerCallback
+
+import gradgate as gg
+from gradgate import adapters
+from gradgate.errors import AdapterFileError
+from support.every_method import EVERY_METHOD, example
+from support.loop import adamw, assert_same_weights, build, fisher_data, moved, same, train, weights
+from support.tiny_models import LAYERS
+from support.trainers import StopAt, trainer_of
+
+SMALL = {"every": 2, "p": 0.5, "batches": 1}
+STEPS, PER_EPOCH = 8, 2
+
+
+def adapted(name: str = "bert", kind: str = "pfeiffer:reduction=2") -> PreTrainedModel:
+    model = build(name)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    adapters.add(model, "task", kind)
+    return model
+
+
+def learning(model: nn.Module) -> set[str]:
+    return {name for name, p in model.named_parameters() if p.requires_grad}
+
+
+@EVERY_METHOD
+@pytest.mark.parametrize("kind", ["pfeiffer+inv:reduction=2", "houlsby:size=4"])
+def test_every_method_trains_adapters_and_leaves_the_base_as_it_is(entry: gg.MethodInfo, kind: str) -> None:
+    model = adapted(kind=kind)
+    before, learns = weights(model), learning(model)
+    optimizer = adamw(model)
+    method = example(entry, LAYERS, **SMALL)
+    with gg.Tuner(
+        model, optimizer, method, total_steps=STEPS, steps_per_epoch=PER_EPOCH, seed=1, fisher_data=fisher_data(model)
+    ):
+        train(model, optimizer, STEPS)
+    changed = moved(before, model)
+    assert changed
+    assert changed <= learns
+    adapters.remove(model)
+    base = build("bert")
+    head = {name for name, _ in model.named_parameters() if name.startswith("classifier")}
+    assert moved(weights(base), model) <= head
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gradual:every=2",
+        "lpft:every=2",
+        "fun:every=2,batches=1",
+        "graddrop:p=0.5,mask_target=update",
+        "freeze:layers=2",
+    ],
+)
+@pytest.mark.parametrize("name", ["roberta", "distilbert", "deberta-v2", "electra", "mpnet", "llama-classifier"])
+def test_a_layer_opens_with_its_adapter(text: str, name: str) -> None:
+    model = adapted(name, "double_seq_bn_inv:reduction=2")
+    optimizer = adamw(model)
+    learns, layers = learning(model), gg.map_layers(model)
+    tuner = gg.Tuner(model, optimizer, text, total_steps=STEPS, seed=1, fisher_data=fisher_data(model))
+    previous = weights(model)
+    for number in range(STEPS):
+        plan = tuner.plan
+        opened = {n for group in layers if not plan[group.name].closed for n in group.parameter_names} & learns
+        train(model, optimizer, [number])
+        changed = moved(previous, model)
+        assert changed
+        assert changed <= opened
+        ups = {n for n in opened if n.endswith("adapter_up.weight")}
+        assert ups <= changed
+        previous = weights(model)
+    tuner.detach()
+    assert learning(model) == learns
+
+
+def test_the_unfreezing_order_goes_through_the_adapters_of_the_layers() -> None:
+    model = adapted(kind="pfeiffer+inv:reduction=2")
+    with gg.Tuner(model, adamw(model), "gradual:every=2") as tuner:
+        groups = tuner._gating.groups
+        assert all(".adapters.task." in name for layer in range(LAYERS) for name in groups[f"layers.{layer}"])
+        assert all(f"layer.{layer}." in name for layer in range(LAYERS) for name in groups[f"layers.{layer}"])
+        assert groups["embeddings"]
+        assert all(".invertible_adapters.task." in name for name in groups["embeddings"])
+        assert groups["head"] == ["classifier.weight", "classifier.bias"]
+
+
+def test_a_frozen_language_adapter_under_a_task_adapter_keeps_every_bit() -> None:
+    model = build("bert")
+    adapters.add(model, "lang", "pfeiffer+inv:reduction=2", train=False)
+    adapters.add(model, "task", "pfeiffer:reduction=2")
+    adapters.activate(model, "lang", "task")
+    before, optimizer = weights(model), adamw(model)
+    train(model, optimizer, 3)
+    changed = moved(before, model)
+    assert any(".task." in name for name in changed)
+    assert not any(".lang." in name for name in changed)
+
+
+class KeepWeights(TrainerCallback):
+    def __init__(self) -> None:
+        self.by_step: dict[int, Any] = {}
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        self.by_step[state.global_step] = weights(model)
+
+
+@pytest.mark.parametrize("kind", ["pfeiffer:reduction=2", "houlsby:size=4"])
+def test_a_training_resumed_in_trainer_is_the_unbroken_one(kind: str, tmp_path: Path) -> None:
+    def trainer(model: PreTrainedModel, folder: str, *more: TrainerCallback) -> Any:
+        callbacks = adapters.AdapterCallback(), gg.GateCallback("gradual:every=2"), *more
+        return trainer_of(model, tmp_path / folder, *callbacks, save_strategy="steps", save_steps=4)
+
+    unbroken = adapted(kind=kind)
+    trainer(unbroken, "unbroken").train()
+    with pytest.raises(KeyboardInterrupt):
+        trainer(adapted(kind=kind), "broken", StopAt(6)).train()
+    resumed = adapted(kind=kind)
+    trainer(resumed, "broken").train(resume_from_checkpoint=True)
+    assert_same_weights(unbroken, resumed)
+    saved = load_file(tmp_path / "broken" / "checkpoint-4" / "model.safetensors")
+    plain = build("bert")
+    assert saved.keys() == plain.state_dict().keys()
+    assert all(same(tensor, plain.state_dict()[key]) for key, tensor in saved.items() if key.startswith("bert."))
+
+
+def test_the_best_model_has_the_adapters_that_it_had(tmp_path: Path) -> None:
+    model, kept = adapted(), KeepWeights()
+    trainer = trainer_of(
+        model, tmp_path, adapters.AdapterCallback(), kept, learning_rate=0.2, num_train_epochs=3,
+        save_strategy="epoch", eval_strategy="epoch", load_best_model_at_end=True,
+    )  # fmt: skip
+    trainer.train()
+    best = int(trainer.state.best_model_checkpoint.rpartition("-")[2])
+    assert best < trainer.state.global_step
+    assert all(same(tensor, kept.by_step[best][name]) for name, tensor in weights(model).items())
+
+
+def test_resuming_from_a_checkpoint_without_adapters_is_refused(tmp_path: Path) -> None:
+    trainer_of(adapted(), tmp_path, save_strategy="steps", save_steps=4, max_steps=4).train()
+    again = trainer_of(adapted(), tmp_path, adapters.AdapterCallback(), max_steps=8)
+    with pytest.raises(AdapterFileError, match=r"step 4.*holds no adapters"):
+        again.train(resume_from_checkpoint=True)
+
+
+def test_trainer_saves_a_base_model_that_loads_as_before(tmp_path: Path) -> None:
+    model = adapted()
+    trainer = trainer_of(model, tmp_path, adapters.AdapterCallback())
+    trainer.train()
+    trainer.save_model(str(tmp_path / "out"))
+    adapters.save(model, "task", tmp_path / "task")
+    again = type(model).from_pretrained(tmp_path / "out")
+    adapters.activate(again, adapters.load(again, tmp_path / "task"))
+    assert_same_weights(again, model)
+    ids = torch.arange(4, 12).unsqueeze(0)
+    with torch.no_grad():
+        assert torch.equal(again.eval()(ids).logits, model.eval()(ids).logits)

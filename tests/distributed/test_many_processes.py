@@ -1,0 +1,68 @@
+"""What holds where two processes train one model: every scenario runs in both, started once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from gradgate import Tuner
+from gradgate.errors import AttachError
+from support.loop import adamw, build
+from support.two_processes import SCENARIOS
+
+pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch has no gloo")
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+    """What failed in each of the two processes, by scenario."""
+    folder = tmp_path_factory.mktemp("two-processes")
+    program = Path(__file__).parents[1] / "support" / "two_processes.py"
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(program), str(folder), str(rank)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for rank in (0, 1)
+    ]
+    logs = [process.communicate()[0].decode() for process in processes]
+    reports = [folder / f"{rank}.json" for rank in (0, 1)]
+    assert all(report.is_file() for report in reports), "\n".join(logs)
+    found = [json.loads(report.read_text()) for report in reports]
+    assert all(report.pop("done", False) for report in found), "\n".join([*logs, *map(str, found)])
+    return found
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_two_processes(scenario: str, failures: list[dict[str, str]]) -> None:
+    for rank, failed in enumerate(failures):
+        assert scenario not in failed, f"in process {rank}:\n{failed[scenario]}"
+
+
+@pytest.mark.parametrize("by", ["engine", "optimizer", "accelerate"])
+def test_deepspeed_is_refused_with_the_reason(by: str) -> None:
+    """It is too large to install for a test: what it is known by are the modules of its classes."""
+    model: torch.nn.Module = build("bert")
+    optimizer = adamw(model)
+    if by == "engine":
+        engine = type("DeepSpeedEngine", (torch.nn.Module,), {"__module__": "deepspeed.runtime.engine"})()
+        engine.module = model
+        model = engine
+    elif by == "optimizer":
+        optimizer = type("Wrapper", (), {"__module__": "accelerate.utils.deepspeed", "optimizer": optimizer})()
+    else:
+        state = SimpleNamespace(distributed_type=SimpleNamespace(value="DEEPSPEED"))
+        optimizer = SimpleNamespace(optimizer=optimizer, accelerator_state=state)
+    with pytest.raises(AttachError, match="inside its backward pass"):
+        Tuner(model, optimizer, "full")

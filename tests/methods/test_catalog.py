@@ -1,0 +1,215 @@
+"""Names to methods: texts, their errors, and a user's own method."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, get_type_hints
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gradgate import (
+    Clock,
+    Freeze,
+    Full,
+    GradDrop,
+    Gradual,
+    Group,
+    LayerGradDrop,
+    LayerMap,
+    Memory,
+    Method,
+    MethodInfo,
+    Plan,
+    method,
+    methods,
+    register,
+)
+from gradgate.errors import MethodError
+from gradgate.methods import catalog
+from support.every_method import EVERY_METHOD, example
+
+OPTIONS = {float: st.floats(0.0, 1.0), int: st.integers(0, 12), bool: st.booleans()}
+FOUR = LayerMap(
+    "Four",
+    tuple(
+        Group(name, depth, (f"{name}.weight",), 1)
+        for depth, name in enumerate(("embeddings", "layers.0", "layers.1", "layers.2", "layers.3", "head"))
+    ),
+)
+
+
+@st.composite
+def a_method(draw: st.DrawFn, entry: MethodInfo) -> Method:
+    """Any method of an entry that its own checks let through; what must be given is as in the example."""
+    hints = get_type_hints(entry.cls)
+    free = {name: hints[name] for name, default in entry.defaults.items() if default is not ...}
+    options = {name: draw(OPTIONS[kind] if kind in OPTIONS else st.from_type(kind)) for name, kind in free.items()}
+    try:
+        return replace(example(entry, 4), **options)
+    except MethodError:
+        assume(False)
+        raise
+
+
+# Promises of every entry.
+
+
+@EVERY_METHOD
+def test_each_entry_says_what_it_is_and_where_it_is_from(entry: MethodInfo) -> None:
+    assert entry.cls.name == entry.name
+    assert entry.summary == entry.cls.summary
+    assert 10 < len(entry.summary) < 90
+    assert "\n" not in entry.summary
+    assert len(entry.paper) > 10
+    assert entry.cls.__doc__
+    documented = " ".join(cls.__doc__ or "" for cls in entry.cls.__mro__ if issubclass(cls, Method))
+    assert set(entry.defaults) == {option.name for option in fields(entry.cls)}
+    for option in entry.defaults:
+        assert re.search(rf"^ +(\w+, )*{option}(, \w+)*: ", documented, re.MULTILINE), f"{option} is documented"
+
+
+@EVERY_METHOD
+@given(data=st.data())
+def test_the_text_of_a_method_reads_back_as_the_method(entry: MethodInfo, data: st.DataObject) -> None:
+    drawn = data.draw(a_method(entry))
+    assert method(drawn.spec) == drawn
+
+
+@EVERY_METHOD
+@given(data=st.data())
+def test_plans_are_pure_and_name_each_group_in_order(entry: MethodInfo, data: st.DataObject) -> None:
+    drawn = data.draw(a_method(entry))
+    try:
+        drawn.check(FOUR)
+    except MethodError:
+        assume(False)
+    memory = Memory(seed=data.draw(st.integers(0, 9)))
+    clock = Clock(data.draw(st.integers(0, 99)), steps_per_epoch=10, total_steps=100)
+    plan = drawn.plan(clock, FOUR, memory)
+    assert tuple(plan) == FOUR.names
+    assert plan == drawn.plan(clock, FOUR, memory)
+    assert memory.notes == {}
+    opened = {name for name, gate in plan.items() if not gate.closed}
+    assert opened <= drawn.reaches(FOUR)
+    assert all(0.0 <= gate.lo <= 1.0 and 0.0 <= gate.hi <= 1.0 for gate in plan.values())
+
+
+@EVERY_METHOD
+def test_what_a_method_reaches_it_opens_at_some_step(entry: MethodInfo) -> None:
+    drawn = example(entry, 4)
+    plans = [drawn.plan(Clock(step, steps_per_epoch=100, total_steps=1000), FOUR, Memory()) for step in range(1000)]
+    opened = {name for plan in plans for name, gate in plan.items() if gate.share > 0}
+    if entry.cls.measures is Method.measures:
+        assert opened == drawn.reaches(FOUR)
+    else:
+        assert opened < drawn.reaches(FOUR), "the rest opens by what is measured"
+
+
+def test_the_catalogue_holds_the_first_methods() -> None:
+    names = [entry.name for entry in methods()]
+    assert names[:1] == ["full"]
+    assert {"full", "head", "freeze", "gradual", "graddrop", "layer-graddrop"} <= set(names)
+    assert len(names) == len(set(names))
+
+
+# Texts.
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("full", Full()),
+        ("freeze:layers=9", Freeze(layers=9)),
+        ("gradual:every=50", Gradual(every=50)),
+        ("gradual:every=25,order=bottom-up,rev_start=none", Gradual(every=25, order="bottom-up", rev_start="none")),
+        ("gradual: every = 25 , order = bottom-up ", Gradual(every=25, order="bottom-up")),
+        ("graddrop:p=0.2", GradDrop()),
+        ("graddrop:p=.5,mask_target=update", GradDrop(p=0.5, mask_target="update")),
+        ("layer-graddrop:p=0.2,layer_scale=true", LayerGradDrop(layer_scale=True)),
+        ("graddrop:", GradDrop()),
+    ],
+)
+def test_texts_name_methods(text: str, expected: Method) -> None:
+    assert method(text) == expected
+
+
+def test_a_method_is_its_own_name() -> None:
+    mine = GradDrop(p=0.3)
+    assert method(mine) is mine
+
+
+def test_the_text_of_a_method_leaves_defaults_out() -> None:
+    assert GradDrop().spec == "graddrop"
+    assert Freeze(layers=3).spec == "freeze:layers=3"
+    assert LayerGradDrop(p=0.5, layer_scale=True).spec == "layer-graddrop:p=0.5,layer_scale=true"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gradul", r"There is no method 'gradul'\. Did you mean 'gradual'.*Known: full, head, freeze"),
+        ("layer_graddrop", r"Did you mean 'layer-graddrop'"),
+        ("zzz", r"There is no method 'zzz'\. Known: full"),
+        ("", r"There is no method ''"),
+        ("graddrop:q=0.2", r"'graddrop' has no option 'q'.*Options: p=0.2, mask_target=grad"),
+        ("gradual:evry=5", r"no option 'evry'\. Did you mean 'every'"),
+        ("full:p=0.2", r"'full' has no option 'p'.*Options: none"),
+        ("graddrop:0.2", r"Expected option=value in 'graddrop', got '0.2'; options: p=0.2"),
+        ("graddrop:p=0.2,p=0.3", r"option 'p' of 'graddrop' is given twice"),
+        ("graddrop:p=lots", r"p='lots' of 'graddrop' cannot be read: .*valid number"),
+        ("gradual:every=2.5", r"every='2.5' of 'gradual' cannot be read: .*valid integer"),
+        ("gradual:order=sideways", r"order='sideways' of 'gradual' cannot be read: .*'top-down' or 'bottom-up'"),
+        ("freeze", r"'freeze' needs layers=\.\.\."),
+        ("freeze:layers=-1", r"cannot have layers=-1 \(expected 0 or more\)"),
+        ("graddrop:p=1.0", r"cannot have p=1.0 \(expected 0 <= p < 1; at 1 nothing would ever learn\)"),
+        ("layer-graddrop:p=nan", r"cannot have p=nan"),
+        ("gradual:every=0", r"cannot have every=0"),
+    ],
+)
+def test_texts_that_cannot_be_right_say_why(text: str, message: str) -> None:
+    with pytest.raises(MethodError, match=message):
+        method(text)
+
+
+# One's own method.
+
+
+@pytest.fixture
+def _own_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "_CATALOG", dict(catalog._CATALOG))
+
+
+def own(name_: str) -> Any:
+    @dataclass(frozen=True, kw_only=True)
+    class Sandwich(Method):
+        """The lowest and the highest ``slices`` layers learn."""
+
+        name: ClassVar[str] = name_
+        summary: ClassVar[str] = "the outermost layers learn"
+        source: ClassVar[str] = "kitchen"
+        slices: int = 1
+
+        def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+            inner = layers.layers[self.slices : -self.slices]
+            return Plan.opening(layers, {group.name: group not in inner for group in layers})
+
+    return Sandwich
+
+
+@pytest.mark.usefixtures("_own_catalogue")
+def test_a_registered_method_is_known_by_its_text() -> None:
+    cls = register(own("sandwich"))
+    assert method("sandwich:slices=2") == cls(slices=2)
+    entry = methods()[-1]
+    assert (entry.name, entry.cls, entry.paper, entry.defaults) == ("sandwich", cls, "kitchen", {"slices": 1})
+    assert register(cls) is cls
+
+
+@pytest.mark.usefixtures("_own_catalogue")
+def test_a_taken_name_is_refused() -> None:
+    with pytest.raises(MethodError, match=r"'graddrop' is taken by gradgate\.methods\.graddrop\.GradDrop"):
+        register(own("graddrop"))
+    assert method("graddrop") == GradDrop()

@@ -1,0 +1,245 @@
+"""Claims of the papers: known answers on the numbers that they print, and honest ones on few seeds."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from gradgate.errors import UsageError
+from gradgate.papers.claims import Outcome, check, claims, find_claim
+from gradgate.papers.claims.base import above, all_of, any_of, below, most_of
+from gradgate.papers.claims.elsa import frozen_share
+from gradgate.papers.claims.quantities import t_gap
+from gradgate.papers.measured import closeness_to_top_down
+from gradgate.papers.numbers import LOSS_RISE, TOP_DOWN, Key, LackingError, Numbers, Place, printed
+from gradgate.report.plans import Window, WrittenPhase, WrittenPlan
+
+HOLDS, FAILS, UNKNOWN = "holds", "fails", "cannot tell"
+PLACE = Place("XLM-R-Large", "XNLI")
+
+# Which of the papers' own numbers pass; a claim that is printed twice has two answers.
+PRINTED = {
+    "E1": (HOLDS,),
+    "E2": (HOLDS, HOLDS),
+    "E3": (HOLDS, HOLDS),
+    "E4": (HOLDS,),
+    "E5": (HOLDS, FAILS),
+    "E6": (HOLDS,),
+    "E7": (HOLDS,),
+    "G1": (HOLDS,),
+    "G2": (HOLDS,),
+    "G3": (HOLDS,),
+    "G5": (HOLDS,),
+    "G6": (FAILS,),
+    "G7": (FAILS, FAILS),
+    "G8": (FAILS,),
+    "G9": (FAILS,),
+    "G10": (HOLDS,),
+    "G11": (HOLDS,),
+    "F1": (HOLDS,),
+    "F2": (HOLDS,),
+    "F3": (HOLDS,),
+    "F5": (HOLDS,),
+    "F6": (HOLDS,),
+    "F7": (HOLDS,),
+    "F8": (HOLDS,),
+    "F11": (HOLDS,),
+    "A2": (HOLDS,),
+    "A3": (HOLDS,),
+    "A4": (HOLDS,),
+    "A6": (HOLDS, HOLDS),
+    "A7": (HOLDS,),
+    "A9": (HOLDS,),
+    "A11": (HOLDS,),
+}
+
+
+def on_print(name: str, source: int = 0) -> Outcome:
+    """A claim on the paper's own numbers."""
+    claim = find_claim(name)
+    return check(claim, printed(claim.sources[source]))
+
+
+def measured(**scores: list[float]) -> Numbers:
+    """Methods by their mean over languages for seeds 0, 1, ...; ``_`` stands for ``-``."""
+    return Numbers(
+        {Key(PLACE, name.replace("_", "-"), "avg"): dict(enumerate(values)) for name, values in scores.items()},
+        exact=False,
+    )
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_printed_numbers_give_the_known_answers(name: str) -> None:
+    answers = tuple(on_print(name, source).state for source in range(len(find_claim(name).sources)))
+    assert answers == PRINTED[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "held", "of"),
+    [("F1", 0, 7, 8), ("F5", 0, 6, 8), ("F6", 0, 7, 8), ("F7", 0, 11, 12), ("A3", 0, 3, 4), ("F3", 0, 16, 16)],
+)
+def test_as_many_parts_hold_in_print_as_are_known_to(name: str, source: int, held: int, of: int) -> None:
+    states = [finding.state for finding in on_print(name, source).findings]
+    assert (states.count("holds"), len(states)) == (held, of)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "number"),
+    [
+        ("G1", 0, 0.72),
+        ("G5", 0, 3.16),
+        ("G7", 0, -1.95),
+        ("F2", 0, 2.03),
+        ("E1", 0, 0.961),
+        ("E3", 0, 0.953),
+        ("E5", 0, 0.12),
+        ("E5", 1, -0.44),
+        ("A2", 0, 1.875),
+        ("A4", 0, 2.52),
+        ("F11", 0, 1.49),
+    ],
+)
+def test_the_numbers_behind_an_answer_are_those_of_the_paper(name: str, source: int, number: float) -> None:
+    shown = re.search(r"= (-?[\d.]+)", on_print(name, source).findings[0].text)
+    assert shown is not None
+    assert float(shown[1]) == pytest.approx(number, abs=6e-4)
+
+
+def test_the_one_variant_that_is_known_to_pass_passes() -> None:
+    states = {re.search(r", (\S+):", f.text)[1]: f.state for f in on_print("G8").findings}  # type: ignore[index]
+    assert states == {"GradDrop": "holds", "Layer-GradDrop": "fails", "GradDrop-Epoch": "fails"}
+
+
+def test_names_are_unique_and_every_claim_has_a_test_or_a_reason() -> None:
+    names = [claim.id for claim in claims()]
+    assert len(names) == len(set(names)) == 8 + 11 + 11 + 11
+    assert all((claim.check is None) == bool(claim.needs) for claim in claims())
+    with pytest.raises(UsageError, match="no claim 'G99'"):
+        find_claim("G99")
+
+
+def test_nothing_measured_can_tell_nothing() -> None:
+    assert {check(claim, Numbers({}, exact=False)).state for claim in claims()} == {UNKNOWN}
+
+
+def test_a_clear_difference_over_seeds_holds_and_fails() -> None:
+    better = measured(GradDrop=[70.0, 71.0, 72.0], SFT=[60.0, 60.9, 62.1])
+    assert check(find_claim("G1"), better).state == HOLDS
+    worse = measured(GradDrop=[60.0, 60.9, 62.1], SFT=[70.0, 71.0, 72.0])
+    assert check(find_claim("G1"), worse).state == FAILS
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "why"),
+    [
+        ([70.0, 60.0, 65.0], [60.0, 70.0, 64.0], r"\[-?\d.* to .*\], 3 seeds"),
+        ([70.0], [60.0], "1 seed"),
+        ([70.0, 71.0], [60.0, 61.0], "the same for all 2 seeds"),
+        ([], [60.0], "no score of GradDrop|needs"),
+    ],
+)
+def test_what_seeds_cannot_show_cannot_be_told(ours: list[float], theirs: list[float], why: str) -> None:
+    outcome = check(find_claim("G1"), measured(GradDrop=ours, SFT=theirs))
+    assert outcome.state == UNKNOWN
+    assert re.search(why, outcome.findings[0].text)
+
+
+def test_only_seeds_that_have_all_scores_count() -> None:
+    numbers = measured(GradDrop=[70.0, 71.0, 72.0], SFT=[60.0, 60.9])
+    assert numbers.by_seed(lambda score: score(PLACE, "GradDrop", "avg") - score(PLACE, "SFT", "avg")) == {
+        0: 10.0,
+        1: pytest.approx(10.1),
+    }
+    with pytest.raises(LackingError, match="no score of FUN on XNLI, XLM-R-Large"):
+        numbers.by_seed(lambda score: score(PLACE, "FUN", "avg"))
+
+
+def test_a_ratio_to_a_score_of_zero_is_undefined() -> None:
+    numbers = measured(frozen=[1.0, 2.0], baseline=[0.0, 0.0])
+    found = above(numbers, "ratio", lambda score: score(PLACE, "frozen", "avg") / score(PLACE, "baseline", "avg"))
+    assert (found.state, found.text) == (UNKNOWN, "ratio: undefined, as it divides by 0")
+
+
+@given(st.lists(st.integers(-20, 20), min_size=2, max_size=6, unique=True), st.integers(-20, 20))
+def test_above_and_below_are_opposites(values: list[int], threshold: int) -> None:
+    numbers = measured(GradDrop=[float(value) for value in values])
+    states = [
+        side(numbers, "it", lambda score: score(PLACE, "GradDrop", "avg"), threshold).state for side in (above, below)
+    ]
+    assert sorted(states) in ([FAILS, HOLDS], [UNKNOWN, UNKNOWN])
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=6), st.integers(1, 50))
+def test_more_tests_to_choose_from_never_settle_more(values: list[float], tests: int) -> None:
+    numbers = measured(GradDrop=values)
+    alone = above(numbers, "it", lambda score: score(PLACE, "GradDrop", "avg"))
+    many = above(numbers, "it", lambda score: score(PLACE, "GradDrop", "avg"), tests=tests)
+    assert many.state in (alone.state, UNKNOWN)
+
+
+def test_parts_are_joined_by_their_rule() -> None:
+    high, low = (
+        above(printed(["graddrop_table01"]), "it", lambda score: score(PLACE, "SFT", "avg"), limit) for limit in (0, 99)
+    )
+    assert [all_of(parts).state for parts in ([high, high], [high, low], [])] == [HOLDS, FAILS, UNKNOWN]
+    assert [most_of(parts).state for parts in ([high, high, low], [high, low], [])] == [HOLDS, FAILS, UNKNOWN]
+    assert [any_of(parts).state for parts in ([high, low], [low, low], [])] == [HOLDS, FAILS, UNKNOWN]
+
+
+def test_the_share_of_frozen_layers_is_in_the_label() -> None:
+    assert [frozen_share(label) for label in ("frozen 9/12", "frozen 24/24", "baseline")] == [0.75, 1.0, None]
+
+
+def test_the_t_statistics_are_those_of_scipy_on_the_printed_languages() -> None:
+    numbers = printed(["graddrop_table03"])
+    place = numbers.places("SFT")[0]
+    languages = numbers.languages(place, "SFT", "GradDrop", "GradDrop-Epoch")
+    score = {m: [numbers.scores[Key(place, m, on)][0] for on in languages] for m in numbers.methods(place)}
+    epoch, drop = (stats.ttest_rel(score[m], score["SFT"]).statistic for m in ("GradDrop-Epoch", "GradDrop"))
+    gap = numbers.by_seed(t_gap([(place, languages)], "GradDrop-Epoch", "GradDrop", "SFT"))
+    assert gap == {0: pytest.approx(epoch - drop)}
+
+
+@pytest.mark.parametrize(
+    ("opened", "closeness"),
+    [
+        ({0: ["layers.3"], 10: ["layers.2"], 20: ["layers.1"], 30: ["layers.0"]}, 1.0),
+        ({0: ["layers.0"], 10: ["layers.1"], 20: ["layers.2"], 30: ["layers.3"]}, -1.0),
+        # Of the six pairs of layers, one is the other way round.
+        ({0: ["layers.3"], 10: ["layers.1"], 20: ["layers.2"], 30: ["layers.0"]}, 4 / 6),
+        ({0: ["layers.0", "layers.1", "layers.2", "layers.3"]}, None),
+    ],
+)
+def test_an_order_is_told_from_when_layers_first_learned(opened: dict[int, list[str]], closeness: float | None) -> None:
+    phases = tuple(WrittenPhase(step, (*names, "head")) for step, names in opened.items())
+    plan = WrittenPlan(("embeddings", *(f"layers.{n}" for n in range(4)), "head"), 40, phases)
+    assert closeness_to_top_down(plan) == (None if closeness is None else pytest.approx(closeness))
+
+
+def test_an_order_that_is_the_same_for_all_seeds_is_settled_and_a_score_is_not() -> None:
+    place = Place("XLM-R", "XQuAD")
+    scores = {Key(place, "Ada+FUN", TOP_DOWN): {0: 1.0, 1: 1.0}}
+    assert check(find_claim("F4"), Numbers(scores, exact=False)).state == HOLDS
+    assert above(measured(SFT=[1.0, 1.0]), "score", lambda score: score(PLACE, "SFT", "avg")).state == UNKNOWN
+
+
+def test_a_layer_that_never_learned_comes_last() -> None:
+    phases = (WrittenPhase(0, ("head",)), WrittenPhase(5, ("layers.1", "head"), {"layers.2": Window(0.2, 1.0)}))
+    plan = WrittenPlan(("layers.0", "layers.1", "layers.2", "head"), 10, phases)
+    assert closeness_to_top_down(plan) == pytest.approx(2 / 6**0.5)  # tau-b: two pairs in order, one level
+
+
+def test_a_late_rise_of_the_loss_counts_for_half_of_its_claim() -> None:
+    place = Place("RoBERTa-base", "chemprot")
+    rises = {"Fine-tune": [0.5, 0.6, 0.55], "Adapter-256": [0.1, 0.12, 0.09]}
+    scores = {Key(place, name, LOSS_RISE): dict(enumerate(values)) for name, values in rises.items()}
+    outcome = check(find_claim("A10"), Numbers(scores, exact=False))
+    assert (outcome.state, [finding.state for finding in outcome.findings]) == (UNKNOWN, [HOLDS, UNKNOWN])
+    assert "loss landscapes" in outcome.findings[1].text
+    pairs = zip(rises, reversed(rises), strict=True)
+    turned = {Key(place, other, LOSS_RISE): scores[Key(place, name, LOSS_RISE)] for name, other in pairs}
+    assert check(find_claim("A10"), Numbers(turned, exact=False)).state == FAILS

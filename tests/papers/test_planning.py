@@ -1,0 +1,150 @@
+"""From a table of a paper to runs: what is translated, what is refused, what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradgate.errors import RunError, UsageError
+from gradgate.methods import Freeze
+from gradgate.methods import method as read_method
+from gradgate.papers import find_preset
+from gradgate.papers.command import ReproduceRequest
+from gradgate.papers.planning import Plan, on_layers, on_steps, on_width, plan_full
+from gradgate.papers.resources import given_models, supply
+
+
+def on_sample(preset: str, **settings: object) -> Plan:
+    """The plan of a preset on the embedded sample."""
+    return ReproduceRequest(preset, "sample", None, [], None, False, settings).plan()
+
+
+@pytest.mark.parametrize(
+    ("text", "layers", "ours", "expected"),
+    [
+        ("freeze:layers=9", 12, 4, "freeze:layers=3"),
+        ("freeze:layers=6", 12, 4, "freeze:layers=2"),
+        ("freeze:layers=11", 12, 4, "freeze:layers=3"),
+        ("freeze:layers=12", 12, 4, "freeze:layers=4"),
+        ("freeze:layers=17", 24, 12, "freeze:layers=9"),
+        ("freeze:layers=9", 12, 12, "freeze:layers=9"),
+        ("gradual:every=50", 12, 4, "gradual:every=50"),
+        ("full", 12, 4, "full"),
+    ],
+)
+def test_frozen_layers_are_translated_in_proportion(text: str, layers: int, ours: int, expected: str) -> None:
+    assert on_layers(text, layers, ours) == expected
+
+
+@given(st.integers(1, 24), st.integers(2, 24))
+def test_something_stays_tuned_where_the_paper_tunes_something(frozen: int, ours: int) -> None:
+    translated = read_method(on_layers(f"freeze:layers={frozen}", 24, ours))
+    assert isinstance(translated, Freeze)
+    assert (translated.layers == ours) == (frozen == 24)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gradual:every=800", "gradual:every=24"),  # 800 x 12 of 12000 steps, 24 x 4 of 120
+        ("fun:every=800,batches=40", "fun:every=24,batches=8"),
+        ("random:every=1", "random:every=1"),
+        ("graddrop:p=0.2", "graddrop:p=0.2"),
+    ],
+)
+def test_layers_open_after_the_same_share_of_the_training(text: str, expected: str) -> None:
+    expected_method = read_method(expected)
+    assert read_method(on_steps(text, 12, 12000, 4, 120)) == expected_method
+
+
+def test_adapters_keep_their_share_of_the_width() -> None:
+    assert on_width("houlsby:size=256,lr=1e-4", 768, 96) == "houlsby:size=32"
+    assert on_width("houlsby:lr=1e-4,size=64", 768, 48) == "houlsby:size=4"
+    assert on_width("pfeiffer:reduction=16", 768, 96) == "pfeiffer:reduction=16"
+
+
+def test_adapters_learn_faster_than_the_whole_model_on_the_sample() -> None:
+    plan = on_sample("adaptereff-table7", lr=1e-3)
+    assert {(run.config.adapter is None, run.config.peak_lr) for run in plan.runs} == {(True, 1e-3), (False, 5e-3)}
+
+
+def test_cells_with_equal_settings_share_a_study() -> None:
+    plan = on_sample("graddrop-table1")
+    by_dropout = {run.study: run.config.dropout for run in plan.runs}
+    assert sorted(by_dropout.values(), key=str) == [0.0, 0.2]
+    assert plan.count == 2 * 8
+    assert all(run.config.model == "sample" and not run.config.keep_model for run in plan.runs)
+
+
+def test_the_sample_stands_in_for_one_model_and_says_so() -> None:
+    plan = on_sample("elsa-tableA3-base")
+    assert {run.cell.model for run in plan.runs} == {"BERT-base"}
+    assert any("other models are left out" in note for note in plan.notes)
+    assert any("4 layers here, 12 in the paper" in note for note in plan.notes)
+
+
+def test_points_that_become_the_same_run_are_run_once() -> None:
+    plan = on_sample("elsa-tableB1-base")
+    assert len(plan.runs) == 8
+    assert plan.count < 2 * 8
+
+
+def test_sizes_of_training_sets_stay_in_proportion() -> None:
+    sizes = {run.cell.size: run.config.train_size for run in on_sample("adaptereff-table7").runs}
+    small = {run.cell.size: run.config.train_size for run in on_sample("fun-table1").runs}
+    assert sizes["1000"] is not None
+    assert small["1000"] == pytest.approx(small["10000"] / 10, abs=1)  # type: ignore[operator]
+
+
+def test_given_settings_win() -> None:
+    plan = on_sample("elsa-table4", steps=7, batch_size=4)
+    assert {(run.config.steps, run.config.epochs, run.config.batch_size) for run in plan.runs} == {(7, None, 4)}
+
+
+def test_what_cannot_be_had_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    preset = find_preset("elsa-table2")
+    with pytest.raises(RunError) as refused:
+        plan_full(preset, supply(preset, {}, None), [0], {}, partial=False)
+    text = str(refused.value)
+    assert "nothing has been started" in text
+    assert "model MT-RoBERTa-base: it was never published" in text
+    assert "task CoLA: " in text
+    assert "--scale sample" in text
+
+
+def test_given_models_and_data_replace_those_of_the_paper(tiny_model: Path, tiny_task: Path) -> None:
+    preset = find_preset("elsa-table4")
+    models = given_models(preset, [f"XLM-R-base={tiny_model}"])
+    folder = tiny_task.parent / "sets"
+    if not folder.exists():
+        folder.mkdir()
+        (folder / "conll2002-nl").symlink_to(tiny_task, target_is_directory=True)
+    supplies = supply(preset, models, folder)
+    assert list(supplies.tasks) == ["NER nl"]
+    plan = plan_full(preset, supplies, [0], {"steps": 2}, partial=True)
+    assert {(run.config.steps, run.config.epochs) for run in plan.runs} == {(2, None)}
+    assert [run.config.method for run in plan.runs] == ["full", "freeze:layers=1", "freeze:layers=2"]
+    assert {run.config.task for run in plan.runs} == {str(folder / "conll2002-nl")}
+    assert any("NER de" in what for what in plan.left_out)
+    assert any("2 here" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (ReproduceRequest("elsa-table4", "sampel", None, [], None, False, {}), "full or sample. Did you mean 'sample'"),
+        (ReproduceRequest("elsa-table4", "sample", None, ["x"], None, False, {}), "leave --model and --data out"),
+        (
+            ReproduceRequest("elsa-table4", "full", None, ["XLM-R-bas=x"], None, False, {}),
+            "no model 'XLM-R-bas'.*'XLM-R-base'",
+        ),
+        (ReproduceRequest("elsa-table4", "full", None, [], Path("nowhere"), False, {}), "nowhere is not a folder"),
+    ],
+)
+def test_a_wish_that_cannot_be_is_refused(wish: ReproduceRequest, message: str) -> None:
+    with pytest.raises((UsageError, RunError), match=message):
+        wish.plan()

@@ -1,0 +1,132 @@
+"""Adapters in a study: the grid, what existing studies keep, and what the table and the export say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import AdapterError, UsageError
+from gradgate.report import write_report
+from gradgate.report.findings import find
+from gradgate.report.sections.scores import main_table
+from gradgate.study.compare import Tally, compare
+from gradgate.study.export import records
+from gradgate.study.grid import Grid, folder_name
+from gradgate.study.progress import SilentStudy
+from gradgate.study.results import read_study
+from gradgate.training.config import RunConfig, make_config
+from support.run_folders import files
+from support.study_folder import write_study
+
+TASK: dict[str, Any] = {"name": "moods", "fingerprint": "abc"}
+SMALL = "houlsby:size=4,lr=1e-3"
+
+
+def written(path: Path, methods: list[str], adapters: list[str | None]) -> Grid:
+    grid = Grid.of(path, make_config(), methods, [0, 1], adapters)
+    grid.write(TASK, {"name": "tiny", "parameters": 1}, {})
+    return grid
+
+
+def test_the_grid_is_adapters_times_methods_times_seeds(tmp_path: Path) -> None:
+    grid = written(tmp_path, ["full", "gradual:every=5"], ["none", "houlsby:size=64"])
+    assert [run.label for run in grid.runs()][:4] == [
+        "full seed 0",
+        "gradual:every=5 seed 0",
+        "houlsby:size=64 + full seed 0",
+        "houlsby:size=64 + gradual:every=5 seed 0",
+    ]
+    assert len(grid.runs()) == 8
+    places = {run.folder.path.relative_to(tmp_path).as_posix() for run in grid.runs()}
+    assert {"runs/full/seed-0", "runs/houlsby-size=64__full/seed-1"} <= places
+    assert len(places) == 8
+
+
+def test_a_study_without_adapters_has_the_folders_it_always_had(tmp_path: Path) -> None:
+    write_study(tmp_path, methods=("full", "head"), seeds=(0,))
+    assert "adapters" not in json.loads((tmp_path / "study.json").read_text())
+    results = read_study(tmp_path)
+    assert results.study.adapters == (None,)
+    assert [cell.label for cell in results.cells] == ["full", "head"]
+    assert folder_name("gradual:every=5") == "gradual-every=5"
+
+
+def test_adapters_are_added_later_and_none_is_lost(tmp_path: Path) -> None:
+    written(tmp_path, ["full"], [])
+    assert written(tmp_path, ["full"], ["houlsby"]).adapters == (None, "houlsby")
+    # The same adapter in another spelling, and the model itself, are there already.
+    assert written(tmp_path, ["head"], ["houlsby:size=64", "none"]).adapters == (None, "houlsby")
+    assert written(tmp_path, ["head"], ["houlsby:lr=1e-3"]).adapters == (None, "houlsby", "houlsby:lr=1e-3")
+    assert written(tmp_path, ["head"], []).methods == ("full", "head")
+
+
+def test_a_study_of_adapters_alone_stays_one(tmp_path: Path) -> None:
+    assert written(tmp_path, ["full"], ["pfeiffer"]).adapters == ("pfeiffer",)
+    assert written(tmp_path, ["head"], []).adapters == ("pfeiffer",)
+
+
+@pytest.fixture(scope="module")
+def base(settings: dict[str, Any]) -> RunConfig:
+    return make_config(**settings | {"steps": 4, "keep_model": False})
+
+
+@pytest.fixture(scope="module")
+def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("adapted") / "study"
+    compare(base, ["full"], [0], folder, SilentStudy())
+    before = files(folder / "runs")
+    assert compare(base, ["full"], [0], folder, SilentStudy(), adapters=[SMALL]) == Tally(finished=2, failed=0)
+    after = files(folder / "runs")
+    assert {name: after[name] for name in before} == before
+    return folder
+
+
+def test_fine_tuning_and_adapters_stand_side_by_side(done: Path) -> None:
+    table = main_table(find(read_study(done)))
+    assert [row["method"] for row in table.records] == ["full", f"{SMALL} + full"]
+    full, small = table.records
+    assert full["reference"] == small["reference"] == "full"
+    assert small["difference"] is not None
+    assert isinstance(full["bytes_stored"], int)
+    assert isinstance(small["bytes_stored"], int)
+    assert small["bytes_stored"] < full["bytes_stored"] / 8
+    titles = {column.key: column.title for column in table.columns}
+    assert titles["stored"] == "Stored per task"
+    shown = dict(zip(titles, table.rows[1], strict=True))
+    assert shown["stored"].value == small["bytes_stored"]
+
+
+def test_the_page_and_its_figures_name_the_adapter(done: Path) -> None:
+    report = write_report(done)
+    assert "houlsby:<wbr>size=4,<wbr>lr=1e-3 + full" in report.html.read_text()
+    assert any(f"{SMALL} + full" in path.read_text() for path in report.figures)
+
+
+def test_the_export_has_adapter_and_method_apart(done: Path) -> None:
+    told = records(done)
+    assert [(row["adapter"], row["method"], row["status"]) for row in told] == [
+        (None, "full", "finished"),
+        (SMALL, "full", "finished"),
+    ]
+
+
+def test_studies_from_before_bytes_were_counted_have_no_column_for_them(tmp_path: Path) -> None:
+    write_study(tmp_path, scores={"full": [0.5, 0.6, 0.7]})
+    table = main_table(find(read_study(tmp_path)))
+    assert "stored" not in {column.key for column in table.columns}
+    assert table.records[0]["bytes_stored"] is None
+
+
+@pytest.mark.parametrize(
+    ("adapter", "message"),
+    [("houlsbi", r"Did you mean 'houlsby'"), ("pfeiffer:leave_out=7", "leave_out names layer 7, but the model has")],
+)
+def test_an_adapter_that_cannot_work_is_refused_before_anything_is_written(
+    base: RunConfig, adapter: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises((AdapterError, UsageError), match=message):
+        compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), adapters=[adapter])
+    assert not (tmp_path / "study").exists()

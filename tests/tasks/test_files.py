@@ -1,0 +1,164 @@
+"""Data files into tables: exact cells, and the line of every fault."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gradgate.errors import DataError
+from gradgate.tasks.readers.files import read_table
+from gradgate.tasks.spec import FileFormat
+
+AUTO = FileFormat()
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(folder: Path, name: str, content: str | bytes, **fmt: Any) -> dict[str, list[Any]]:
+    table = read_table(write(folder, name, content), FileFormat(**fmt))
+    return {column: list(cells) for column, cells in table.columns.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"text": "a b", "label": "x"}\n\n{"text": "c", "label": "y"}\n'),
+        ("a.txt", '\n{"text": "a b", "label": "x"}\n{"text": "c", "label": "y"}'),
+        ("a.json", '{"text": "a b", "label": "x"}\n{"text": "c", "label": "y"}\n'),
+        ("a.json", '[{"text": "a b", "label": "x"},\n {"text": "c", "label": "y"}]'),
+        ("a.tsv", "text\tlabel\na b\tx\nc\ty\n"),
+        ("a.txt", "text\tlabel\r\na b\tx\r\n\r\nc\ty\r\n"),
+        ("a.csv", 'text,label\n"a b",x\nc,y\n'),
+        ("a.txt", "text,label\na b,x\nc,y\n"),
+        ("a.csv", b"\xef\xbb\xbftext,label\na b,x\nc,y\n"),
+    ],
+)
+def test_the_type_is_found_by_ending_and_first_line(tmp_path: Path, name: str, content: str | bytes) -> None:
+    assert read(tmp_path, name, content) == {"text": ["a b", "c"], "label": ["x", "y"]}
+
+
+def test_parquet_keeps_types_and_missing_cells(tmp_path: Path) -> None:
+    pd.DataFrame({"text": ["a", None], "label": [1, 0]}).to_parquet(tmp_path / "a.parquet")
+    table = read_table(tmp_path / "a.parquet", AUTO)
+    assert table.columns == {"text": ["a", None], "label": [1, 0]}
+    with pytest.raises(DataError, match=r"a\.parquet, row 2 has no 'text'"):
+        table.column("text", "--text")
+
+
+def test_words_that_pandas_takes_for_missing_stay_words(tmp_path: Path) -> None:
+    words = ["NA", "null", "None", "nan", "007", " padded ", ""]
+    content = "text,label\n" + "".join(f"{word},1\n" for word in words)
+    assert read(tmp_path, "a.csv", content)["text"] == words
+
+
+def test_quotes_in_tsv_are_plain_characters_unless_told(tmp_path: Path) -> None:
+    content = 'text\tlabel\n"a ""b"" c"\t1\nstray " quote\t0\n'
+    assert read(tmp_path, "a.tsv", content)["text"] == ['"a ""b"" c"', 'stray " quote']
+    assert read(tmp_path, "a.tsv", content, quoting=True)["text"] == ['a "b" c', 'stray " quote']
+
+
+def test_unicode_line_separators_do_not_end_a_line(tmp_path: Path) -> None:
+    text = "a\u2028b\x85c\x0bd"
+    assert read(tmp_path, "a.tsv", f"text\tlabel\n{text}\t1\n")["text"] == [text]
+    assert read(tmp_path, "a.jsonl", f'{{"text": {json.dumps("a" + chr(0x2028), ensure_ascii=False)}}}')["text"] == [
+        "a\u2028"
+    ]
+
+
+def test_fields_of_any_length_are_read_and_the_csv_limit_is_put_back(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    long = "x" * 200_000
+    assert read(tmp_path, "a.csv", f"text,label\n{long},1\n")["text"] == [long]
+    assert csv.field_size_limit() == limit
+
+
+def test_lines_are_those_where_rows_begin(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "a.csv", 'text,label\n"one\ntwo",x\n\nthree,y\n'), AUTO)
+    assert [table.place(row).rsplit("/", 1)[1] for row in range(2)] == ["a.csv:2", "a.csv:5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fmt", "message"),
+    [
+        ("a.jsonl", '{"text": "a"}\n{"text": \n', {}, r"a\.jsonl:2 is not JSON: Expecting value"),
+        ("a.jsonl", '{"text": "a"}\n[1]\n', {}, r"a\.jsonl:2 is not a JSON object"),
+        ("a.jsonl", '{"a": ' + "1" * 5000 + "}", {}, r"a\.jsonl:1 is not JSON"),
+        ("a.jsonl", "[" * 100_000, {}, r"a\.jsonl:1 is not JSON"),
+        ("a.json", '[{"text": "a"},\n {"text" "b"}]', {}, r"a\.json:2 is not JSON"),
+        ("a.json", "5", {}, r"a\.json is not a JSON array"),
+        ("a.json", '[{"text": "a"}, 5]', {}, r"a\.json, row 2 is not a JSON object"),
+        ("a.tsv", "text\tlabel\na\t1\nb\n", {}, r"a\.tsv:3 has 1 columns, expected 2 \(text, label\)"),
+        ("a.tsv", "text\tlabel\na\t1\nb\t1\t2\n", {}, r"a\.tsv:3 has 3 columns, expected 2"),
+        ("a.tsv", 'text\tlabel\n"a\tb"\t1\n', {}, r"a\.tsv:2 has 3 columns.*quoting: true"),
+        ("a.csv", "text;label\na,b;1\n", {}, r"a\.csv:2 has 2 columns, expected 1 \(text;label\)"),
+        ("a.csv", 'text,label\nx,1\n"never closed,1\ny,0\n', {}, r"a\.csv:3 is malformed.*quoting: false"),
+        ("a.csv", 'text,label\n"a"b,1\n', {}, r"a\.csv:2 is malformed"),
+        ("a.csv", "text,text\na,b\n", {}, r"'text' occurs twice"),
+        ("a.tsv", b"text\tlabel\na\t1\ncaf\xe9\t0\n", {}, r"a\.tsv:3 is not UTF-8 \(byte 0xe9\).*iconv"),
+        ("a.csv", "text,label\na,b\n".encode("utf-16"), {}, r"a\.csv:1 is not UTF-8 \(byte 0xff\)"),
+        ("a.tsv", "", {}, r"a\.tsv is empty"),
+        ("a.jsonl", "\n \n", {}, r"a\.jsonl is empty"),
+        ("a.json", "[]", {}, r"a\.json is empty"),
+        ("a.csv", "text,label\n", {}, r"a\.csv is empty"),
+        ("a.parquet", "text", {}, r"a\.parquet is not a Parquet file"),
+    ],
+)
+def test_a_malformed_file_is_named_with_its_line(
+    tmp_path: Path, name: str, content: str | bytes, fmt: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, name, content, **fmt)
+
+
+def test_a_missing_file_names_what_is_there(tmp_path: Path) -> None:
+    write(tmp_path, "a.tsv", "x")
+    with pytest.raises(DataError, match=r"b\.tsv is missing; .* holds a\.tsv"):
+        read_table(tmp_path / "b.tsv", AUTO)
+    with pytest.raises(DataError, match=r"there is no folder"):
+        read_table(tmp_path / "no" / "b.tsv", AUTO)
+
+
+def test_extra_columns_are_dropped_only_where_the_format_says_so(tmp_path: Path) -> None:
+    content = "a\t1\tsource\nb\t2\n"
+    fmt = {"header": False, "columns": ("text", "label")}
+    assert read(tmp_path, "a.tsv", content, **fmt, extra_columns=True) == {"text": ["a", "b"], "label": ["1", "2"]}
+    with pytest.raises(DataError, match=r"a\.tsv:1 has 3 columns"):
+        read(tmp_path, "a.tsv", content, **fmt)
+
+
+anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+one_line = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t"), max_size=20)
+fast = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@fast
+@given(rows=st.lists(st.tuples(anything, anything), min_size=1))
+def test_json_lines_and_quoted_csv_round_trip_any_text(tmp_path: Path, rows: list[tuple[str, str]]) -> None:
+    texts, labels = [row[0] for row in rows], [row[1] for row in rows]
+    objects = "".join(json.dumps({"t": t, "l": label}, ensure_ascii=False) + "\n" for t, label in rows)
+    assert read(tmp_path, "a.jsonl", objects) == {"t": texts, "l": labels}
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows([("t", "l"), *rows])
+    for name, delimiter in (("a.csv", ","), ("a.tsv", "\t")):
+        out = io.StringIO(newline="")
+        csv.writer(out, quoting=csv.QUOTE_ALL, delimiter=delimiter).writerows([("t", "l"), *rows])
+        assert read(tmp_path, name, out.getvalue(), quoting=True) == {"t": texts, "l": labels}
+
+
+@fast
+@given(rows=st.lists(st.tuples(one_line, one_line), min_size=1))
+def test_plain_tsv_round_trips_any_text_without_tabs_and_line_ends(tmp_path: Path, rows: list[tuple[str, str]]) -> None:
+    content = "t\tl\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
+    assert read(tmp_path, "a.tsv", content) == {"t": [row[0] for row in rows], "l": [row[1] for row in rows]}

@@ -1,0 +1,153 @@
+"""A finished run scored later: the same numbers, other languages, and what is refused with nothing touched."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate import cli
+from gradgate.errors import DataError, GradgateError, RunError, UsageError
+from gradgate.training.config import make_config
+from gradgate.training.evaluation import evaluate
+from gradgate.training.run import train
+from support.run_folders import files
+from support.tiny_folders import save_scores, save_texts
+
+TASK = """
+languages: [en, de, sw]
+files: {train: train.tsv, dev: dev.tsv, test: "{language}.tsv"}
+"""
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A task whose German is its English, and whose Swahili has every label of it turned round."""
+    folder = save_texts(tmp_path_factory.mktemp("moods"))
+    english = (folder / "test.tsv").read_text()
+    (folder / "test.tsv").rename(folder / "en.tsv")
+    (folder / "de.tsv").write_text(english)
+    (folder / "sw.tsv").write_text(turned(english, good="bad", bad="good"))
+    (folder / "task.yaml").write_text(TASK)
+    return folder
+
+
+def turned(table: str, **labels: str) -> str:
+    """The same rows with other labels."""
+    header, *rows = table.splitlines()
+    pairs = [row.rpartition("\t") for row in rows]
+    return "\n".join([header, *(f"{text}\t{labels[label]}" for text, _, label in pairs)]) + "\n"
+
+
+@pytest.fixture(scope="module", params=[None, "pfeiffer:reduction=4"], ids=["whole", "adapter"])
+def run(settings: dict[str, Any], task: Path, tmp_path_factory: pytest.TempPathFactory, request: Any) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    lr = 2e-3 if request.param is None else 2e-2
+    train(make_config(**settings | {"task": str(task), "steps": 30, "lr": lr}, adapter=request.param), folder)
+    return folder
+
+
+def scores_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "scores.json").read_text())
+
+
+def test_a_run_scores_every_language_and_writes_what_it_predicted(run: Path) -> None:
+    scores = scores_of(run)
+    accuracy = {split: values["accuracy"] for split, values in scores["tests"].items()}
+    assert accuracy["test.de"] == accuracy["test.en"]
+    assert accuracy["test.sw"] == pytest.approx(1 - accuracy["test.de"])
+    assert scores["averages"]["zero-shot"]["accuracy"] == pytest.approx(0.5)
+    assert scores["averages"]["distant"]["accuracy"] == pytest.approx(accuracy["test.sw"])
+    for split, rows in (("dev", 30), ("test.en", 30), ("test.de", 30), ("test.sw", 30)):
+        lines = [json.loads(line) for line in (run / f"predictions/{split}.jsonl").read_text().splitlines()]
+        assert len(lines) == rows
+        if split != "dev":
+            assert sum(line["gold"] == line["predicted"] for line in lines) / rows == pytest.approx(accuracy[split])
+
+
+def test_scores_later_are_those_of_the_run_and_leave_it_alone(run: Path, task: Path, tmp_path: Path) -> None:
+    before = files(run)
+    record = evaluate(run, out=tmp_path / "again")
+    assert files(run) == before
+    assert {path.name for path in (tmp_path / "again").iterdir()} == {"scores.json", "predictions"}
+    assert record == scores_of(tmp_path / "again")
+    for split, values in scores_of(run)["tests"].items():
+        assert record["tests"][split] == pytest.approx(values, abs=1e-6)
+        name = f"predictions/{split}.jsonl"
+        assert len((tmp_path / "again" / name).read_text()) == len((run / name).read_text())
+
+
+def test_languages_and_files_can_be_chosen(run: Path, task: Path, tmp_path: Path) -> None:
+    record = evaluate(run, languages=["sw"])
+    assert list(record["tests"]) == ["test.sw"]
+    (written,) = (run / "evaluations").iterdir()
+    assert scores_of(written) == record
+    (tmp_path / "mine.tsv").write_text("text\tlabel\ngood good\tgood\n")
+    record = evaluate(run, test_file=tmp_path / "mine.tsv", out=tmp_path / "out")
+    assert record["task"]["rows"] == {"test": 1}
+    assert record["averages"] == {}
+
+
+def test_a_task_without_train_is_scored_with_the_labels_of_the_run(run: Path, task: Path, tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text("files: {test: t.tsv}\nlabel_map: {1: good, 0: bad, 2: mixed}\n")
+    (tmp_path / "t.tsv").write_text(turned((task / "en.tsv").read_text(), good="1", bad="0"))
+    record = evaluate(run, task=str(tmp_path), out=tmp_path / "out")
+    assert record["tests"]["test"]["accuracy"] == scores_of(run)["tests"]["test.en"]["accuracy"]
+    assert record["task"]["labels"] == ["bad", "good"]
+    (tmp_path / "t.tsv").write_text("text\tlabel\ngood good\t1\nbad bad\t2\n")
+    with pytest.raises(DataError, match=r"t\.tsv:3: '2' is not in label_map"):
+        evaluate(run, task=str(tmp_path), out=tmp_path / "out")
+    assert scores_of(tmp_path / "out") == record
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"run": "nowhere"}, r"nowhere holds no run: .*run\.json is missing"),
+        ({"languages": ["fr"]}, r"has no fr; its languages are en, de, sw"),
+        ({"task": "stsb"}, r"The task stsb is regression, and the model of .* was trained for classification"),
+        ({"out": "."}, r"is not empty and holds no evaluation"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(run: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    (tmp_path / "something").write_text("")
+    given = {"run": run, **change}
+    for name in ("out", "run"):
+        if isinstance(given.get(name), str):
+            given[name] = tmp_path / given[name]
+    before = files(tmp_path)
+    with pytest.raises(GradgateError, match=message):
+        evaluate(given.pop("run"), **given)
+    assert files(tmp_path) == before
+
+
+def test_a_run_must_have_finished_and_kept_its_model(settings: dict[str, Any], tmp_path: Path) -> None:
+    config = make_config(**settings | {"task": str(save_scores(tmp_path)), "steps": 2}, keep_model=False)
+    train(config, tmp_path / "run")
+    with pytest.raises(RunError, match=r"kept no model .* --keep-model"):
+        evaluate(tmp_path / "run")
+    (tmp_path / "run/scores.json").unlink()
+    with pytest.raises(RunError, match=r"has not finished"):
+        evaluate(tmp_path / "run")
+    spoken = make_config(**settings, languages="de")
+    with pytest.raises(UsageError, match=r"in one language"):
+        train(spoken, tmp_path / "other")
+
+
+def test_the_command_prints_every_language(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["gradgate", "evaluate", str(run), "--out", str(tmp_path / "out"), *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+        return capsys.readouterr().out
+
+    shown = said()
+    for name in ("test.en", "test.de", "test.sw", "zero-shot average", "distant average"):
+        assert name in shown
+    assert list(json.loads(said("--json", "--languages", "de,sw"))["tests"]) == ["test.de", "test.sw"]

@@ -1,0 +1,142 @@
+"""Runs that torchrun launches in two processes: as good as one process, and stopped at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gradgate.errors import RunError, UsageError
+from gradgate.study.compare import compare
+from gradgate.study.progress import SilentStudy
+from gradgate.training.config import make_config
+from gradgate.training.run import train
+from support.run_folders import assert_same_run, history, weights
+
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+ACCELERATE = (
+    sys.executable,
+    "-m",
+    "accelerate.commands.launch",
+    "--multi_gpu",
+    "--num_processes",
+    "2",
+    "--main_process_port",
+)
+PROGRAM = Path(__file__).parents[1] / "support" / "launched_run.py"
+slow = pytest.mark.slow
+
+
+def launch(settings: dict[str, Any], out: Path, *event: object) -> subprocess.CompletedProcess[str]:
+    """A run in two processes, to its end."""
+    values = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
+    words = [*TORCHRUN, str(PROGRAM), json.dumps(values), str(out), *map(str, event)]
+    return subprocess.run(words, env=environment(), text=True, capture_output=True)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "GRADGATE_AUDIT": "1"}
+
+
+@pytest.fixture
+def short(settings: dict[str, Any]) -> dict[str, Any]:
+    """12 steps of 4 rows in each of two processes, 10 an epoch; dropout off, which differs with the rows beside it."""
+    return settings | {"batch_size": 4, "dropout": 0.0, "eval_every": 4, "save_every": 3}
+
+
+@slow
+@pytest.mark.parametrize("fsdp", [False, True])
+@pytest.mark.parametrize("method", ["gradual:every=3", "graddrop-epoch", "layer-graddrop:p=0.5"])
+def test_two_processes_train_as_one_with_twice_the_batch(
+    short: dict[str, Any], method: str, fsdp: bool, tmp_path: Path
+) -> None:
+    ended = launch(short | {"method": method, "fsdp": fsdp}, tmp_path / "two")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    train(make_config(**short | {"method": method, "batch_size": 8}), tmp_path / "one")
+    assert (tmp_path / "two" / "plan.yaml").read_text() == (tmp_path / "one" / "plan.yaml").read_text()
+    mine, theirs = history(tmp_path / "two"), history(tmp_path / "one")
+    assert [(line["step"], line["split"]) for line in mine] == [(line["step"], line["split"]) for line in theirs]
+    for line, other in zip(mine, theirs, strict=True):
+        assert line["loss"] == pytest.approx(other["loss"], abs=1e-5)
+    for name, tensor in weights(tmp_path / "two").items():
+        if not name.endswith("key.bias"):  # its gradient is rounding, which Adam makes large
+            torch.testing.assert_close(tensor, weights(tmp_path / "one")[name], rtol=0, atol=1e-5)
+
+
+@slow
+@pytest.mark.parametrize("fsdp", [False, True])
+@pytest.mark.parametrize(("rank", "event"), [(0, "kill"), (1, "kill"), (1, "stop")])
+def test_a_run_that_lost_a_process_goes_on_as_if_unbroken(
+    short: dict[str, Any], fsdp: bool, rank: int, event: str, tmp_path: Path
+) -> None:
+    accumulating = {"method": "graddrop:p=0.3+layerwise-lr", "accumulate": 2, "batch_size": 2, "dropout": 0.1}
+    settings = short | accumulating | {"fsdp": fsdp}
+    broken = launch(settings, tmp_path / "run", rank, 7, event)
+    assert broken.returncode != 0
+    if event == "stop":
+        assert "Stopped at step 8 of 12" in broken.stdout
+    assert launch(settings, tmp_path / "run").returncode == 0
+    assert launch(settings, tmp_path / "unbroken").returncode == 0
+    if event == "kill":
+        assert_same_run(tmp_path / "run", tmp_path / "unbroken")
+    assert history(tmp_path / "run", "dev") == history(tmp_path / "unbroken", "dev")
+    for name, tensor in weights(tmp_path / "unbroken").items():
+        assert torch.equal(weights(tmp_path / "run")[name], tensor), name
+
+
+@slow
+def test_a_loss_that_is_no_number_in_one_process_ends_all(short: dict[str, Any], tmp_path: Path) -> None:
+    ended = launch(short, tmp_path / "run", 1, 5, "nan")
+    assert ended.returncode != 0
+    for rank in (0, 1):
+        assert f"process {rank}: The loss of step 6 is nan" in ended.stdout
+
+
+@slow
+def test_the_command_line_runs_under_accelerate_and_tells_once(short: dict[str, Any], tmp_path: Path) -> None:
+    flags = [word for name, value in short.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    words = [*ACCELERATE, "0", "-m", "gradgate", "train", *flags, "--out", str(tmp_path / "run")]
+    ended = subprocess.run(words, env=environment(), text=True, capture_output=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.count("Everything is in") == 1
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["processes"] == 2
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "run.json",
+        "scores.json",
+        "history.jsonl",
+        "plan.yaml",
+        "model",
+        "predictions",
+    }
+
+
+def test_a_run_goes_on_with_as_many_processes_as_it_began_with(settings: dict[str, Any], tmp_path: Path) -> None:
+    config = make_config(**settings | {"steps": 2})
+    train(config, tmp_path / "run")
+    (tmp_path / "run" / "scores.json").unlink()
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record | {"processes": 4}))
+    with pytest.raises(RunError, match="begun with 4 processes, and 1 were launched"):
+        train(config, tmp_path / "run")
+
+
+def test_launches_that_would_mean_something_else_are_refused(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="--fsdp shards a model over several processes"):
+        train(make_config(**settings | {"fsdp": True}), tmp_path / "run")
+    for variable in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):
+        with monkeypatch.context() as set_up:
+            set_up.setenv(variable, "true")
+            with pytest.raises(UsageError, match="Launch plain processes"):
+                train(make_config(**settings), tmp_path / "run")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match="each run in one process, and 2 were launched"):
+        compare(make_config(**settings), ["full"], [0], tmp_path / "study", SilentStudy())
+    assert not any(tmp_path.iterdir())
