@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import AdapterError, nearest
+from gradgate.specs import Syntax, shown, structured
 
 LnScope = Literal["none", "encoder", "all"]
 INITS = ("bert", "mam_adapter", "houlsby", "normal", "zero_up")
@@ -209,6 +209,7 @@ def _is_activation(name: str) -> bool:
 
 
 _ALIASES = {"reduction": "reduction_factor", "init": "init_weights"}
+_SYNTAX = Syntax("adapter", error=AdapterError)
 _SEQ = AdapterConfig(mh_adapter=False, output_adapter=True, non_linearity="relu", original_ln_before=True)
 _DOUBLE = AdapterConfig(mh_adapter=True, output_adapter=True, non_linearity="swish")
 _INVERTIBLE: dict[str, Any] = {"inv_adapter": "nice", "inv_adapter_reduction_factor": 2}
@@ -249,41 +250,17 @@ def adapter_config(spec: str | AdapterConfig | Mapping[str, Any]) -> AdapterConf
         return spec
     if isinstance(spec, Mapping):
         return AdapterConfig.of_record(spec)
-    name, _, rest = spec.partition(":")
-    kind = KINDS.get(name.strip())
+    read = _SYNTAX.parse(spec).renamed(_ALIASES)
+    kind = KINDS.get(read.name)
     if kind is None:
         raise AdapterError(
-            f"There is no kind of adapter {name.strip()!r}.{nearest(name.strip(), KINDS)} Known: {', '.join(KINDS)}."
+            f"There is no kind of adapter {shown(read.name)}.{nearest(read.name, KINDS)} Known: {', '.join(KINDS)}."
         )
-    options = _options(name.strip(), rest)
+    kinds = {name: kind for name, kind in get_type_hints(AdapterConfig).items() if name != "extra"}
+    read.check_options([*_ALIASES, *kinds])
+    options = {name: checked(name, kinds[name], structured(text, kinds[name])) for name, text in read.pairs}
     if "reduction_factor" in options and "size" in options:
         raise AdapterError(f"{spec!r} gives both reduction and size; each sets the width of the bottleneck.")
     if "reduction_factor" in options:
         options["size"] = None
     return replace(kind, **options)
-
-
-def _options(kind: str, text: str) -> dict[str, Any]:
-    hints = get_type_hints(AdapterConfig)
-    names = [option.name for option in fields(AdapterConfig) if option.name != "extra"]
-    options: dict[str, Any] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        option, equals, value = (word.strip() for word in part.partition("="))
-        option = _ALIASES.get(option, option)
-        if not equals or option not in names:
-            raise AdapterError(
-                f"Expected option=value after {kind!r}, got {part!r}.{nearest(option, [*names, *_ALIASES])} "
-                f"Options: {', '.join([*_ALIASES, *names])}."
-            )
-        if option in options:
-            raise AdapterError(f"The option {option!r} of {kind!r} is given twice.")
-        options[option] = checked(option, hints[option], _structured(option, value))
-    return options
-
-
-def _structured(option: str, text: str) -> Any:
-    if option == "leave_out":
-        return tuple(text.split("/"))
-    if option == "reduction_factor" and ":" in text:
-        return dict(re.split(r"\s*:\s*", part, maxsplit=1) for part in text.split("/") if ":" in part)
-    return None if text.lower() in ("none", "null") else text

@@ -1,13 +1,10 @@
-"""Names to methods: the catalogue, the text form ``name:option=value,...`` and how to add one's own."""
+"""The catalogue: names and texts to methods, and how to add a method of one's own."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import MISSING, dataclass, fields
 from importlib.metadata import entry_points
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any, TypeVar, get_type_hints
 
 from gradgate.errors import MethodError, nearest
 from gradgate.methods.base import Method
@@ -25,9 +22,10 @@ from gradgate.methods.graddrop import (
 )
 from gradgate.methods.layerwise_lr import LayerwiseRates
 from gradgate.methods.mixout import Mixout
-from gradgate.methods.plan_file import PlanFile
+from gradgate.methods.plan_file import PlanFile, read_plan
 from gradgate.methods.sparse import ChildTuning
 from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
+from gradgate.specs import Spec, Syntax, shown
 
 ENTRY_POINTS = "gradgate.methods"
 
@@ -55,9 +53,6 @@ _OWN: tuple[type[Method], ...] = (
     LayerwiseRates,
 )
 _CATALOG: dict[str, type[Method]] = {cls.name: cls for cls in _OWN}
-
-# A '+' before a method's name; in a number or the path of a plan something else comes after it.
-_JOIN = re.compile(r"\+(?=\s*[a-z][\w-]*\s*([:+]|$))")
 
 M = TypeVar("M", bound=type[Method])
 
@@ -101,22 +96,32 @@ def method(spec: str | Method) -> Method:
     """
     if isinstance(spec, Method):
         return spec
-    if _JOIN.search(spec):
-        return Combined(methods=tuple(method(part) for part in _JOIN.sub("\n", spec).split("\n")))
-    name, _, rest = spec.partition(":")
-    if name.strip() == PlanFile.name:
-        from gradgate.methods.plan_file import read_plan  # it reads a file, which nothing in this package does
+    parts = tuple(_build(part) for part in _SYNTAX.parse_joined(spec))
+    return parts[0] if len(parts) == 1 else Combined(methods=parts)
 
-        return read_plan(rest.strip())
-    if name.strip() not in _CATALOG:
-        _load_entry_points()
-    cls = _CATALOG.get(name.strip())
+
+def _build(spec: Spec) -> Method:
+    if spec.name == PlanFile.name:
+        return read_plan(spec.argument)
+    cls = _class(spec.name)
     if cls is None:
         raise MethodError(
-            f"There is no method {name.strip()!r}.{nearest(name.strip(), _CATALOG)} "
+            f"There is no method {shown(spec.name)}.{nearest(spec.name, _CATALOG)} "
             f"Known: {', '.join(_CATALOG)} (see 'gradgate methods')."
         )
-    return cls(**_options(cls, rest))
+    options = spec.renamed(cls.aliases).typed({name: get_type_hints(cls)[name] for name in _defaults(cls)})
+    missing = [name for name, default in _defaults(cls).items() if default is ... and name not in options]
+    if missing:
+        raise MethodError(
+            f"The method {cls.name!r} needs {', '.join(f'{name}=...' for name in missing)}; {_options_of(cls.name)}."
+        )
+    return cls(**options)
+
+
+def _class(name: str) -> type[Method] | None:
+    if name not in _CATALOG:
+        _load_entry_points()
+    return _CATALOG.get(name)
 
 
 def _load_entry_points() -> None:
@@ -132,40 +137,13 @@ def _defaults(cls: type[Method]) -> dict[str, Any]:
     return {option.name: ... if option.default is MISSING else option.default for option in fields(cls)}
 
 
-def _options(cls: type[Method], text: str) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    known = get_type_hints(cls)
-    names = [option.name for option in fields(cls)]
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        option, equals, value = (word.strip() for word in part.partition("="))
-        option = cls.aliases.get(option, option)
-        if not equals:
-            raise MethodError(f"Expected option=value in {cls.name!r}, got {part!r}; options: {_listed(cls)}.")
-        if option not in names:
-            raise MethodError(
-                f"The method {cls.name!r} has no option {option!r}.{nearest(option, names)} Options: {_listed(cls)}."
-            )
-        if option in options:
-            raise MethodError(f"The option {option!r} of {cls.name!r} is given twice.")
-        options[option] = _value(cls, option, known[option], value)
-    missing = [name for name, default in _defaults(cls).items() if default is ... and name not in options]
-    if missing:
-        raise MethodError(f"The method {cls.name!r} needs {', '.join(f'{name}=...' for name in missing)}.")
-    return options
+def _options_of(name: str) -> str:
+    """What an error says about the options of a method."""
+    cls = _class(name)
+    if cls is None:
+        return ""
+    listed = ", ".join(option if v is ... else f"{option}={v}" for option, v in _defaults(cls).items())
+    return f"options: {listed or 'none'}"
 
 
-def _value(cls: type[Method], option: str, kind: Any, text: str) -> Any:
-    listed = [arg for arg in (kind, *get_args(kind)) if get_origin(arg) is tuple]
-    try:
-        if listed and (listed[0] is kind or "/" in text or text.isdigit()):
-            return TypeAdapter(kind).validate_python(tuple(text.split("/")))
-        return TypeAdapter(kind).validate_python(text)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise MethodError(
-            f"The option {option}={text!r} of {cls.name!r} cannot be read: {reason[0].lower()}{reason[1:]}."
-        ) from None
-
-
-def _listed(cls: type[Method]) -> str:
-    return ", ".join(f"{k}" if v is ... else f"{k}={v}" for k, v in _defaults(cls).items()) or "none"
+_SYNTAX = Syntax("method", error=MethodError, hint=_options_of, plain=(PlanFile.name,))

@@ -1,0 +1,198 @@
+"""The text form ``name:option=value,option=value`` of methods, adapters and sweeps, parsed once.
+
+    METHOD = Syntax("method", error=MethodError)
+    spec = METHOD.parse("gradual:every=50,order=bottom-up")
+    spec.name, spec.options          # "gradual", {"every": "50", "order": "bottom-up"}
+    spec.typed({"every": int, "order": str})
+    str(spec)                        # the canonical text
+
+Values may hold lists (``layers=10/1/0``) and mappings (``reduction=0:8/default:2``). Methods are joined by ``+``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args, get_origin
+
+from gradgate.errors import GradgateError, UsageError, nearest
+
+# A '+' joins two names. In a number (1e+3) or in the path of a plan (a+b.yaml) something else follows it.
+_JOIN = re.compile(r"\+(?=\s*[a-z][\w-]*\s*([:+]|$))")
+_SHOWN = 80  # characters of a text that a message repeats
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """How one kind of text is read, and how its errors are raised.
+
+    Args:
+        what: what a text names, such as ``"method"``; errors say it.
+        error: the class of the errors.
+        hint: what to add about the options of a name, such as ``"options: p=0.2"``.
+        plain: names followed by one plain text instead of options, such as the path in ``plan:FILE``.
+    """
+
+    what: str = "setting"
+    error: type[GradgateError] = UsageError
+    hint: Callable[[str], str] = lambda name: ""
+    plain: Collection[str] = ()
+
+    def parse(self, text: str) -> Spec:
+        """One name with its options.
+
+        Raises:
+            GradgateError: of the class ``error``, if an option is empty, doubled or without a value, or if the text
+                holds control characters.
+        """
+        self._check_characters(text)
+        name, _, rest = (part.strip() for part in text.partition(":"))
+        if name in self.plain:
+            return Spec(name, argument=rest, syntax=self)
+        parts = [part.strip() for part in rest.split(",")] if rest else []
+        options: dict[str, str] = {}
+        for part in parts:
+            option, equals, value = (word.strip() for word in part.partition("="))
+            if not part:
+                raise self.error(
+                    f"The {self.what} {shown(text)} has an empty option. Expected option=value after {name!r}, with "
+                    f"one comma between two options; remove the extra comma."
+                )
+            if not (equals and option):
+                raise self.error(f"Expected option=value in {name!r}, got {shown(part)}{self._hinted(name)}.")
+            if not value:
+                raise self.error(
+                    f"The option {option!r} of {name!r} has no value. Expected {option}=value; give one or leave the "
+                    f"option out{self._hinted(name)}."
+                )
+            if option in options:
+                raise self.twice(option, name)
+            options[option] = value
+        return Spec(name, tuple(options.items()), syntax=self)
+
+    def parse_joined(self, text: str) -> tuple[Spec, ...]:
+        """The names that ``+`` joins, each with its options; one where there is no ``+``."""
+        self._check_characters(text)
+        ends = [match.start() for match in _JOIN.finditer(text)]
+        starts = [0, *(end + 1 for end in ends)]
+        return tuple(self.parse(text[start:end]) for start, end in zip(starts, [*ends, None], strict=True))
+
+    def twice(self, option: str, name: str) -> GradgateError:
+        """The error for an option that a text gives more than once."""
+        return self.error(f"The option {option!r} of {name!r} is given twice. Give it once.")
+
+    def _hinted(self, name: str) -> str:
+        hint = self.hint(name)
+        return f"; {hint}" if hint else ""
+
+    def _check_characters(self, text: str) -> None:
+        for place, character in enumerate(text, start=1):
+            if unicodedata.category(character) in ("Cc", "Cs") and character not in "\t\n\r":
+                raise self.error(
+                    f"The {self.what} {shown(text)} has the character {character!r} at position {place}. Expected "
+                    f"printable text; remove the character."
+                )
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name with its options as they were typed; equal for texts that differ in blanks alone.
+
+    Attributes:
+        name: what comes before the colon.
+        pairs: option and value, in the order of the text.
+        argument: the text after the colon, for a name that takes one plain text.
+        syntax: how the text was read.
+    """
+
+    name: str
+    pairs: tuple[tuple[str, str], ...] = ()
+    argument: str = ""
+    syntax: Syntax = field(default=Syntax(), compare=False, repr=False)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Option to value, in the order of the text."""
+        return dict(self.pairs)
+
+    def __str__(self) -> str:
+        """The canonical text."""
+        rest = self.argument or ",".join(f"{option}={value}" for option, value in self.pairs)
+        return f"{self.name}:{rest}" if rest else self.name
+
+    def renamed(self, aliases: Mapping[str, str]) -> Spec:
+        """With the options' own names in place of their aliases."""
+        pairs: dict[str, str] = {}
+        for option, value in self.pairs:
+            own = aliases.get(option, option)
+            if own in pairs:
+                raise self.syntax.twice(own, self.name)
+            pairs[own] = value
+        return replace(self, pairs=tuple(pairs.items()))
+
+    def without(self, *options: str) -> Spec:
+        """Without these options, where it has them."""
+        return replace(self, pairs=tuple((option, value) for option, value in self.pairs if option not in options))
+
+    def updated(self, **options: str) -> Spec:
+        """With these options set; those that it has keep their place."""
+        return replace(self, pairs=tuple((self.options | options).items()))
+
+    def check_options(self, known: Collection[str]) -> None:
+        """Raise an error that names the nearest of the ``known`` options, if it has any other."""
+        for option, _ in self.pairs:
+            if option not in known:
+                hint = self.syntax.hint(self.name) or f"options: {', '.join(known) or 'none'}"
+                raise self.syntax.error(
+                    f"The {self.syntax.what} {self.name!r} has no option {shown(option)}.{nearest(option, known)} "
+                    f"{hint[0].upper()}{hint[1:]}."
+                )
+
+    def typed(self, kinds: Mapping[str, Any]) -> dict[str, Any]:
+        """The options as values of their types.
+
+        Args:
+            kinds: option to type, for every option that the name has; pydantic reads the values.
+
+        Raises:
+            GradgateError: for an option that is not in ``kinds``, or a value that is not of its type.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        self.check_options(kinds)
+        values: dict[str, Any] = {}
+        for option, text in self.pairs:
+            try:
+                values[option] = TypeAdapter(kinds[option]).validate_python(structured(text, kinds[option]))
+            except ValidationError as error:
+                reason = error.errors()[0]["msg"]
+                raise self.syntax.error(
+                    f"The option {option}={shown(text)} of {self.name!r} cannot be read: "
+                    f"{reason[0].lower()}{reason[1:]}."
+                ) from None
+        return values
+
+
+def structured(text: str, kind: Any) -> Any:
+    """A value as the list, mapping or None that its type and its text ask for; otherwise the text.
+
+    ``a/b`` is a list where the type is a tuple, ``a:1/b:2`` a mapping where it may be one, and ``none`` is None where
+    the type allows that.
+    """
+    among = get_args(kind) if get_origin(kind) is not tuple else ()
+    if type(None) in among and text.lower() in ("none", "null"):
+        return None
+    if ":" in text and any(get_origin(each) is dict for each in (kind, *among)):
+        return {name.strip(): value.strip() for name, _, value in (part.partition(":") for part in text.split("/"))}
+    if get_origin(kind) is tuple:
+        return tuple(text.split("/"))
+    if any(get_origin(each) is tuple for each in among) and ("/" in text or text.isdigit()):
+        return tuple(text.split("/"))
+    return text
+
+
+def shown(text: str) -> str:
+    """A text in quotes as messages repeat it: escaped, and cut where it is long."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}... ({len(text):,} characters)"
