@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gradgate import gates
-from gradgate.activation_cache import ActivationCache
 from gradgate.clock import Clock
 from gradgate.errors import GradgateError
-from gradgate.layers import Group, LayerMap, map_layers
+from gradgate.layers.map import Group, LayerMap
+from gradgate.lazy import lazy_names
 from gradgate.methods import (
     FUN,
     LISA,
@@ -44,11 +43,13 @@ from gradgate.methods import (
     methods,
     register,
 )
-from gradgate.tuner import Tuner
 
 if TYPE_CHECKING:
-    from gradgate import adapters
+    from gradgate import adapters, gates
+    from gradgate.activation_cache import ActivationCache
+    from gradgate.layers import map_layers
     from gradgate.training.gate_callback import GateCallback
+    from gradgate.tuner import Tuner
 
 __version__ = "0.1.0"
 
@@ -98,15 +99,15 @@ __all__ = [
     "register",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Trainer's module takes seconds to import; a bare training loop does not need it.
-    if name == "GateCallback":
-        from gradgate.training.gate_callback import GateCallback
-
-        return GateCallback
-    if name == "adapters":
-        from importlib import import_module  # not `from gradgate import`, which would ask here again
-
-        return import_module("gradgate.adapters")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# torch takes seconds to import, and so does Trainer: each is imported with the first name that needs it.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "ActivationCache": "gradgate.activation_cache",
+        "GateCallback": "gradgate.training.gate_callback",
+        "Tuner": "gradgate.tuner",
+        "adapters": "gradgate.adapters",
+        "gates": "gradgate.gates",
+        "map_layers": "gradgate.layers",
+    },
+)

@@ -15,6 +15,7 @@ from scipy.stats import binom, chi2, kstest, norm, poisson
 
 from gradgate import gates
 from gradgate.gates import reference
+from gradgate.gates.key import WORD, block_key
 
 Words = NDArray[np.uint32]
 
@@ -32,7 +33,7 @@ KEYS = {
 
 
 def words(key: int, count: int = COUNT, low: int = 0) -> Words:
-    return reference.hash_words(low, count, reference.block_key(key, 0), "cpu").numpy().astype(np.uint32)
+    return reference.hash_words(low, count, block_key(key, 0), "cpu").numpy().astype(np.uint32)
 
 
 def bits(these: Words) -> NDArray[np.bool_]:
@@ -227,7 +228,7 @@ def test_keys_of_nearby_draws_never_collide() -> None:
         dtype=np.uint64,
     )
     assert len(np.unique(keys)) == len(keys)
-    for half in (keys & np.uint64(reference.WORD), keys >> np.uint64(32)):
+    for half in (keys & np.uint64(WORD), keys >> np.uint64(32)):
         half = half.astype(np.uint32)
         assert off_half(half) < MANY
         assert is_uniform(half >> 24, 256)

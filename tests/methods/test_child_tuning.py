@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gradgate import ChildTuning, GateCallback, Tuner, map_layers, method
 from gradgate.errors import AttachError, MethodError, RunError
-from gradgate.fisher import pack, unpack
+from gradgate.fisher.selection import pack, unpack
 from gradgate.methods.plan_file import to_yaml
 from support.loop import Weights, adamw, assert_same_weights, batch, build, fisher_data, train, weights
 from support.trainers import trainer_of

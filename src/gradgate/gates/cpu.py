@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradgate.gates.reference import MULTIPLIER_1, MULTIPLIER_2, block_key, segments
+from gradgate.gates.key import MULTIPLIER_1, MULTIPLIER_2, block_key
+from gradgate.gates.reference import segments
 
 _M1, _M2 = np.uint32(MULTIPLIER_1), np.uint32(MULTIPLIER_2)
 _S15, _S16 = np.uint32(15), np.uint32(16)

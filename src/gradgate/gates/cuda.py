@@ -12,7 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gradgate.gates.reference import MULTIPLIER_1, MULTIPLIER_2, block_key, segments
+from gradgate.gates.key import MULTIPLIER_1, MULTIPLIER_2, block_key
+from gradgate.gates.reference import segments
 
 _M1, _M2 = tl.constexpr(MULTIPLIER_1), tl.constexpr(MULTIPLIER_2)
 _TYPES = {

@@ -1,11 +1,21 @@
-"""What identifies one mask: a 64-bit key from the seed, the stream, the parameter's name and the draw."""
+"""What identifies one mask, and the hash that it selects, in plain Python.
+
+A key is 64 bits from the seed, the stream, the parameter's name and the draw. The hash of an element is two rounds of a
+32-bit integer mixer, each keyed by one half of the key. The mixer is "lowbias32" of C. Wellons' hash-prospector
+(https://github.com/skeeto/hash-prospector).
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b
 
-from gradgate.layers import canonical_name
+from gradgate.layers.names import canonical_name
+
+MULTIPLIER_1 = 0x7FEB352D
+MULTIPLIER_2 = 0x846CA68B
+WORD = 0xFFFFFFFF
+BLOCK = 2**32
 
 
 def key(*, seed: int, stream: str, name: str, draw: int) -> int:
@@ -42,3 +52,29 @@ def window(lo: float, hi: float) -> tuple[int, int]:
         raise ValueError(f"A gate's window must lie in [0, 1]; got lo={lo}, hi={hi}.")
     first, end = (-int(-(edge * 2**32) // 1) for edge in (lo, hi))
     return first, max(first, end)
+
+
+def mix(value: int) -> int:
+    """One round of the mixer on one 32-bit word."""
+    value ^= value >> 16
+    value = value * MULTIPLIER_1 & WORD
+    value ^= value >> 15
+    value = value * MULTIPLIER_2 & WORD
+    return value ^ value >> 16
+
+
+def block_key(key: int, block: int) -> tuple[int, int]:
+    """The two 32-bit round keys for elements ``block * 2**32`` and on: the high part of an index acts here."""
+    low, high = key & WORD, key >> 32 & WORD
+    return low ^ mix(block * 0x9E3779B9 & WORD), high ^ mix(block * 0x85EBCA6B & WORD)
+
+
+def hash_at(key: int, index: int) -> int:
+    """The 32-bit hash of one element."""
+    first, second = block_key(key, index // BLOCK)
+    return mix(mix(index % BLOCK ^ first) ^ second)
+
+
+def uniform(key: int, index: int = 0) -> float:
+    """One number in [0, 1) under a key: the draw for something that passes or not as a whole."""
+    return hash_at(key, index) / BLOCK

@@ -1,8 +1,7 @@
 """The random gate in plain torch: the definition that every other back end equals bit for bit.
 
 Element ``i`` of a tensor passes iff ``first <= h < end``, where ``h`` is the 32-bit hash of ``i`` under
-the gate's key: two rounds of a 32-bit integer mixer, each keyed by one half of the key. The mixer is
-"lowbias32" of C. Wellons' hash-prospector (https://github.com/skeeto/hash-prospector).
+the gate's key (:func:`gradgate.gates.key.hash_at`).
 """
 
 from __future__ import annotations
@@ -12,33 +11,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-MULTIPLIER_1 = 0x7FEB352D
-MULTIPLIER_2 = 0x846CA68B
-WORD = 0xFFFFFFFF
-BLOCK = 2**32
+from gradgate.gates.key import BLOCK, MULTIPLIER_1, MULTIPLIER_2, WORD, block_key
+
 # Bounds the int64 scratch space to 32 MiB a tensor, however large the parameter is.
 CHUNK = 2**22
-
-
-def mix(value: int) -> int:
-    """One round of the mixer on one 32-bit word."""
-    value ^= value >> 16
-    value = value * MULTIPLIER_1 & WORD
-    value ^= value >> 15
-    value = value * MULTIPLIER_2 & WORD
-    return value ^ value >> 16
-
-
-def block_key(key: int, block: int) -> tuple[int, int]:
-    """The two 32-bit round keys for elements ``block * 2**32`` and on: the high part of an index acts here."""
-    low, high = key & WORD, key >> 32 & WORD
-    return low ^ mix(block * 0x9E3779B9 & WORD), high ^ mix(block * 0x85EBCA6B & WORD)
-
-
-def hash_at(key: int, index: int) -> int:
-    """The 32-bit hash of one element."""
-    first, second = block_key(key, index // BLOCK)
-    return mix(mix(index % BLOCK ^ first) ^ second)
 
 
 def segments(numel: int, offset: int) -> Iterator[tuple[int, int, int, int]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from torch import nn
-from torch.distributed.fsdp import FSDPModule
-from torch.nn.parallel import DataParallel, DistributedDataParallel
+from typing import TYPE_CHECKING
 
 from gradgate.errors import LayerMapError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 WRAPPER_PARTS = frozenset({"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_fpw_module"})
 
@@ -51,6 +52,9 @@ def tied_names(model: nn.Module) -> tuple[tuple[str, ...], ...]:
 
 def unwrap(model: nn.Module) -> nn.Module:
     """The model inside DDP, DataParallel and ``torch.compile``; FSDP stays, its forward gathers the shards."""
+    from torch import nn  # methods read names, and import no torch for it
+    from torch.nn.parallel import DataParallel, DistributedDataParallel
+
     while True:
         if isinstance(model, DataParallel | DistributedDataParallel):
             model = model.module
@@ -62,6 +66,8 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 def reshard(model: nn.Module) -> None:
     """Put the shards back into a model that a forward pass left with whole parameters, as FSDP2 does at its root."""
+    from torch.distributed.fsdp import FSDPModule
+
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.reshard()

@@ -16,7 +16,7 @@ from gradgate import gates
 from gradgate.distributed import local
 from gradgate.distributed.shards import is_sharded
 from gradgate.errors import RunError
-from gradgate.fisher import unpack
+from gradgate.fisher.selection import unpack
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.methods.base import OPEN, Gate, Method, Plan
 from gradgate.tuner import backward

@@ -7,7 +7,9 @@ from torch import nn
 from gradgate.clock import Clock
 from gradgate.distributed import Replicas
 from gradgate.errors import AttachError
-from gradgate.fisher import Batches, choose, trace
+from gradgate.fisher import Batches
+from gradgate.fisher.selection import choose
+from gradgate.fisher.trace import trace
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Memory, Method
 from gradgate.tuner.gating import Gating
