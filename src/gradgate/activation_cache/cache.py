@@ -16,10 +16,11 @@ from gradgate.activation_cache.frozen_prefix import Parts, layer_modules
 from gradgate.activation_cache.replay import Precision, Replay
 from gradgate.activation_cache.rows import Batch, NotReusableError, fingerprint, read_batch
 from gradgate.activation_cache.store import Store
-from gradgate.activation_cache.verify import agree, tolerance, undisturbed
+from gradgate.activation_cache.verify import agree, tolerance
 from gradgate.errors import UsageError
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.map import EMBEDDINGS
+from gradgate.torch_state import preserved_state
 
 Inputs = dict[str, Any]
 
@@ -205,17 +206,16 @@ class Reuse:
         return {row.key: states[place, row.start : row.end] for place, row in enumerate(rows)}
 
     def _run(self, replay: Replay, inputs: Inputs) -> tuple[Tensor, Precision]:
-        with undisturbed(self._model, self._parts.around):
+        with preserved_state(self._model, writers=self._parts.around):
             return replay.states(lambda: self._model(**inputs))
 
     def _prove(self, session: _Session, batch: Batch, states: Tensor, inputs: Inputs) -> None:
         """Compare with the ordinary forward pass, or never use the cache again."""
-        everything = list(self._model.modules())
-        with undisturbed(self._model, everything):
+        with preserved_state(self._model):
             live = self._model(**inputs)
         session.replay.feed(states, session.precision)
         try:
-            with undisturbed(self._model, everything):
+            with preserved_state(self._model):
                 fed = self._model(**inputs)
         finally:
             session.replay.release()

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 _NOT_COMPARED = ("past_key_values", "hidden_states", "attentions")
-
-
-@contextmanager
-def undisturbed(model: nn.Module, modules: Iterable[nn.Module]) -> Iterator[None]:
-    """No gradients; the random state, and the buffers of these modules, are given back at the end."""
-    kept = [(buffer, buffer.clone()) for module in modules for buffer in module.buffers(recurse=False)]
-    cuda = sorted({p.device.index for p in model.parameters() if p.device.type == "cuda"})
-    with torch.no_grad(), torch.random.fork_rng(devices=cuda):
-        try:
-            yield
-        finally:
-            for buffer, values in kept:
-                if not torch.equal(buffer, values):
-                    buffer.copy_(values)
 
 
 def tolerance(computed: torch.dtype, stored: torch.dtype) -> float:

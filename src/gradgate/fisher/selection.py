@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from gradgate.errors import AttachError, NonFiniteError
 from gradgate.fisher.request import Batch, Selection
-from gradgate.fisher.trace import likelihoods_of
+from gradgate.fisher.trace import likelihoods_of, separate_tensors
 from gradgate.layers.names import canonical_name
-from gradgate.torch_state import stand_ins, undisturbed
+from gradgate.torch_state import preserved_state
 
 
 def choose(
@@ -64,8 +64,8 @@ def _information(
     request = selection.request
     generator = torch.Generator().manual_seed(request.seed)
     counted = 0
-    with undisturbed(model, eval_mode=request.eval_mode, seed=request.seed):
-        chosen, rest = stand_ins(model, names)
+    with preserved_state(model, training=not request.eval_mode, gradients=True, seed=request.seed):
+        chosen, rest = separate_tensors(model, names)
         sums = {name: torch.zeros_like(tensor, dtype=torch.float32) for name, tensor in chosen.items()}
         for batch in islice(batches, request.batches):
             loss = likelihoods_of(model, chosen | rest, batch, request, generator).mean()

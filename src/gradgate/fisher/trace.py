@@ -1,10 +1,12 @@
-"""The measurement: over batches, with stand-ins for the model's tensors, so that no flag, ``.grad``, hook, buffer or
-optimizer state of the training sees it."""
+"""The trace of the Fisher information, measured over batches by functional calls.
+
+The training does not see the measurement: no flag, ``.grad``, hook, buffer or optimizer state changes.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from itertools import islice
 from typing import Any
@@ -18,7 +20,7 @@ from gradgate.fisher.likelihood import log_likelihoods
 from gradgate.fisher.per_example import Examples, squares
 from gradgate.fisher.request import Batch, FisherRequest
 from gradgate.layers.names import canonical_name
-from gradgate.torch_state import stand_ins, undisturbed
+from gradgate.torch_state import functional_tensors, preserved_state
 
 
 def trace(
@@ -42,8 +44,8 @@ def trace(
     wanted = {name: group for group, names in groups.items() for name in names}
     generator = torch.Generator().manual_seed(request.seed)
     totals, counted = dict.fromkeys(groups, 0.0), 0
-    with undisturbed(model, eval_mode=request.eval_mode, seed=request.seed):
-        chosen, rest = stand_ins(model, wanted)
+    with preserved_state(model, training=not request.eval_mode, gradients=True, seed=request.seed):
+        chosen, rest = separate_tensors(model, wanted)
         examples = Examples(model, chosen)
         for batch in islice(batches, request.batches):
             with examples.recorded() if request.gradient == "per_example" else nullcontext():
@@ -66,6 +68,13 @@ def _squares(
         return found, losses.numel()
     found = squares(losses.mean(), chosen) if losses.requires_grad else {}
     return {name: value / size for name, value in found.items()}, 1
+
+
+def separate_tensors(model: nn.Module, wanted: Collection[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """:func:`gradgate.torch_state.functional_tensors` for parameters that are given by their canonical names."""
+    wanted = set(wanted)
+    own = {name for name, _ in model.named_parameters() if canonical_name(name) in wanted}
+    return functional_tensors(model, own)
 
 
 def likelihoods_of(

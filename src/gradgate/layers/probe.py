@@ -1,13 +1,10 @@
-"""Watches one tiny forward: when each module ran, and when each parameter was first used.
-
-The model is left as it was: training flags, buffers, gradients, hooks and random state.
-"""
+"""Records one tiny forward pass: when each module ran, and when each parameter was first used."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +15,7 @@ from torch.utils._pytree import tree_map_only
 
 from gradgate.errors import LayerMapError
 from gradgate.layers.inputs import guesses
+from gradgate.torch_state import preserved_state
 
 Span = tuple[int, int]
 
@@ -83,7 +81,9 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
     def leave(module: nn.Module, args: object, output: object) -> None:
         trace.calls.setdefault(module, []).append((entered[module].pop(), clock.tick()))
 
-    with _untouched(model), ExitStack() as hooks:
+    with preserved_state(model, training=False), ExitStack() as hooks:
+        if "torch._dynamo" in sys.modules:  # else nothing can have been compiled, and its import is slow
+            hooks.enter_context(torch.compiler.set_stance("force_eager"))
         for module in model.modules():
             hooks.callback(module.register_forward_pre_hook(enter).remove)
             hooks.callback(module.register_forward_hook(leave).remove)
@@ -145,36 +145,3 @@ def _tensors(value: object) -> Iterator[int]:
             yield from _tensors(item)
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()))
-
-
-@contextmanager
-def _untouched(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients, all of it undone at the end."""
-    training = {module: module.training for module in model.modules()}
-    buffers = {module: dict(module._buffers) for module in model.modules()}
-    values = {id(b): b.clone() for held in buffers.values() for b in held.values() if b is not None}
-    cuda = sorted({p.device.index for p in model.parameters() if p.device.type == "cuda"})
-    with ExitStack() as stack:
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(torch.random.fork_rng(devices=cuda))
-        if "torch._dynamo" in sys.modules:  # else nothing can have been compiled, and its import is slow
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
-        try:
-            # Not model.eval(): some models override train() and eval() with effects of their own.
-            for module in training:
-                module.training = False
-            yield
-        finally:
-            for module, flag in training.items():
-                module.training = flag
-            for module, held in buffers.items():
-                _restore(module, held, values)
-
-
-def _restore(module: nn.Module, held: dict[str, Tensor | None], values: dict[int, Tensor]) -> None:
-    for name, buffer in held.items():
-        module._buffers[name] = buffer
-        if buffer is not None and not buffer.is_meta and not torch.equal(buffer, values[id(buffer)]):
-            buffer.copy_(values[id(buffer)])
-    for name in module._buffers.keys() - held.keys():
-        del module._buffers[name]
