@@ -1,10 +1,165 @@
-"""A lock between processes that ends with the process that holds it."""
+"""Files that are whole or absent: atomic writes, JSON with limits, digests, and locks between processes."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import stat
 import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any, NoReturn
+
+from gradgate.errors import RunError
+
+_MOST_BYTES = 256 << 20  # of a JSON file; the longest ones hold the seconds of each step
+
+
+def read_json(path: Path, *, finite: bool = True) -> dict[str, Any]:
+    """Read a JSON object from a file of at most 256 MiB.
+
+    Args:
+        path: of the file.
+        finite: refuse NaN and infinity; without it the caller checks numbers, and can name the field.
+
+    Raises:
+        RunError: if the file cannot be read, or holds anything but a JSON object.
+    """
+    try:
+        status = path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            raise ValueError("expected a file, got a device or a pipe")
+        if status.st_size > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
+        return parse_json(path.read_bytes(), finite=finite)
+    except OSError as error:
+        raise RunError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: {error}. {remedy(path)}") from None
+
+
+def parse_json(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
+    """Parse a JSON object; ``finite`` as for :func:`read_json`.
+
+    Raises:
+        ValueError: if it is anything else; the message says what, and fits behind the name of a file.
+    """
+    try:
+        text = content.decode("utf-8") if isinstance(content, bytes) else content
+        checks: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": _finite} if finite else {}
+        value = json.loads(text, **checks)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def remedy(path: Path) -> str:
+    """What to do about a damaged file in a folder of results."""
+    return f"Put back a good copy, or remove {path.parent} to start it anew."
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"expected a finite number, got {text}")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        _refuse_constant(text)
+    return value
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object so that the file is whole or as it was before.
+
+    Raises:
+        RunError: if the file cannot be written.
+    """
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file so that it is whole or as it was before.
+
+    Surrogates, which UTF-8 has no bytes for, are written as their escapes in JSON and Python.
+
+    Raises:
+        RunError: if the file cannot be written.
+    """
+    write_bytes(path, text.encode(errors="backslashreplace"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that it is whole or as it was before.
+
+    Raises:
+        RunError: if the file cannot be written.
+    """
+    write_files(path.parent, {path.name: content})
+
+
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write several files of one folder: none takes its place before all are on the disk.
+
+    Args:
+        folder: made if it is absent.
+        contents: by file name.
+
+    Raises:
+        RunError: if one cannot be written; then all are as they were before.
+    """
+    parts = {folder / name: folder / f".{name}.part" for name in contents}
+    path = folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, part in parts.items():
+            with part.open("wb") as file:
+                file.write(contents[path.name])
+                file.flush()
+                os.fsync(file.fileno())
+        for path, part in parts.items():
+            part.replace(path)
+    except (OSError, ValueError) as error:
+        for part in parts.values():
+            with suppress(OSError, ValueError):
+                part.unlink()
+        raise RunError(f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def is_part(path: Path) -> bool:
+    """Whether a file was left half written by :func:`write_files`."""
+    return path.name.startswith(".") and path.name.endswith(".part")
+
+
+def in_use(path: Path) -> bool:
+    """Whether a path is a file, or a folder that holds more than locks and half-written files."""
+    return path.is_file() or (path.is_dir() and not all(is_part(p) or p.suffix == ".lock" for p in path.iterdir()))
+
+
+def digests(folder: Path, leave_out: Iterable[str] = ()) -> dict[str, str]:
+    """The digest of every file below a folder by its relative path, without half-written files.
+
+    Args:
+        folder: to walk through.
+        leave_out: file names that do not count.
+    """
+    skipped = frozenset(leave_out)
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in skipped)
+    return {str(path.relative_to(folder)): digest(path) for path in files if not is_part(path)}
+
+
+def digest(path: Path) -> str:
+    """The BLAKE2b digest of a file, as 32 hexadecimal digits."""
+    state = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
 
 
 class NoLocksError(OSError):

@@ -11,11 +11,11 @@ from transformers import Trainer, TrainingArguments
 
 from gradgate import GateCallback
 from gradgate.errors import UsageError
+from gradgate.files import read_json
 from gradgate.study.compare import Tally, compare
 from gradgate.study.progress import SilentStudy
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
-from gradgate.training.run_folder import read_json
 from support.prefix_loop import collate, texts
 from support.run_folders import Falls, PowerCutError, assert_same_run, history
 from support.tiny_models import TINY

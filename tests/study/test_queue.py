@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from gradgate.errors import StoreError
+from gradgate.files import write_json
 from gradgate.study import store as stores
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.queue import LOSSES, Queue, this_worker
 from gradgate.study.store import DamagedStoreError, Heartbeat, open_store, read_store, set_aside
 from gradgate.training.config import make_config
-from gradgate.training.run_folder import write_json
 
 AFAR = {"host": "afar", "pid": 1, "slot": 0}
 Opened = Callable[[], Queue]

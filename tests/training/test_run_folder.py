@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from gradgate.errors import FolderLockedError, RunError
+from gradgate.files import read_json, write_json, write_text
 from gradgate.training.config import make_config
-from gradgate.training.run_folder import RunFolder, is_whole, read_json, seal, write_json, write_text
+from gradgate.training.run_folder import RunFolder, is_whole, seal
 from support.run_folders import files
 
 

@@ -8,7 +8,6 @@ import os
 import pickle
 import warnings
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,8 @@ from gradgate.adapters.attach import attach, attached, inner
 from gradgate.adapters.build import build
 from gradgate.adapters.record import VERSION, Record, model_entries
 from gradgate.adapters.stack import activate, active, require
-from gradgate.errors import AdapterError, AdapterFileError
+from gradgate.errors import AdapterError, AdapterFileError, RunError
+from gradgate.files import parse_json, write_files
 
 WEIGHTS_FILES = ("adapter.safetensors", "pytorch_adapter.bin")
 HEAD_FILES = ("model_head.safetensors", "pytorch_model_head.bin")
@@ -245,12 +245,9 @@ def _read_json(files: Files, name: str) -> dict[str, Any]:
     if data is None:
         raise AdapterFileError(f"{files.where} has no {name}, so it holds no adapter.")
     try:
-        values = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise AdapterFileError(f"{name} in {files.where} is damaged: {error}.") from None
-    if not isinstance(values, dict):
-        raise AdapterFileError(f"{name} in {files.where} is damaged: expected a JSON object.")
-    return values
+        return parse_json(data)
+    except ValueError as error:
+        raise AdapterFileError(f"{name} in {files.where} is damaged: {error}. Fetch it again.") from None
 
 
 def _stack_of(record: Mapping[str, Any], where: str) -> tuple[str, ...]:
@@ -280,19 +277,11 @@ def _json(record: Mapping[str, Any]) -> bytes:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write all parts before any takes its place; then remove what an earlier save left and these do not replace."""
-    parts = {folder / name: folder / f".{name}.part" for name in files}
+    """Write all files or none; then remove what an earlier save left and these do not replace."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, part in parts.items():
-            part.write_bytes(files[path.name])
-        for path, part in parts.items():
-            part.replace(path)
+        write_files(folder, files)
         if CONFIG_FILE in files:
             for name in {*WEIGHTS_FILES, *HEAD_FILES, HEAD_CONFIG_FILE, NORMS_FILE} - files.keys():
                 (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        for part in parts.values():
-            with suppress(OSError):
-                part.unlink()
-        raise AdapterFileError(f"Cannot write the adapter to {folder}: {error.strerror or error}.") from error
+    except (OSError, RunError) as error:
+        raise AdapterFileError(f"Cannot write the adapter to {folder}: {error}") from error

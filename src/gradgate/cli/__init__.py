@@ -117,8 +117,8 @@ def plan(
 ) -> None:
     """Draw what a method would open when, without training anything."""
     from gradgate.cli.render import draw_timeline
+    from gradgate.files import write_text
     from gradgate.training.pretrained import load_bare
-    from gradgate.training.run_folder import write_text
 
     epochs = settings.pop("epochs", None)
     steps = settings.pop("steps", None)

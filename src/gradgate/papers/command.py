@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gradgate.errors import UsageError, nearest
+from gradgate.files import write_text
 from gradgate.papers.comparison import derived_table, full_table, summary_table
 from gradgate.papers.planning import SAMPLE_SEEDS, Plan, plan_full, plan_sample
 from gradgate.papers.preset import find_preset
@@ -21,7 +22,6 @@ from gradgate.report import write_report
 from gradgate.report.export import to_csv, to_markdown, to_terminal
 from gradgate.report.table import Table
 from gradgate.study.progress import SilentStudy, StudyBars, StudyProgress
-from gradgate.training.run_folder import write_text
 
 _SCALES = ("full", "sample")
 

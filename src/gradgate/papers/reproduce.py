@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError
+from gradgate.files import in_use, read_json, write_json
 from gradgate.methods import method as read_method
 from gradgate.papers.measured import Measured, numbers_of
 from gradgate.papers.numbers import Numbers, Place
@@ -19,7 +20,6 @@ from gradgate.study.progress import StudyProgress
 from gradgate.study.results import read_study
 from gradgate.study.study_file import StudyResults
 from gradgate.training.adapter_setting import canonical
-from gradgate.training.run_folder import in_use, read_json, write_json
 
 RECORD = "reproduction.json"
 

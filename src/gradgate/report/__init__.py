@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from gradgate.files import write_bytes, write_text
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.findings import find
 from gradgate.report.page import PAGE, render_page
@@ -18,7 +19,6 @@ from gradgate.report.sections.scores import main_table
 from gradgate.report.verdict import cautions, over_parts, verdict
 from gradgate.study.pooled import read_whole
 from gradgate.study.study_file import StudyResults
-from gradgate.training.run_folder import write_bytes, write_text
 
 __all__ = ["Report", "render_table", "write_report"]
 

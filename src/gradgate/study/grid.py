@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
+from gradgate.files import in_use, read_json, write_json
 from gradgate.methods import Method
 from gradgate.methods import method as read_method
 from gradgate.training.adapter_setting import canonical, checked_text, titled
 from gradgate.training.config import FREE, RunConfig, make_config
-from gradgate.training.run_folder import RunFolder, in_use, read_json, write_json
+from gradgate.training.run_folder import RunFolder
 
 STUDY_FILE = "study.json"
 Arm = tuple[str | None, str]  # an adapter and a method

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import RunError, UsageError
+from gradgate.files import in_use, read_json, write_json
 from gradgate.study.grid import STUDY_FILE, folder_name
 from gradgate.study.store import alone_in
 from gradgate.tasks.multitask import is_multitask, task_folder
 from gradgate.training.config import RunConfig
-from gradgate.training.run_folder import in_use, read_json, write_json
 
 AXES_FILE = "axes.json"
 PARTS_FOLDER = "parts"

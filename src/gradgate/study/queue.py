@@ -23,9 +23,10 @@ from optuna.pruners import MedianPruner
 from optuna.trial import FrozenTrial, TrialState
 
 from gradgate.errors import RunError
+from gradgate.files import read_json, write_json
 from gradgate.study.grid import GridRun
 from gradgate.study.store import Store
-from gradgate.training.run_folder import RunFolder, read_json, write_json
+from gradgate.training.run_folder import RunFolder
 
 State = Literal["waiting", "running", "finished", "failed", "pruned"]
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
@@ -235,7 +236,7 @@ def _read(trial: FrozenTrial) -> QueuedRun:
 def _outcome(folder: RunFolder) -> tuple[float | None, dict[str, Any]]:
     """The dev score of a finished run, None if it is no number; and what else to note."""
     try:
-        scores = read_json(folder.scores_file)
+        scores = read_json(folder.scores_file, finite=False)
         value = scores["dev"].get(scores["metric"])
     except (RunError, LookupError, AttributeError) as error:
         return None, {"error": f"scores.json is damaged: {error}"}

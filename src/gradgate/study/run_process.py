@@ -15,11 +15,12 @@ from threading import Event, Lock, Thread
 from typing import Any, Literal
 
 from gradgate.errors import FolderLockedError, GradgateError, RunError
+from gradgate.files import read_json, write_json
 from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.progress import RunProgress
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder, read_json, write_json
+from gradgate.training.run_folder import RunFolder
 
 
 class Reporter:

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.files import read_json, write_json
 from gradgate.study.grid import Arm, Grid, GridRun, folder_name, titled_arm, written
 from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
 from gradgate.study.store import alone_in
 from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import make_config
-from gradgate.training.run_folder import RunFolder, read_json, write_json
+from gradgate.training.run_folder import RunFolder
 
 SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
 FIRST_SEED = 1000  # apart from the seeds of the comparison
@@ -201,7 +202,7 @@ def _results(grid: Grid, arm: Arm, higher: bool) -> list[dict[str, Any]]:
 def _dev(folder: RunFolder) -> float | None:
     if not folder.finished:
         return None
-    scores = read_json(folder.scores_file)
+    scores = read_json(folder.scores_file, finite=False)
     value = scores["dev"].get(scores["metric"])
     return float(value) if value is not None and isfinite(value) else None
 

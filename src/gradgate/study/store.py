@@ -22,8 +22,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from gradgate.errors import GradgateError, StoreError
-from gradgate.files import Lock, NoLocksError
-from gradgate.training.run_folder import read_json, write_json
+from gradgate.files import Lock, NoLocksError, read_json, write_json
 
 
 class DamagedStoreError(StoreError):

@@ -13,6 +13,7 @@ from threading import Event, Thread
 from typing import Any
 
 from gradgate.errors import StoreError
+from gradgate.files import read_json
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue, QueuedRun, this_worker
 from gradgate.study.run_process import run_in_process
@@ -21,7 +22,7 @@ from gradgate.study.status import open_queue
 from gradgate.tasks.languages import average_label
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.progress import RunProgress
-from gradgate.training.run_folder import CACHE_FOLDER, RunFolder, read_json
+from gradgate.training.run_folder import CACHE_FOLDER, RunFolder
 
 _IDLE = 0.5  # seconds between two looks for a run to claim
 _LOOK = 2.0  # seconds between two counts of the queue

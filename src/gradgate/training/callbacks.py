@@ -15,10 +15,11 @@ from safetensors.torch import save_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gradgate.distributed import launch
+from gradgate.files import read_json, write_json, write_text
 from gradgate.training.fsdp import is_sharded, save_whole
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.progress import RunProgress
-from gradgate.training.run_folder import SEAL_FILE, RunFolder, read_json, seal, write_json, write_text
+from gradgate.training.run_folder import SEAL_FILE, RunFolder, seal
 from gradgate.training.trainer import WEIGHTS_FILE
 
 COST_FILE = "cost.json"

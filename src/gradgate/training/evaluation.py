@@ -14,6 +14,7 @@ from transformers import AutoConfig, PrinterCallback
 from gradgate import adapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
+from gradgate.files import in_use, read_json, write_json
 from gradgate.tasks import TaskSpec, find_task, kind_of
 from gradgate.tasks.data import load_tests
 from gradgate.tasks.kinds import KINDS
@@ -25,7 +26,7 @@ from gradgate.training.config import RunConfig
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.records import task_record
-from gradgate.training.run_folder import RunFolder, in_use, read_json, write_json
+from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import Scorer, Split, find_task_of, predictions_text, write_predictions
 from gradgate.training.trainer import RunTrainer, scoring_arguments
 

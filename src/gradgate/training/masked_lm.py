@@ -19,6 +19,7 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBas
 from gradgate import adapters
 from gradgate.distributed import launch
 from gradgate.errors import DataError, RunError, UsageError
+from gradgate.files import read_json, write_json
 from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table
@@ -29,7 +30,7 @@ from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.pretrained import add_to_frozen, load_masked_model
 from gradgate.training.progress import RunProgress
-from gradgate.training.run_folder import Recorded, RunFolder, read_json, write_json
+from gradgate.training.run_folder import Recorded, RunFolder
 from gradgate.training.trainer import RunTrainer, training_arguments
 
 _BATCH = 1000

@@ -17,13 +17,14 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gradgate.errors import AdapterError, RunError, UsageError
+from gradgate.files import read_json, write_json
 from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import stoppable
 from gradgate.training.masked_lm import Row, Stage, train_masked
 from gradgate.training.pretrained import NAME
 from gradgate.training.progress import RunProgress, Silent
-from gradgate.training.run_folder import RunFolder, read_json, write_json
+from gradgate.training.run_folder import RunFolder
 
 PROBABILITY = 0.15
 _PER_TOKEN = ("input_ids", "token_type_ids")

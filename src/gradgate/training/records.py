@@ -8,9 +8,10 @@ from typing import Any
 
 from gradgate.distributed import launch
 from gradgate.errors import RunError
+from gradgate.files import read_json, write_json
 from gradgate.tasks import TaskData, greater_is_better
 from gradgate.training.config import RunConfig
-from gradgate.training.run_folder import RunFolder, read_json, write_json
+from gradgate.training.run_folder import RunFolder
 
 
 def write_run_file(config: RunConfig, folder: RunFolder, task: dict[str, Any], model: Any, examples: int) -> None:

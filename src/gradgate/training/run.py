@@ -20,6 +20,7 @@ from gradgate import adapters
 from gradgate.activation_cache import ActivationCache
 from gradgate.distributed import launch
 from gradgate.errors import RunError
+from gradgate.files import write_json
 from gradgate.layers import map_layers
 from gradgate.training import pretrained, pretraining
 from gradgate.training.callbacks import (
@@ -38,7 +39,7 @@ from gradgate.training.prepared_task import EncodedTask, prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.records import write_run_file
-from gradgate.training.run_folder import RunFolder, is_whole, write_json
+from gradgate.training.run_folder import RunFolder, is_whole
 from gradgate.training.single_task import EncodedSingleTask, copy_predictions
 from gradgate.training.trainer import RunTrainer, on_cpu, training_arguments
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError
-from gradgate.files import Lock, NoLocksError
+from gradgate.files import Lock, NoLocksError, digests, in_use, read_json, remedy, write_json, write_text
 from gradgate.methods.plan_file import to_yaml
 from gradgate.training.config import FREE
 
@@ -120,7 +118,7 @@ class RunFolder:
         if self.run_file.is_file():
             held = read_json(self.run_file).get("config")
             if not isinstance(held, dict):
-                raise RunError(f"{self.run_file} is damaged: it holds no configuration. {_anew(self.run_file)}")
+                raise RunError(f"{self.run_file} is damaged: it holds no configuration. {remedy(self.run_file)}")
             mine = config.record()
             differing = [key for key in mine if key not in FREE and held.get(key) != mine[key]]
             if differing and self.history_file.is_file():
@@ -232,7 +230,7 @@ class RunFolder:
 
 def seal(folder: Path) -> None:
     """Note the digest of every file, as the last thing written: a folder without its seal is not whole."""
-    write_json(folder / SEAL_FILE, {"files": _digests(folder)})
+    write_json(folder / SEAL_FILE, {"files": digests(folder, (SEAL_FILE,))})
 
 
 def is_whole(folder: Path) -> bool:
@@ -241,68 +239,4 @@ def is_whole(folder: Path) -> bool:
         noted = read_json(folder / SEAL_FILE)["files"]
     except (RunError, KeyError, OSError):
         return False
-    return bool(noted == _digests(folder))
-
-
-def in_use(path: Path) -> bool:
-    """Whether a path is a file, or a folder with anything in it."""
-    return path.is_file() or (path.is_dir() and not all(_is_part(p) or p.suffix == ".lock" for p in path.iterdir()))
-
-
-def _is_part(path: Path) -> bool:
-    """Whether a file was left half-written by :func:`write_text`."""
-    return path.name.startswith(".") and path.name.endswith(".part")
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != SEAL_FILE)
-    return {str(path.relative_to(folder)): _digest(path) for path in files if not _is_part(path)}
-
-
-def _digest(path: Path) -> str:
-    state = blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            state.update(block)
-    return state.hexdigest()
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; RunError names a file that is damaged."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is damaged: {error}. {_anew(path)}") from None
-    if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: expected a JSON object. {_anew(path)}")
-    return value
-
-
-def _anew(path: Path) -> str:
-    return f"Put back a good copy, or remove {path.parent} to start it anew."
-
-
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a JSON object so that the file is whole or as it was before."""
-    write_text(path, json.dumps(value, indent=2) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file so that it is whole or as it was before."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that it is whole or as it was before."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+    return bool(noted == digests(folder, (SEAL_FILE,)))

@@ -12,13 +12,14 @@ from typing import Any
 from datasets import Dataset
 
 from gradgate.distributed import launch
+from gradgate.files import write_text
 from gradgate.tasks import Kind, Scored, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
 from gradgate.tasks.languages import average
 from gradgate.training.callbacks import dev_scores
 from gradgate.training.config import RunConfig
 from gradgate.training.pretrained import load_with_fresh
 from gradgate.training.records import task_record
-from gradgate.training.run_folder import RunFolder, write_text
+from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import RunTrainer
 
 DEV = "dev"

@@ -1,0 +1,73 @@
+"""Files that are whole or absent, and JSON that cannot be read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gradgate.errors import RunError
+from gradgate.files import digests, in_use, read_json, write_files, write_json, write_text
+
+DAMAGED = {
+    "empty": b"",
+    "cut off": b'{"a": ',
+    "binary": b"\x00\xff\xfe",
+    "a list": b"[1]",
+    "a number that is none": b'{"a": NaN}',
+    "infinity": b'{"a": -Infinity}',
+    "a number beyond float64": b'{"a": 1e999}',
+    "a number of 5,000 digits": b'{"a": ' + b"1" * 5000 + b"}",
+    "100,000 levels": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_damaged_json_is_named(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "scores.json"
+    file.write_bytes(content)
+    with pytest.raises(RunError, match=r"scores\.json is damaged: .+ Put back a good copy, or remove"):
+        read_json(file)
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"Cannot read .*absent\.json: No such file"):
+        read_json(tmp_path / "absent.json")
+    with pytest.raises(RunError, match=r"Cannot read .*: Is a directory"):
+        read_json(tmp_path)
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(RunError, match=r"pipe\.json is damaged: expected a file"):
+        read_json(tmp_path / "pipe.json")
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a\0b"], ids=["a name of 300 characters", "a null byte"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RunError, match="Cannot write"):
+        write_text(tmp_path / name, "text")
+    assert not in_use(tmp_path)
+
+
+def test_a_surrogate_survives_in_json_that_is_not_escaped(tmp_path: Path) -> None:
+    write_text(tmp_path / "row.json", '{"text": "\ud800é"}')
+    assert read_json(tmp_path / "row.json") == {"text": "\ud800é"}
+
+
+def test_files_of_one_folder_are_written_all_or_none(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a": b"old", "b": b"old"})
+    with pytest.raises(RunError, match="Cannot write"):
+        write_files(tmp_path, {"a": b"new", "b" * 300: b"new"})
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert sorted(digests(tmp_path)) == ["a", "b"]
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_json(tmp_path / "scores.json", {"a": 1})
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match=r"Cannot write .*scores\.json: No space left on device"):
+        write_json(tmp_path / "scores.json", {"a": 2})
+    assert read_json(tmp_path / "scores.json") == {"a": 1}
+    assert not list(tmp_path.glob(".*"))
