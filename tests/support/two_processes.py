@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
 
 from gradgate import Tuner, gates, map_layers
-from gradgate.distributed import local
+from gradgate.distributed.shards import local
 from gradgate.errors import AttachError, AuditError, GradgateError, NonFiniteError, RunError
 from gradgate.layers import named_parameters
 from support.loop import batch, build

@@ -1,20 +1,19 @@
 """The processes of one run, where ``torchrun`` or ``accelerate launch`` started several: who does what.
 
-All of them compute; the first one alone writes, and what it decides or fails with holds for all.
+All of them compute. The first one alone writes, and its decisions and errors hold for all. torch and accelerate are
+imported where processes talk to each other, so that a command that trains nothing does not wait for them.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-import torch
-import torch.distributed as dist
-from accelerate import PartialState
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradgate.errors import GradgateError, UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -25,18 +24,24 @@ def count() -> int:
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes and tells."""
+    """Whether this is the process that writes files and prints."""
     return count() == 1 or int(os.environ.get("RANK", "0")) == 0
 
 
 def join(on_cpu: bool) -> None:
-    """Meet the other processes, if there are any."""
+    """Set up communication with the other processes, if there are any."""
     if count() > 1:
+        from accelerate import PartialState
+
         PartialState(cpu=on_cpu, **({"backend": "gloo"} if on_cpu else {}))
 
 
 def refuse(command: str) -> None:
-    """UsageError if several processes were launched for what one does by itself."""
+    """Refuse several processes for a command that runs in one.
+
+    Raises:
+        UsageError: if several were launched.
+    """
     if count() > 1:
         raise UsageError(
             f"{command} trains each run in one process, and {count()} were launched. Start it without torchrun or "
@@ -45,9 +50,11 @@ def refuse(command: str) -> None:
 
 
 def on_first(work: Callable[[], T]) -> T:
-    """What the work returns in the first process; in all of them, and so what it raises."""
+    """Call a function in the first process; its result, or its error, in all of them."""
     if count() == 1:
         return work()
+    import torch.distributed as dist
+
     outcome: list[Any] = [None, None]
     failure: Exception | None = None
     if is_first():
@@ -71,6 +78,10 @@ def any_of(flag: bool) -> bool:
     """Whether the flag is set in any process."""
     if count() == 1:
         return flag
+    import torch
+    import torch.distributed as dist
+    from accelerate import PartialState
+
     found = torch.tensor(int(flag), device=PartialState().device)
     dist.all_reduce(found, op=dist.ReduceOp.MAX)
     return bool(found)
@@ -80,17 +91,22 @@ def add_up(values: Tensor) -> Tensor:
     """The sum over processes."""
     if count() == 1:
         return values
+    import torch.distributed as dist
+    from accelerate import PartialState
+
     total = values.to(PartialState().device)
     dist.all_reduce(total)
     return total
 
 
 def raise_together(error: GradgateError | None) -> None:
-    """Raise an error in all processes if one of them has it, so that none waits for one that is gone."""
+    """Raise an error in all processes if one of them has it, so that none waits for a process that has ended."""
     if not any_of(error is not None):
         return
     found: list[Any] = [error]
     if count() > 1:
+        import torch.distributed as dist
+
         found = [None] * count()
         dist.all_gather_object(found, error)
     rank, first = next((rank, error) for rank, error in enumerate(found) if error is not None)
@@ -98,8 +114,10 @@ def raise_together(error: GradgateError | None) -> None:
 
 
 def wait() -> None:
-    """Go on when all processes are here."""
+    """Wait until all processes are here."""
     if count() > 1:
+        import torch.distributed as dist
+
         dist.barrier()
 
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 
-from gradgate.distributed import launch, local
+from gradgate.distributed import launch
+from gradgate.distributed.shards import local
 from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.training.config import RunConfig

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from gradgate.distributed import Replicas, local
+from gradgate.distributed.replicas import Replicas
+from gradgate.distributed.shards import local
 from gradgate.errors import AuditError
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from gradgate.distributed import all_finite
+from gradgate.distributed.shards import all_finite
 from gradgate.errors import AttachError, NonFiniteError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method

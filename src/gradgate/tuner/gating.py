@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from gradgate import gates
-from gradgate.distributed import local
-from gradgate.distributed.shards import is_sharded
+from gradgate.distributed.shards import is_sharded, local
 from gradgate.errors import RunError
 from gradgate.fisher.selection import unpack
 from gradgate.layers import LayerMap, named_parameters

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from gradgate.distributed import local
+from gradgate.distributed.shards import local
 from gradgate.errors import AttachError
 
 ParamGroup = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from gradgate.clock import Clock
-from gradgate.distributed import Replicas
+from gradgate.distributed.replicas import Replicas
 from gradgate.errors import AttachError
 from gradgate.fisher import Batches
 from gradgate.fisher.selection import choose

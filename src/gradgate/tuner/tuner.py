@@ -12,7 +12,7 @@ from torch import nn
 
 from gradgate.activation_cache import ActivationCache, FrozenPrefix, Horizon, Tally
 from gradgate.clock import Clock
-from gradgate.distributed import Replicas
+from gradgate.distributed.replicas import Replicas
 from gradgate.errors import AttachError, RunError
 from gradgate.fisher import Batches
 from gradgate.layers import LayerMap, map_layers
