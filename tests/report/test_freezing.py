@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,8 +16,10 @@ from rich.console import Console
 from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.freezing import FreezeCurve, find_curve
+from gradgate.study.parts import Axes, TaskChoice
+from gradgate.study.pooled import read_whole
 from gradgate.study.results import read_study
-from support.study_folder import write_study
+from support.study_folder import finish, write_study
 
 # Of 2 layers, 200 parameters: embeddings 100, layers 40 each, head 20.
 SCORES = {
@@ -59,6 +62,39 @@ def test_relative_quality_is_the_ratio_of_means_and_each_seed_has_its_own(tmp_pa
     assert second.ratios == pytest.approx((0.5, 0.55, 0.45))
     assert second.spread == pytest.approx(0.05)
     assert curve.fewest_tuned is first
+
+
+def test_over_languages_relative_quality_is_the_mean_of_their_ratios(tmp_path: Path) -> None:
+    splits = ("test.en", "test.de", "test.sw")
+    spoken = {split: split.removeprefix("test.") for split in splits}
+    write_study(tmp_path, methods=tuple(SCORES), tests=splits, languages=spoken)
+    by_language = {"full": (0.9, 0.8, 0.4), "freeze:layers=1": (0.9, 0.4, 0.4), "freeze:layers=2": (0.9, 0.8, 0.2)}
+    for method, row in by_language.items():
+        for seed in (0, 1):
+            file = finish(tmp_path, method, seed, 0.5, splits) / "scores.json"
+            record = json.loads(file.read_text())
+            record["tests"] = {split: {"macro_f1": score} for split, score in zip(splits, row, strict=True)}
+            record["averages"] = {"zero-shot": {"macro_f1": sum(row[1:]) / 2}}
+            file.write_text(json.dumps(record))
+    curve = find_curve(find(read_study(tmp_path)))
+    assert curve is not None
+    # Of the averages 0.6, 0.4 and 0.5 the ratios would be 0.667 and 0.833.
+    assert [point.quality for point in curve.points] == pytest.approx([0.75, 0.75])
+    assert curve.points[0].ratios == pytest.approx((0.75, 0.75))
+    assert "the mean of 2 ratios, each its mean score over that of full on one language" in _page(tmp_path)
+
+
+def test_over_tasks_relative_quality_is_the_mean_of_their_ratios(tmp_path: Path) -> None:
+    record = {"tasks": [{"task": "alpha", "data": None}, {"task": "beta", "data": None}], "models": ["toy"]}
+    (tmp_path / "axes.json").write_text(json.dumps(record))
+    axes = Axes((TaskChoice("alpha"), TaskChoice("beta")), ("toy",))
+    for path, name, full in zip(axes.part_paths(tmp_path), ("alpha", "beta"), (0.4, 0.8), strict=True):
+        scores = {"full": [full], "freeze:layers=1": [0.4], "freeze:layers=2": [0.2]}
+        write_study(path, methods=tuple(SCORES), seeds=(0,), scores=scores, name=name)
+    curve = find_curve(find(read_whole(tmp_path)))
+    assert curve is not None
+    assert [point.quality for point in curve.points] == pytest.approx([0.75, 0.375])
+    assert "freezing.svg" in {path.name for path in write_report(tmp_path).figures}
 
 
 def test_the_table_has_quality_and_savings_in_every_form(tmp_path: Path) -> None:
@@ -220,3 +256,7 @@ def test_24_layers_fit(tmp_path: Path, recwarn: Any) -> None:
 def _markdown(folder: Path) -> str:
     write_report(folder)
     return (folder / "tables" / "freezing.md").read_text(encoding="utf-8")
+
+
+def _page(folder: Path) -> str:
+    return write_report(folder).html.read_text(encoding="utf-8")

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gradgate.errors import DataError
-from gradgate.statistics import compare_over, compare_paired, mean_against_best, signed_rank_p, summarize
+from gradgate.statistics import (
+    compare_over,
+    compare_paired,
+    mean_against_best,
+    relative_quality,
+    signed_rank_p,
+    summarize,
+)
 
 samples = st.lists(st.integers(0, 1000), min_size=2, max_size=12).map(lambda counts: [c / 1000 for c in counts])
 
@@ -172,3 +179,23 @@ def test_mean_against_best_by_hand():
     assert (loss.best, loss.gap) == pytest.approx((0.6, 0.15))
     with pytest.raises(DataError, match="without an evaluation"):
         mean_against_best([])
+
+
+def test_relative_quality_is_the_mean_of_ratios_and_not_the_ratio_of_means():
+    # Ratios 0.5 and 1.0; the ratio of the means is 1.25 / 1.5.
+    assert relative_quality([0.25, 1.0], [0.5, 1.0]) == 0.75
+    assert relative_quality([0.5, 1.0], [0.25, 1.0], higher_is_better=False) == 0.75
+    assert relative_quality([-0.1, 0.4], [0.4, 0.4]) == pytest.approx(0.375)
+
+
+@pytest.mark.parametrize(
+    ("scores", "reference", "higher"),
+    [([], [], True), ([0.5], [0.0], True), ([0.5, 0.5], [0.5, -0.1], True), ([0.0], [0.5], False), ([1], [0], False)],
+)
+def test_relative_quality_has_no_meaning_without_scores_above_zero(scores, reference, higher):
+    assert relative_quality(scores, reference, higher) is None
+
+
+def test_relative_quality_pairs_each_score_with_one_of_the_reference():
+    with pytest.raises(DataError, match="got 2 and 1"):
+        relative_quality([0.5, 0.6], [0.5])

@@ -8,7 +8,7 @@ from statistics import fmean, median
 from gradgate.report.formats import ScoreFormat
 from gradgate.statistics import Comparison, Summary, compare_paired, holm, summarize
 from gradgate.study.study_file import DEV, Cell, Cost, StudyResults
-from gradgate.tasks.languages import average_label
+from gradgate.tasks.languages import average_label, averaged_splits
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,17 @@ class Findings:
     def split_label(self) -> str:
         """The same for people."""
         return average_label(self.split)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """What the main score is a mean over: languages, tasks or models; the main split itself if it is no mean."""
+        results = self.results
+        if self.split not in results.averages:
+            return (self.split,)
+        if results.parts:
+            return results.test_splits
+        task = results.study.task
+        return averaged_splits((DEV, *results.test_splits), task.languages, task.source).get(self.split, (self.split,))
 
     @property
     def scored(self) -> tuple[MethodFindings, ...]:

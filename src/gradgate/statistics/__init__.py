@@ -4,7 +4,7 @@ Pure functions on plain sequences and mappings; scipy does the mathematics.
 """
 
 from gradgate.statistics.family import Evidence, holm, weigh
-from gradgate.statistics.paired import Comparison, compare_over, compare_paired
+from gradgate.statistics.paired import Comparison, compare_over, compare_paired, relative_quality
 from gradgate.statistics.power import cohens_d, hedges_g, paired_power, pairs_needed
 from gradgate.statistics.ranks import least_p, pairs_to_reach, rank_biserial, signed_rank_p
 from gradgate.statistics.summary import (
@@ -34,6 +34,7 @@ __all__ = [
     "pairs_needed",
     "pairs_to_reach",
     "rank_biserial",
+    "relative_quality",
     "signed_rank_p",
     "summarize",
     "weigh",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TypeVar
@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats
 
+from gradgate.errors import DataError
 from gradgate.statistics.power import cohens_d, hedges_g
 from gradgate.statistics.ranks import rank_biserial, signed_rank_p, signed_ranks
 from gradgate.statistics.summary import ROUNDING, caution, finite, t_interval
@@ -130,6 +131,40 @@ def compare_over(
             ours[name] = fmean(scores[name][seed] for seed in seeds)
             theirs[name] = fmean(reference[name][seed] for seed in seeds)
     return compare_paired(ours, theirs, confidence, unit)
+
+
+def relative_quality(
+    scores: Sequence[float], reference: Sequence[float], higher_is_better: bool = True
+) -> float | None:
+    """The share of the reference's quality that a method keeps: the unweighted mean of one ratio for each task.
+
+    A ratio is the method's score over the reference's, or the reference's over the method's where a lower score is
+    better, so that less than 1 is always worse. A mean of ratios weighs tasks alike; the ratio of two mean scores
+    would weigh tasks with high scores more.
+
+    Args:
+        scores: one for each task (or language), each the mean over the seeds that both have.
+        reference: the reference's, in the same order.
+
+    Returns:
+        None without a task, and where the reference's score, or one that would be divided by, is not above 0: a share
+        has no meaning there.
+
+    Raises:
+        DataError: if a score is not finite, or the two differ in length.
+    Source:
+        Lee et al. 2019, What would Elsa do?, Sec. 3; the values of its Tables A3, B1 and B2 are means of ratios.
+    """
+    if len(scores) != len(reference):
+        raise DataError(
+            f"Relative quality pairs each score with one of the reference; got {len(scores)} and {len(reference)}. "
+            f"Give the tasks that both have."
+        )
+    ours, theirs = finite(scores), finite(reference)
+    above, below = (ours, theirs) if higher_is_better else (theirs, ours)
+    if not len(ours) or (theirs <= 0).any() or (below <= 0).any():
+        return None
+    return fmean((above / below).tolist())
 
 
 def _t_tested(comparison: Comparison, mean: float, sd: float, confidence: float) -> Comparison:

@@ -18,6 +18,7 @@ from gradgate.study.results import read_study
 from gradgate.study.study_file import (
     COMBINATION,
     DEV,
+    TASK,
     Cell,
     Cost,
     Failure,
@@ -89,7 +90,7 @@ def join(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
 def _unit(axes: Axes) -> str:
     if len(axes.tasks) > 1 and len(axes.models) > 1:
         return COMBINATION
-    return "task" if len(axes.tasks) > 1 else "model"
+    return TASK if len(axes.tasks) > 1 else "model"
 
 
 def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -> StudyRecord:

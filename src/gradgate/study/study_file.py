@@ -12,8 +12,8 @@ from gradgate.training.adapter_setting import titled
 
 Status = Literal["finished", "failed", "missing"]
 DEV = "dev"
-LANGUAGE, COMBINATION = "language", "combination"
-"""Units of test splits: each in a language; or, put together from parts, each of a task with a model."""
+LANGUAGE, TASK, COMBINATION = "language", "task", "combination"
+"""Units of test splits: each in a language; or, put together from parts, each of a task, or of a task with a model."""
 
 
 @dataclass(frozen=True)

@@ -73,26 +73,36 @@ def average(
         metric -> mean, for metrics that every language has. Empty where no language but the source was scored; an
         average of no language is left out.
     """
-    by_language = _one_kind(scores, languages, source)
+    members = averaged_splits(scores, languages, source, definition, task)
+    return {name: _means([scores[split] for split in splits]) for name, splits in members.items()}
+
+
+def averaged_splits(
+    splits: Iterable[str],
+    languages: Mapping[str, str],
+    source: str,
+    definition: Literal["genealogical", "paper"] = "genealogical",
+    task: str = "",
+) -> dict[str, tuple[str, ...]]:
+    """The splits that each average is over, one for each language; as of :func:`average`."""
+    by_language = _one_kind(list(splits), languages, source)
     targets = [language for language in by_language if language != source]
     everyone = list(by_language) if source in by_language else []
     members = {ALL: everyone, ZERO_SHOT: targets, DISTANT: distant_languages(targets, definition, task)}
     if not targets:
         return {}
-    return {name: _means([by_language[code] for code in codes]) for name, codes in members.items() if codes}
+    return {name: tuple(by_language[code] for code in codes) for name, codes in members.items() if codes}
 
 
-def _one_kind(
-    scores: Mapping[str, Mapping[str, float | None]], languages: Mapping[str, str], source: str
-) -> dict[str, Mapping[str, float | None]]:
-    """Language -> metrics of its split."""
-    splits = [split for split in scores if split in languages and split != base_of(split)]
+def _one_kind(names: list[str], languages: Mapping[str, str], source: str) -> dict[str, str]:
+    """Language -> its split."""
+    splits = [split for split in names if split in languages and split != base_of(split)]
     kinds = list(dict.fromkeys(base_of(split) for split in splits))
     if not kinds:
         return {}
     kind = "test" if "test" in kinds else kinds[0]
-    own = {languages[split]: scores[split] for split in splits if base_of(split) == kind}
-    return {source: scores[kind], **own} if kind == "dev" and "dev" in scores else own
+    own = {languages[split]: split for split in splits if base_of(split) == kind}
+    return {source: kind, **own} if kind == "dev" and "dev" in names else own
 
 
 def _means(rows: list[Mapping[str, float | None]]) -> dict[str, float]:

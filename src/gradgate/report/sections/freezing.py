@@ -20,7 +20,9 @@ from gradgate.report.drawing import COLOURS, INK, MUTED, PAPER, Drawing, finish,
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.plans import WrittenPlan, read_plan
 from gradgate.report.table import Column, Entry, Raw, Table
+from gradgate.statistics import relative_quality
 from gradgate.study.sharing import ParamCounts, Sizes, model_sizes, saved_share
+from gradgate.study.study_file import TASK, Cell
 from gradgate.training.run_folder import RunFolder
 
 ENOUGH = 0.95
@@ -32,10 +34,10 @@ class FreezePoint:
     """One method that keeps the lowest ``frozen`` layers and the embeddings closed.
 
     Attributes:
-        ratios: relative quality of each seed that full fine-tuning has finished too: its score over the mean score
-            of full fine-tuning over these seeds, upside down where a lower score is better; empty if undefined.
-        quality: the ratio of the two means over these seeds (Sec. 3 of the paper, whose scores are means over
-            repeats); None if undefined.
+        ratios: relative quality of each seed that full fine-tuning has finished too, against the mean scores of full
+            fine-tuning over these seeds; empty if undefined.
+        quality: the relative quality of the mean scores over these seeds (Sec. 3 of the paper, whose scores are means
+            over repeats); None if undefined. :func:`gradgate.statistics.relative_quality` defines both.
     """
 
     method: MethodFindings
@@ -95,7 +97,7 @@ def find_curve(findings: Findings) -> FreezeCurve | None:
     kinds = {method.name: _read(method.name) for method in findings.methods}
     full = next((method for method in findings.scored if kinds[method.name] == Full()), None)
     frozen = [method for method in findings.methods if isinstance(kinds[method.name], Freeze | Head)]
-    plan = _any_plan([full, *frozen]) if full else None
+    plan = _any_plan(findings, [full, *frozen]) if full else None
     if full is None or plan is None or sum(bool(method.finished) for method in frozen) < 2:
         return None
     points: dict[int, FreezePoint] = {}
@@ -146,6 +148,9 @@ def notes(curve: FreezeCurve) -> list[str]:
     full = curve.full.name
     higher = curve.findings.results.study.task.metric_higher_is_better
     share = f"its mean score over that of {full}" if higher else f"the mean score of {full} over its own"
+    units = len(curve.findings.units)
+    if units > 1:
+        share = f"the mean of {units} ratios, each {share} on one {curve.findings.results.split_unit}"
     return [
         f"The relative quality of a point is {share}, over the seeds that both finished (Lee et al. 2019). It does not "
         "allow for the score that guessing would reach, and says little where a score is near 0.",
@@ -161,28 +166,38 @@ def _read(name: str) -> Method | None:
     return None
 
 
-def _any_plan(methods: Sequence[MethodFindings]) -> WrittenPlan | None:
-    for cell in (cell for method in methods for cell in method.finished if cell.folder):
-        with suppress(RunError):
-            assert cell.folder is not None
-            plan = read_plan(RunFolder(cell.folder).plan_file)
-            if plan.sizes:
-                return plan
+def _any_plan(findings: Findings, methods: Sequence[MethodFindings]) -> WrittenPlan | None:
+    """A plan that says how large the model's groups are; None too for a study of several models."""
+    results, names = findings.results, [method.name for method in methods]
+    if results.parts and results.split_unit != TASK:
+        return None
+    for cell in results.runs:
+        if cell.label in names and cell.scores and cell.folder:
+            with suppress(RunError):
+                plan = read_plan(RunFolder(cell.folder).plan_file)
+                if plan.sizes:
+                    return plan
     return None
 
 
 def _point(findings: Findings, method: MethodFindings, full: MethodFindings, frozen: int) -> FreezePoint:
-    scores, whole = ({c.seed: c.score(findings.split) for c in m.finished} for m in (method, full))
-    seeds = scores.keys() & whole.keys()
-    ours = [score for seed in sorted(seeds) if (score := scores[seed]) is not None]
-    theirs = [score for seed in sorted(seeds) if (score := whole[seed]) is not None]
-    if not theirs or (reference := fmean(theirs)) <= 0:
+    units = findings.units
+    ours, theirs = (_complete(cells.finished, units) for cells in (method, full))
+    seeds = sorted(ours.keys() & theirs.keys())
+    reference = [fmean(theirs[seed][place] for seed in seeds) for place in range(len(units))] if seeds else []
+    higher = findings.results.study.task.metric_higher_is_better
+    ratios = [relative_quality(ours[seed], reference, higher) for seed in seeds]
+    means = [fmean(ours[seed][place] for seed in seeds) for place in range(len(reference))]
+    known = tuple(ratio for ratio in ratios if ratio is not None)
+    if len(known) < len(ratios):  # an error of 0 has no share of another
         return FreezePoint(method, frozen)
-    if findings.results.study.task.metric_higher_is_better:
-        return FreezePoint(method, frozen, tuple(score / reference for score in ours), fmean(ours) / reference)
-    if min(ours) <= 0:  # an error of 0 has no share of another
-        return FreezePoint(method, frozen)
-    return FreezePoint(method, frozen, tuple(reference / score for score in ours), reference / fmean(ours))
+    return FreezePoint(method, frozen, known, relative_quality(means, reference, higher))
+
+
+def _complete(cells: Sequence[Cell], units: Sequence[str]) -> dict[int, list[float]]:
+    """Seed to its scores on these splits, of the cells that have all of them."""
+    rows = {cell.seed: [score for unit in units if (score := cell.score(unit)) is not None] for cell in cells}
+    return {seed: row for seed, row in rows.items() if len(row) == len(units)}
 
 
 TASKS = 8
@@ -193,6 +208,7 @@ def freeze_table(curve: FreezeCurve) -> Table:
     """Full fine-tuning, then one row for each number of frozen layers."""
     metric, split = curve.findings.format, curve.findings.split_label
     paper = _paper_sizes(curve)
+    each = f", the mean over {curve.findings.results.split_unit}s" if len(curve.findings.units) > 1 else ""
     over = "score over that of full" if _higher(curve) else "score of full over its own, as lower is better"
     columns = [
         Column("method", "Method", numeric=False),
@@ -201,8 +217,8 @@ def freeze_table(curve: FreezeCurve) -> Table:
         Column(
             "quality",
             "Relative quality",
-            f"{over}, of means over common seeds; ± is the standard deviation over seeds; the bold row has the fewest "
-            f"tuned layers that keep {ENOUGH}",
+            f"{over}, of means over common seeds{each}; ± is the standard deviation over seeds; the bold row "
+            f"has the fewest tuned layers that keep {ENOUGH}",
         ),
         Column("trained", "Parameters trained", "open at any step"),
         Column("saved", f"Saved, {TASKS} tasks", "of all parameters, when tasks share the frozen part of this model"),
@@ -329,6 +345,8 @@ def _caption(curve: FreezeCurve) -> str:
     higher = curve.findings.results.study.task.metric_higher_is_better
     full = curve.full.name
     share = f"means over seeds divided by that of {full}" if higher else f"the mean of {full} divided by their means"
+    if len(curve.findings.units) > 1:
+        share = f"{share}, the mean over {curve.findings.results.split_unit}s of these ratios"
     return (
         f"Circles are {share}, short bars are single seeds; the diamond is {full}. The dashed line is at {ENOUGH}. "
         f"The embeddings are frozen with the layers; at {curve.layers} the head learns alone."
