@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and JSON that cannot be read."""
+"""Files that are whole or absent, and JSON and YAML that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradgate.errors import RunError
-from gradgate.files import digests, in_use, read_json, write_files, write_json, write_text
+from gradgate.files import digests, in_use, parse_yaml, read_bytes, read_json, write_files, write_json, write_text
 
 DAMAGED = {
     "empty": b"",
@@ -71,3 +71,41 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
         write_json(tmp_path / "scores.json", {"a": 2})
     assert read_json(tmp_path / "scores.json") == {"a": 1}
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: 1\na: 2", "line 2: 'a' is given twice, first in line 1"),
+        ("x: {b: 1, b: 1}", "line 1: 'b' is given twice"),
+        ("[" * 100_000, "line 1: values are nested too deeply; expected at most 50 levels"),
+        ("- " * 5_000, "nested too deeply"),
+        ("a: [", "expected node content"),
+        ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
+        ("{[a]: 1}", "unhashable key"),
+        ("a: 2020-99-99", "month"),
+        (b"\xff\xfe\x00", "."),
+        ("a: \0", "."),
+        ("1" * 5000, "."),
+    ],
+)
+def test_yaml_that_is_not_plain_is_refused(content: bytes | str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_yaml(content)
+
+
+def test_plain_yaml_is_read() -> None:
+    assert parse_yaml("a: &x {b: [1, 2.5, true, null]}\nc: {<<: *x, b: s}") == {
+        "a": {"b": [1, 2.5, True, None]},
+        "c": {"b": "s"},
+    }
+    assert parse_yaml(b"") is None
+
+
+def test_a_pipe_and_a_file_that_is_too_large_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="expected a file, got a device or a pipe"):
+        read_bytes(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(b"12345")
+    with pytest.raises(ValueError, match="it has 5 bytes"):
+        read_bytes(tmp_path / "large", most=4)

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, JSON with limits, digests, and locks between processes."""
+"""Files that are whole or absent: atomic writes, JSON and YAML with limits, digests, and locks between processes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NoReturn
 
+import yaml
+
 from gradgate.errors import RunError
 
-_MOST_BYTES = 256 << 20  # of a JSON file; the longest ones hold the seconds of each step
+_MOST_BYTES = 256 << 20  # of a text file; the longest ones hold the seconds of each step
+_MOST_LEVELS = 50  # of YAML; the parser in C ends the process where values are nested too deeply
+# The pure Python loader takes many seconds on a plan that changes at every step.
+_SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_json(path: Path, *, finite: bool = True) -> dict[str, Any]:
@@ -29,16 +34,26 @@ def read_json(path: Path, *, finite: bool = True) -> dict[str, Any]:
         RunError: if the file cannot be read, or holds anything but a JSON object.
     """
     try:
-        status = path.stat()
-        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-            raise ValueError("expected a file, got a device or a pipe")
-        if status.st_size > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
-        return parse_json(path.read_bytes(), finite=finite)
+        return parse_json(read_bytes(path), finite=finite)
     except OSError as error:
         raise RunError(f"Cannot read {path}: {error.strerror or error}.") from error
     except ValueError as error:
         raise RunError(f"{path} is damaged: {error}. {remedy(path)}") from None
+
+
+def read_bytes(path: Path, most: int = _MOST_BYTES) -> bytes:
+    """The content of a file; devices and pipes are refused, as is a file of more than ``most`` bytes.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError: if it is refused; the message fits behind the name of a file.
+    """
+    status = path.stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise ValueError("expected a file, got a device or a pipe")
+    if status.st_size > most:
+        raise ValueError(f"it has {status.st_size:,} bytes; expected at most {most >> 20} MiB")
+    return path.read_bytes()
 
 
 def parse_json(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
@@ -56,6 +71,48 @@ def parse_json(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def parse_yaml(content: bytes | str) -> Any:
+    """Parse YAML of plain values: no tags of Python, no key twice in one mapping, at most 50 levels.
+
+    Raises:
+        ValueError: if it is anything else; the message says what and where, and fits behind the name of a file.
+    """
+    try:
+        _check_levels(content)
+        return yaml.load(content, Loader=_UniqueKeyLoader)  # derived from a safe loader
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+    except (RecursionError, OverflowError) as error:
+        raise ValueError(f"a value cannot be read ({error})") from None
+
+
+def _check_levels(content: bytes | str) -> None:
+    level = 0
+    for event in yaml.parse(content, Loader=_SAFE_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            level += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            level -= 1
+        if level > _MOST_LEVELS:
+            line = event.start_mark.line + 1 if event.start_mark else 0
+            raise ValueError(f"line {line}: values are nested too deeply; expected at most {_MOST_LEVELS} levels")
+
+
+class _UniqueKeyLoader(_SAFE_LOADER):  # type: ignore[misc]
+    """Refuses a mapping that has one key twice, of which YAML would silently take the last."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: dict[str, int] = {}
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+                continue
+            line = key.start_mark.line + 1
+            if key.value in seen:
+                raise ValueError(f"line {line}: {key.value!r} is given twice, first in line {seen[key.value]}")
+            seen[key.value] = line
+        return super().construct_mapping(node, deep)
 
 
 def remedy(path: Path) -> str:
