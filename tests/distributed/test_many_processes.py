@@ -25,11 +25,11 @@ pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch
 def failures(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     """What failed in each of the two processes, by scenario."""
     folder = tmp_path_factory.mktemp("two-processes")
-    program = Path(__file__).parents[1] / "support" / "two_processes.py"
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen(
-            [sys.executable, str(program), str(folder), str(rank)],
+            [sys.executable, "-m", "support.two_processes", str(folder), str(rank)],
+            cwd=Path(__file__).parents[1],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
