@@ -1,6 +1,7 @@
 """What two processes do together: each function here runs in both of them, and asserts.
 
-Run as a program, ``python -m support.two_processes FOLDER RANK``, it runs all and writes what failed to ``FOLDER/RANK.json``.
+Run as a program, ``python -m support.two_processes FOLDER RANK``, it runs all of them and
+writes what failed to ``FOLDER/RANK.json``.
 """
 
 from __future__ import annotations
