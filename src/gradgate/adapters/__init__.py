@@ -12,17 +12,17 @@ A tuner never opens what is frozen when it attaches, so with adapters its groups
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gradgate.adapters.add import add, added
-from gradgate.adapters.architectures import ARCHITECTURES
 from gradgate.adapters.config import KINDS, AdapterConfig, adapter_config
-from gradgate.adapters.drop import RandomDrop, layers_dropped
-from gradgate.adapters.files import load, load_setup, restore, save, save_setup
-from gradgate.adapters.stack import activate, active, parameters, remove, switch, train
+from gradgate.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from gradgate.adapters.architectures import ARCHITECTURES
     from gradgate.adapters.callback import AdapterCallback
+    from gradgate.adapters.drop import RandomDrop, layers_dropped
+    from gradgate.adapters.files import load, load_setup, restore, save, save_setup
+    from gradgate.adapters.stack import activate, active, add, added, parameters, remove, switch, train
 
 __all__ = [
     "ARCHITECTURES",
@@ -47,11 +47,13 @@ __all__ = [
     "train",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Trainer's callbacks take seconds to import; a bare training loop does not need them.
-    if name == "AdapterCallback":
-        from gradgate.adapters.callback import AdapterCallback
-
-        return AdapterCallback
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The settings of an adapter are checked without torch, and a bare training loop does without Trainer's callbacks.
+_STACK = ("activate", "active", "add", "added", "parameters", "remove", "switch", "train")
+_FILES = ("load", "load_setup", "restore", "save", "save_setup")
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    dict.fromkeys(_STACK, "gradgate.adapters.stack")
+    | dict.fromkeys(_FILES, "gradgate.adapters.files")
+    | dict.fromkeys(("RandomDrop", "layers_dropped"), "gradgate.adapters.drop")
+    | {"ARCHITECTURES": "gradgate.adapters.architectures", "AdapterCallback": "gradgate.adapters.callback"},
+)

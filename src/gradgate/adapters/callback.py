@@ -7,8 +7,8 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from gradgate.adapters.add import added
 from gradgate.adapters.files import restore, save
+from gradgate.adapters.stack import added
 from gradgate.errors import AdapterFileError
 
 FOLDER = "adapters"

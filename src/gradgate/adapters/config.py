@@ -31,6 +31,8 @@ _UNREAD: dict[str, Any] = {
     "phm_bias": True,
     "stochastic_depth": 0.0,
 }
+# Those of AdapterHub's files; transformers has more.
+_ACTIVATIONS = frozenset(("gelu", "gelu_new", "leakyrelu", "linear", "relu", "sigmoid", "silu", "swish", "tanh"))
 _OWN = ("size", "init_std", "ln_scope", "extra")
 
 
@@ -203,9 +205,11 @@ def _is_scaling(value: float | str) -> bool:
 
 
 def _is_activation(name: str) -> bool:
-    from transformers.activations import ACT2FN
+    if name.lower() in _ACTIVATIONS:
+        return True
+    from transformers.activations import ACT2FN  # with torch; only for what no kind of adapter has
 
-    return name.lower() == "leakyrelu" or name.lower() in ACT2FN
+    return name.lower() in ACT2FN
 
 
 _ALIASES = {"reduction": "reduction_factor", "init": "init_weights"}

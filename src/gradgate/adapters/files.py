@@ -18,13 +18,12 @@ from safetensors.torch import save as save_safetensors
 from torch import Tensor, nn
 
 from gradgate.adapters import heads, keys
-from gradgate.adapters.add import check_new
 from gradgate.adapters.architectures import architecture_of
 from gradgate.adapters.archive import CONFIG_FILE, SETUP_FILE, Files, open_files
 from gradgate.adapters.attach import attach, attached, inner
 from gradgate.adapters.build import build
 from gradgate.adapters.record import VERSION, Record, model_entries
-from gradgate.adapters.stack import activate, active, require
+from gradgate.adapters.stack import activate, active, check_new, remove, require
 from gradgate.errors import AdapterError, AdapterFileError, RunError
 from gradgate.files import parse_json, write_files
 
@@ -124,8 +123,6 @@ def load_setup(model: nn.Module, where: str | os.PathLike[str], *, revision: str
             done.append(_load(model, _inside(files, name), name, (), None))
         activate(model, *names)
     except AdapterError:
-        from gradgate.adapters.stack import remove
-
         if done:
             remove(model, *done)
         raise
