@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.files import read_table
-from gradgate.tasks.spec import FileFormat
+from gradgate.tasks.types import FileFormat
 
 AUTO = FileFormat()
 

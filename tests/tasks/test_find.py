@@ -9,7 +9,6 @@ import pytest
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks import TaskSpec, find_task, kind_of, load_task, task_names
-from gradgate.tasks.splits import places
 
 TSV = "sentence\tlabel\na\t0\nb\t1\n"
 
@@ -29,8 +28,8 @@ FILES_ONLY = ("bc5cdr", "sciie_ner")
 def test_every_catalogue_entry_has_hub_files_metric_and_paper(name: str, tmp_path: Path) -> None:
     spec = find_task(name)
     assert spec.folder is None
-    assert name in FILES_ONLY if spec.hub is None else places(spec).keys() >= {"train", "dev"}
-    assert spec.metric in kind_of(spec).metric_names
+    assert name in FILES_ONLY if spec.hub is None else spec.places.keys() >= {"train", "dev"}
+    assert spec.metric in kind_of(spec).info.metrics
     assert spec.paper
     assert spec.description
     local = find_task(name, data=tmp_path)

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradgate.tasks.metrics import score_answers, score_ranking, score_tags
-from gradgate.tasks.metrics.answers import normalize_mlqa, normalize_squad
-from gradgate.tasks.metrics.tags import are_entities
+from gradgate.errors import UsageError
+from gradgate.tasks.metrics import METRICS, metric_of
+from gradgate.tasks.metrics.answers import normalize_mlqa, normalize_squad, score_answers
+from gradgate.tasks.metrics.ranking import score_ranking
+from gradgate.tasks.metrics.tags import are_entities, score_tags
+from gradgate.tasks.types import KIND_INFO
 
 
 def entity_f1(predicted: str, gold: str) -> float:
@@ -181,3 +184,12 @@ def test_ndcg_agrees_with_its_definition(rows: list[tuple[int, int]]) -> None:
             expected.append(ndcg([rows[index][1] for index in members], order, 10))
     found = score_ranking(scores, scores, np.array([grade for _, grade in rows]), [query for query, _ in rows])
     assert found["ndcg@10"] == pytest.approx(np.mean(expected) if expected else 0.0)
+
+
+def test_every_metric_of_every_kind_has_its_title_and_direction() -> None:
+    assert {name for info in KIND_INFO.values() for name in info.metrics} <= METRICS.keys()
+    assert [name for name, metric in METRICS.items() if not metric.higher_is_better] == ["mse", "loss"]
+    assert all(metric.bounded == metric.higher_is_better for metric in METRICS.values())
+    assert METRICS["matthews"].title == "Matthews correlation"
+    with pytest.raises(UsageError, match=r"Unknown metric 'acuracy'\. Did you mean 'accuracy'"):
+        metric_of("acuracy")

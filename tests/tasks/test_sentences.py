@@ -11,7 +11,8 @@ import pytest
 from gradgate.errors import DataError
 from gradgate.tasks.readers.files import peek, read_table
 from gradgate.tasks.readers.rows import Table
-from gradgate.tasks.spec import FileFormat, build_spec
+from gradgate.tasks.spec import build_spec
+from gradgate.tasks.types import FileFormat
 
 CONLLU = FileFormat(type="conllu")
 COLUMNS = FileFormat(type="conll", columns=("token", "tag"))

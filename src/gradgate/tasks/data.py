@@ -1,50 +1,23 @@
-"""A task with its data read and checked."""
+"""Read and check the data of a task."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-from datasets import Dataset
+from typing import TYPE_CHECKING
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks import splits
-from gradgate.tasks.kinds import KINDS, Kind
-from gradgate.tasks.readers.source import check_place, read_one, read_tables, read_tests
+from gradgate.tasks.kinds import KINDS, Kind, TaskData
+from gradgate.tasks.kinds.base import make_rows
+from gradgate.tasks.languages import absent_languages
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.splits import TRAIN_AND_DEV, absent_languages, base_of, places
+from gradgate.tasks.tables import check_place, read_one, read_tables, read_tests
+from gradgate.tasks.types import TRAIN_AND_DEV, base_of
 
-
-@dataclass(frozen=True)
-class TaskData:
-    """What a run trains and is scored on.
-
-    Args:
-        spec: the task.
-        train, dev: rows with the columns that the task's kind gives them.
-        tests: test split -> rows; empty where no test split has labels.
-        labels: the outputs' names in their order; None where they are no classes.
-        fingerprint: SHA-256 (hex) of every row and of the labels, whatever file or hub they came from.
-        rows: split -> number of rows.
-        notes: what the user should know: splits left out, blank texts.
-    """
-
-    spec: TaskSpec
-    train: Dataset
-    dev: Dataset
-    tests: dict[str, Dataset]
-    labels: tuple[str, ...] | None
-    fingerprint: str
-    rows: dict[str, int]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def languages(self) -> dict[str, str]:
-        """Split -> language, for a task in several languages; else empty."""
-        return {split: self.spec.language_of(split) for split in self.rows} if self.spec.languages else {}
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 def kind_of(spec: TaskSpec) -> Kind:
@@ -90,7 +63,7 @@ def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
     examples = kind_of(spec).read(spec, tables)
     if not examples.splits:
         raise DataError(f"The task {spec.name} has nothing to score: {'; '.join(examples.notes)}. Give --test-file")
-    nothing = Dataset.from_dict({})
+    nothing = make_rows({}, {})
     return TaskData(
         spec=spec,
         train=nothing,
@@ -112,7 +85,7 @@ def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:
     """
     check_place(spec)
     counts: dict[str, dict[str, int]] = {}
-    for split, place in places(spec).items():
+    for split, place in spec.places.items():
         if split in TRAIN_AND_DEV and spec.folder is not None and not (spec.folder / place).is_file():
             continue
         counts.setdefault(base_of(split), {})[spec.language_of(split)] = len(read_one(spec, split))
@@ -125,9 +98,9 @@ def label_names(spec: TaskSpec) -> tuple[str, ...]:
     """The labels in the order of the model's outputs; none where they are numbers or spans, or train is not there."""
     if spec.label_map is not None:
         return tuple(dict.fromkeys(spec.label_map.values()))
-    if not all(split in places(spec) for split in TRAIN_AND_DEV):
+    if not all(split in spec.places for split in TRAIN_AND_DEV):
         return ()
-    if spec.folder is not None and not all((spec.folder / places(spec)[split]).is_file() for split in TRAIN_AND_DEV):
+    if spec.folder is not None and not all((spec.folder / spec.places[split]).is_file() for split in TRAIN_AND_DEV):
         return ()
     return load_task(spec).labels or ()
 
@@ -149,6 +122,8 @@ def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:
     Raises:
         UsageError: ``size`` is below 1 or above the number of rows.
     """
+    import numpy as np
+
     if not 1 <= size <= len(dataset):
         raise UsageError(f"--train-size {size} is not possible: the train split has {len(dataset)} rows")
     return dataset.select(np.random.default_rng(seed).permutation(len(dataset))[:size])

@@ -9,11 +9,10 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.catalog import Entry, at_folder, entries, plain
-from gradgate.tasks.kinds.sequence import as_text
 from gradgate.tasks.readers.files import ENDINGS, peek, read_table
-from gradgate.tasks.readers.rows import Table, renamed
-from gradgate.tasks.spec import FileFormat, TaskSpec, build_spec
-from gradgate.tasks.splits import TRAIN_AND_DEV
+from gradgate.tasks.readers.rows import Table, as_text, renamed
+from gradgate.tasks.spec import TaskSpec, build_spec
+from gradgate.tasks.types import TRAIN_AND_DEV, FileFormat
 
 TRAIN_STEMS = ("train", "training")
 DEV_STEMS = ("dev", "val", "valid", "validation", "dev_matched", "validation_matched")

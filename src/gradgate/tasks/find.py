@@ -10,8 +10,9 @@ from gradgate import sample
 from gradgate.errors import DataError, UsageError, nearest
 from gradgate.tasks.catalog import at_folder, entries
 from gradgate.tasks.detect import Given, recognise_file, recognise_folder
+from gradgate.tasks.languages import expand, in_languages
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
-from gradgate.tasks.splits import TRAIN_AND_DEV, expand, in_languages
+from gradgate.tasks.types import TRAIN_AND_DEV
 
 _YAML_ENDINGS = (".yaml", ".yml")
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
-from gradgate.tasks.splits import base_of
+from gradgate.errors import DataError, UsageError
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import LANGUAGE, TRAIN_AND_DEV, base_of, scored
 
 ALL = "all"
 ZERO_SHOT = "zero-shot"
@@ -113,3 +115,74 @@ def _means(rows: list[Mapping[str, float | None]]) -> dict[str, float]:
         if len(numbers) == len(values):
             means[metric] = fmean(numbers)
     return means
+
+
+def expand(spec: TaskSpec) -> TaskSpec:
+    """The task with one split for each language: of those in its folder, or of all on the hub."""
+    if spec.folder is not None and spec.files is not None:
+        templates = {split for split, file in spec.files.items() if LANGUAGE in file}
+        files = _by_language(spec, spec.files, templates)
+        present = {
+            split: file
+            for split, file in files.items()
+            if split in (*TRAIN_AND_DEV, *spec.files) or (spec.folder / file).is_file()
+        }
+        return spec.model_copy(update={"files": present})
+    if spec.hub is not None and spec.languages:
+        hub = spec.hub
+        templates = {split for split in hub.splits if hub.is_by_language(split)}
+        if "test" in hub.splits:
+            templates -= {"dev"}  # each split of the hub is a download, and dev of other languages would not be used
+        return spec.model_copy(
+            update={"hub": hub.model_copy(update={"splits": _by_language(spec, hub.splits, templates)})}
+        )
+    return spec
+
+
+def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
+    """The expanded task, scored in some of its languages only.
+
+    Raises:
+        UsageError: for a task in one language, or for a language that it is not in.
+        DataError: for a language of the task that nothing is there to score in.
+    """
+    wanted = tuple(dict.fromkeys(languages))
+    if not spec.languages:
+        raise UsageError(f"The task {spec.name} is in one language ({spec.source}); leave --languages out")
+    unknown = [language for language in wanted if language not in spec.languages]
+    if unknown or not wanted:
+        raise UsageError(
+            f"--languages {','.join(wanted)}: the task {spec.name} has no {', '.join(unknown) or 'such language'}; its "
+            f"languages are {', '.join(spec.languages)}"
+        )
+    splits = spec.places
+    there = [spec.language_of(split) for split in scored(splits) if split not in TRAIN_AND_DEV]
+    missing = [language for language in wanted if language not in there]
+    if missing:
+        raise DataError(
+            f"--languages {','.join(wanted)}: {spec.folder or spec.name} has nothing to score in {', '.join(missing)}; "
+            f"it has {', '.join(dict.fromkeys(there)) or 'no test split'}"
+        )
+    kept = {s: place for s, place in splits.items() if s in TRAIN_AND_DEV or spec.language_of(s) in wanted}
+    update: dict[str, Any] = {"files": kept}
+    if spec.folder is None and spec.hub is not None:
+        update = {"hub": spec.hub.model_copy(update={"splits": kept})}
+    return spec.model_copy(update={**update, "languages": wanted})
+
+
+def absent_languages(spec: TaskSpec) -> tuple[str, ...]:
+    """Languages of the task that the expanded one has no split in."""
+    there = {spec.language_of(split) for split in spec.places}
+    return tuple(language for language in spec.languages if language not in there)
+
+
+def _by_language(spec: TaskSpec, splits: dict[str, str], templates: set[str]) -> dict[str, str]:
+    """Split by language -> place; only ``templates`` are there in several languages."""
+    found: dict[str, str] = {}
+    for split, place in splits.items():
+        if split in TRAIN_AND_DEV or split not in templates:
+            found[split] = place.replace(LANGUAGE, spec.source)
+        if split in templates and split != "train":
+            others = [language for language in spec.languages if split != "dev" or language != spec.source]
+            found |= {f"{split}.{language}": place.replace(LANGUAGE, language) for language in others}
+    return found

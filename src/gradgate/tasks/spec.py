@@ -10,8 +10,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from gradgate.errors import DataError, nearest
-from gradgate.tasks.kinds import KINDS
-from gradgate.tasks.splits import LANGUAGE, base_of
+from gradgate.tasks.types import KIND_INFO, LANGUAGE, TRAIN_AND_DEV, FileFormat, HubSource, KindName, base_of
 
 LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$")]
 
@@ -26,86 +25,17 @@ def _label_names(value: object) -> object:
     return {str(raw): str(name) for raw, name in value.items()}
 
 
-class FileFormat(BaseModel, extra="forbid", frozen=True):
-    """How a data file is written.
-
-    Args:
-        type: ``auto`` goes by the file's ending and its first line. JSON lines, a JSON array of objects,
-            comma or tab separated values, Parquet; ``conllu``; ``conll`` for files of one token and its tags a line,
-            separated by tabs or spaces, with a blank line after each sentence; ``squad`` for SQuAD's JSON.
-        header: whether the first line of a csv or tsv file names the columns.
-        columns: the names of the columns where there is no header, as in every ``conll`` file.
-        quoting: whether ``"`` encloses fields; None is true for csv and false for tsv, as in GLUE's files.
-        extra_columns: accept rows with more columns than named, and drop what is beyond.
-        join: put between two text columns to make one text of them; None keeps a text and its pair.
-        rename: a column's name in the file -> the name that the task knows it by, where the file has that column.
-    """
-
-    type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "conllu", "conll", "squad"] = "auto"
-    header: bool = True
-    columns: tuple[str, ...] | None = None
-    quoting: bool | None = None
-    extra_columns: bool = False
-    join: str | None = None
-    rename: dict[str, str] = {}
-
-    @model_validator(mode="after")
-    def _columns_where_no_header(self) -> FileFormat:
-        if self.type == "conll":
-            if self.columns is None:
-                raise ValueError("a conll file needs its columns named, in their order: `columns: [token, tag]`")
-        elif self.header and self.columns is not None:
-            raise ValueError("columns are for files without a header; add `header: false` or leave them out")
-        elif not self.header and self.columns is None:
-            raise ValueError("a file without a header needs its columns named: `columns: [text, label]`")
-        return self
-
-
-class HubSource(BaseModel, extra="forbid", frozen=True):
-    """A data set on the Hugging Face hub.
-
-    Args:
-        path: ``owner/name``.
-        name: its configuration, where it has several: one for all languages, one with ``{language}`` in it, or
-            language -> configuration.
-        revision: branch, tag or commit; None is the newest.
-        splits: our split -> the hub's, slices such as ``train[:1000]`` included. Where a configuration or a split is
-            of one language, each stands for one split by language, as in ``TaskSpec.files``.
-        text, label: column names where the hub's differ from the local files'.
-        rename: other columns' names on the hub -> the names that the task knows them by.
-        training: the data set that holds train and dev, where it is another one; ``splits`` then has neither.
-    """
-
-    path: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
-    name: str | dict[str, str] | None = None
-    revision: str | None = None
-    splits: dict[str, str] = {"train": "train", "dev": "validation", "test": "test"}
-    text: str | tuple[str, str] | tuple[str, str, str] | None = None
-    label: str | None = None
-    rename: dict[str, str] = {}
-    training: HubSource | None = None
-
-    def configuration(self, language: str) -> str | None:
-        """The name of the configuration that holds a language."""
-        name = self.name.get(language) if isinstance(self.name, dict) else self.name
-        return None if name is None else name.replace(LANGUAGE, language)
-
-    def is_by_language(self, split: str) -> bool:
-        """Whether the hub has a split of ours once for each language."""
-        return isinstance(self.name, dict) or LANGUAGE in f"{self.name} {self.splits[split]}"
-
-
 class TaskSpec(BaseModel):
     """A task, before any of its data is read.
 
     Args:
         name: letters, digits, ``.``, ``_`` and ``-``; it names folders of runs.
-        kind: one of ``gradgate.tasks.kinds.KINDS``.
+        kind: one of ``gradgate.tasks.types.KIND_INFO``.
         text: the text column, or two columns for a pair of texts, or three of which the last two make one text. Of
             tagged tokens, the column of a sentence's tokens; of question answering, those of question and context; of
-            multiple choice, the premise's; of ranking, the query's and then the document's. Default: as the kind's
-            ``columns``.
-        label: the column of the label, score, tags, answers or grade; default: as the kind's ``columns``.
+            multiple choice, the premise's; of ranking, the query's and then the document's. Default: the
+            kind's.
+        label: the column of the label, score, tags, answers or grade; default: the kind's.
         choices: of multiple choice, the columns of the choices.
         question: of multiple choice, the column that asks for ``cause`` or ``effect``, or None.
         question_from: of multiple choice, split or its part before the dot -> file in ``folder`` whose ``question``
@@ -119,7 +49,7 @@ class TaskSpec(BaseModel):
         source: code of the language of train and dev.
         files: split -> path, relative to ``folder`` or absolute. Splits are ``train``, ``dev`` and any others, all
             of which are test splits. A path with ``{language}`` stands for one file for each language: see
-            :mod:`gradgate.tasks.splits`.
+            :func:`gradgate.tasks.languages.expand`.
         folder: where the task was read from; None reads from the hub.
         hub: the same data on the hub; used where ``folder`` is None.
         format: how the files are written; ``formats`` changes it for single splits.
@@ -133,7 +63,7 @@ class TaskSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     name: str = Field(pattern=r"^\w[\w.-]*$")
-    kind: str = "classification"
+    kind: KindName = "classification"
     text: str | tuple[str, str] | tuple[str, str, str] = "text"
     label: str = "label"
     choices: Annotated[tuple[str, ...], Field(min_length=2)] = ("choice1", "choice2")
@@ -171,6 +101,16 @@ class TaskSpec(BaseModel):
         change = self.formats.get(split, self.formats.get(base_of(split), {}))
         return FileFormat.model_validate({**self.format.model_dump(), **change})
 
+    @property
+    def places(self) -> dict[str, str]:
+        """Split -> file or split on the hub, whichever the task is read from."""
+        if self.folder is not None:
+            return self.files or {}
+        if self.hub is None:
+            return {}
+        training = {split: self.hub.training.splits[split] for split in TRAIN_AND_DEV} if self.hub.training else {}
+        return {**training, **self.hub.splits}
+
     def language_of(self, split: str) -> str:
         """``de`` for ``test.de`` where the task has that language, else the source language."""
         _, dot, language = split.rpartition(".")
@@ -182,15 +122,15 @@ class TaskSpec(BaseModel):
         if not isinstance(values, Mapping):
             return values
         kind = values.get("kind", "classification")
-        if kind not in KINDS:
-            raise ValueError(f"unknown kind {kind!r}; expected one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}")
-        metric = values.get("metric") or KINDS[kind].default_metric
-        known = KINDS[kind].metric_names
-        if metric not in known:
-            near = nearest(str(metric), known)
-            raise ValueError(f"unknown metric {metric!r} for {kind}; expected one of {', '.join(known)}.{near}")
-        text, label = KINDS[kind].columns
-        return {"text": text, "label": label, **values, "kind": kind, "metric": metric}
+        if not isinstance(kind, str) or kind not in KIND_INFO:
+            near = nearest(str(kind), KIND_INFO)
+            raise ValueError(f"unknown kind {kind!r}; expected one of {', '.join(KIND_INFO)}.{near}")
+        info = KIND_INFO[kind]
+        metric = values.get("metric") or info.default_metric
+        if metric not in info.metrics:
+            near = nearest(str(metric), info.metrics)
+            raise ValueError(f"unknown metric {metric!r} for {kind}; expected one of {', '.join(info.metrics)}.{near}")
+        return {"text": info.text, "label": info.label, **values, "metric": metric}
 
     @model_validator(mode="after")
     def _formats_can_be_read(self) -> TaskSpec:

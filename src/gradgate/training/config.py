@@ -13,16 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from gradgate.errors import GradgateError, UsageError, nearest
 from gradgate.methods import method as read_method
 from gradgate.tasks.multitask import read_mix
+from gradgate.tasks.types import KindName
 from gradgate.training.adapter_setting import checked_text, read_choice, titled
 
 Settings = TypeVar("Settings", bound=BaseModel)
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size")
-
-KindName = Literal[
-    "classification", "regression", "token-classification", "question-answering", "multiple-choice", "ranking"
-]
-"""The names of ``gradgate.tasks.kinds.KINDS``, which take long to import."""
 
 
 class RunConfig(BaseModel):

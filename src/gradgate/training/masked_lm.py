@@ -23,7 +23,7 @@ from gradgate.files import read_json, write_json
 from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table
-from gradgate.tasks.spec import FileFormat, HubSource
+from gradgate.tasks.types import FileFormat, HubSource
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.config import RunConfig
 from gradgate.training.gate_callback import GateCallback

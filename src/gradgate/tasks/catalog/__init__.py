@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gradgate.tasks.languages import expand
 from gradgate.tasks.spec import TaskSpec, build_spec, read_yaml
-from gradgate.tasks.splits import TRAIN_AND_DEV, expand
+from gradgate.tasks.types import TRAIN_AND_DEV
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""Kinds of task. A new kind is one module with a class that has the methods of ``Kind``, and one line here."""
+"""Kinds of task. A new kind is one module with a class that has the methods of ``Kind``, one line here, and one
+in ``gradgate.tasks.types.KIND_INFO``."""
 
-from gradgate.tasks.kinds.base import Examples, Kind, Scored
+from gradgate.tasks.kinds.base import Examples, Kind, Scored, TaskData
 from gradgate.tasks.kinds.classification import Classification
 from gradgate.tasks.kinds.multiple_choice import MultipleChoice
 from gradgate.tasks.kinds.question_answering import QuestionAnswering
@@ -16,6 +17,6 @@ _ALL: tuple[Kind, ...] = (
     MultipleChoice(),
     Ranking(),
 )
-KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
+KINDS: dict[str, Kind] = {kind.info.name: kind for kind in _ALL}
 
-__all__ = ["KINDS", "Examples", "Kind", "Scored"]
+__all__ = ["KINDS", "Examples", "Kind", "Scored", "TaskData"]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from datasets import Dataset
+from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import KindInfo
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-    from gradgate.tasks.data import TaskData
-    from gradgate.tasks.readers.rows import Table
-    from gradgate.tasks.spec import TaskSpec
+CellType = str | tuple[str, ...] | list[Any]
+"""``"string"`` and other types of Arrow, the names of classes in order, or a list of one of these: ``["int32"]``."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +47,41 @@ class Scored:
     predictions: list[dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class TaskData:
+    """What a run trains and is scored on.
+
+    Args:
+        spec: the task.
+        train, dev: rows with the columns that the task's kind gives them.
+        tests: test split -> rows; empty where no test split has labels.
+        labels: the outputs' names in their order; None where they are no classes.
+        fingerprint: SHA-256 (hex) of every row and of the labels, whatever file or hub they came from.
+        rows: split -> number of rows.
+        notes: what the user should know: splits left out, blank texts.
+    """
+
+    spec: TaskSpec
+    train: Dataset
+    dev: Dataset
+    tests: dict[str, Dataset]
+    labels: tuple[str, ...] | None
+    fingerprint: str
+    rows: dict[str, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def languages(self) -> dict[str, str]:
+        """Split -> language, for a task in several languages; else empty."""
+        return {split: self.spec.language_of(split) for split in self.rows} if self.spec.languages else {}
+
+
 class Kind(Protocol):
     """One kind of task; stateless."""
 
     @property
-    def name(self) -> str:
-        """The word for it in a task's ``kind``."""
-
-    @property
-    def columns(self) -> tuple[str | tuple[str, ...], str]:
-        """The text column or columns and the label column of a task that names none."""
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        """Every metric that may select checkpoints."""
-
-    @property
-    def default_metric(self) -> str:
-        """The metric that selects unless the task names one."""
+    def info(self) -> KindInfo:
+        """Its name, columns and metrics."""
 
     @property
     def auto_model(self) -> type[Any]:
@@ -100,3 +119,15 @@ class Kind(Protocol):
             data: the task.
             split: the split's name.
         """
+
+
+def make_rows(columns: Mapping[str, Sequence[Any]], types: Mapping[str, CellType]) -> Dataset:
+    """A data set of these columns, each of its type."""
+    from datasets import ClassLabel, Dataset, Features, List, Value
+
+    def feature(kind: CellType) -> Any:
+        if isinstance(kind, list):
+            return List(feature(kind[0]))
+        return Value(kind) if isinstance(kind, str) else ClassLabel(names=list(kind))
+
+    return Dataset.from_dict(dict(columns), features=Features({name: feature(kind) for name, kind in types.items()}))

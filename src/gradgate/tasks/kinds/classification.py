@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from datasets import ClassLabel, Dataset, Features, Value
-
 from gradgate.errors import DataError
-from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
-from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
 from gradgate.tasks.kinds.labels import OneLabel, check_labels, known_labels, label_names, label_order, labels_of
+from gradgate.tasks.metrics.classes import score_classes
+from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import KIND_INFO
 
 if TYPE_CHECKING:
-    from gradgate.tasks.data import TaskData
-    from gradgate.tasks.readers.rows import Table
-    from gradgate.tasks.spec import TaskSpec
+    from datasets import Dataset
 
 
 class Classification(OneLabel):
     """Text classification; ``label`` is the index into ``TaskData.labels``."""
 
-    name = "classification"
-    columns = ("text", "label")
-    metric_names = tuple(metrics.CLASSIFICATION)
-    default_metric = "accuracy"
+    info = KIND_INFO["classification"]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Rows with their labels' indices.
@@ -47,9 +43,8 @@ class Classification(OneLabel):
         for split, table in tables.items():
             columns, blank = sequence.text_columns(spec, table, split)
             notes += blank
-            features = Features({**dict.fromkeys(columns, Value("string")), "label": ClassLabel(names=list(labels))})
             rows = {**columns, "label": [index[label] for label in named[split]]}
-            splits[split] = Dataset.from_dict(rows, features=features)
+            splits[split] = make_rows(rows, {**dict.fromkeys(columns, "string"), "label": labels})
         return Examples(splits, labels, tuple(notes))
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
@@ -59,6 +54,6 @@ class Classification(OneLabel):
         sequence.check_predictions(logits, len(rows), len(labels))
         predicted, gold = logits.argmax(axis=1), sequence.as_array(rows["label"])
         return Scored(
-            metrics.score_classes(predicted, gold, binary=len(labels) == 2),
+            score_classes(predicted, gold, binary=len(labels) == 2),
             sequence.class_predictions(logits, predicted, gold, labels),
         )

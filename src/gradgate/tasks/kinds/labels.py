@@ -1,30 +1,19 @@
-"""The labels of a task: their names, their order, and those that train does not have."""
+"""The labels of a task: their names, their order, those that train lacks, and the model's head for one label a row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError, nearest
-from gradgate.tasks.kinds.sequence import as_text
-from gradgate.tasks.readers.rows import Table
-
-if TYPE_CHECKING:
-    from gradgate.tasks.data import TaskData
-    from gradgate.tasks.spec import TaskSpec
-
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from datasets import Dataset
-
 from gradgate.tasks.kinds import sequence
+from gradgate.tasks.kinds.base import TaskData
+from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
-
-    from gradgate.tasks.data import TaskData
 
 
 def labels_of(data: TaskData) -> tuple[str, ...]:

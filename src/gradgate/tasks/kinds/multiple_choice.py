@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from datasets import ClassLabel, Dataset, Features, List, Value
-
 from gradgate.errors import DataError
-from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
-from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.kinds.base import CellType, Examples, Scored, TaskData, make_rows
 from gradgate.tasks.kinds.labels import check_labels, label_names
-from gradgate.tasks.kinds.padding import check_padding, pad
-from gradgate.tasks.readers.files import read_table
+from gradgate.tasks.metrics.classes import accuracy
 from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import KIND_INFO
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
-
-    from gradgate.tasks.data import TaskData
-    from gradgate.tasks.spec import TaskSpec
 
 PROMPTS = {"cause": "What was the cause?", "effect": "What was the effect?"}
 """What is asked after a premise, in English for every language, as in the code of scheduled unfreezing (FUN)."""
-INDEX = "idx"
-_FLAG = "`question` of the task"
 
 
 class MultipleChoice:
     """Multiple choice; ``label`` is the index into ``choices``, of which each row has as many."""
 
-    name = "multiple-choice"
-    columns = ("premise", "label")
-    metric_names = ("accuracy",)
-    default_metric = "accuracy"
+    info = KIND_INFO["multiple-choice"]
 
     @property
     def auto_model(self) -> type[Any]:
@@ -62,19 +53,18 @@ class MultipleChoice:
                         f"{numbers[0]} to {numbers[-1]}. If they are named otherwise, say `label_map: {{A: 0, B: 1}}`"
                     )
         check_labels(spec, tables, named)
-        label = ClassLabel(names=list(spec.choices))
-        features = Features({"premise": Value("string"), "choices": List(Value("string")), "label": label})
+        types: dict[str, CellType] = {"premise": "string", "choices": ["string"], "label": spec.choices}
         splits = {}
         for split, table in tables.items():
             premises, blank = _premises(spec, table, split)
             notes += blank
             choices = [sequence.text_cells(table, column, "`choices` of the task") for column in spec.choices]
-            columns = {
+            columns: dict[str, list[Any]] = {
                 "premise": premises,
                 "choices": [list(row) for row in zip(*choices, strict=True)],
                 "label": [int(name) for name in named[split]],
             }
-            splits[split] = Dataset.from_dict(columns, features=features)
+            splits[split] = make_rows(columns, types)
         return Examples(splits, None, tuple(notes))
 
     def num_outputs(self, data: TaskData) -> int:
@@ -100,7 +90,7 @@ class MultipleChoice:
         return dataset.map(tokenize, batched=True, remove_columns=dataset.column_names, desc="tokenize")
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
-        check_padding(tokenizer)
+        sequence.check_padding(tokenizer)
 
         def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
             import torch
@@ -109,7 +99,7 @@ class MultipleChoice:
             width = len(rows[0]["input_ids"])
             names = [name for name in rows[0] if name != "labels"]
             flat = [{name: row[name][choice] for name in names} for row in rows for choice in range(width)]
-            batch = {name: cells.view(len(rows), width, -1) for name, cells in pad(flat, tokenizer).items()}
+            batch = {name: cells.view(len(rows), width, -1) for name, cells in sequence.pad(flat, tokenizer).items()}
             return {**batch, "labels": labels}
 
         return collate
@@ -121,7 +111,7 @@ class MultipleChoice:
         sequence.check_predictions(logits, len(rows), choices)
         predicted, gold = logits.argmax(axis=1), sequence.as_array(rows["label"])
         return Scored(
-            {"accuracy": metrics.accuracy(predicted, gold)},
+            {"accuracy": accuracy(predicted, gold)},
             sequence.class_predictions(logits, predicted, gold, range(choices)),
         )
 
@@ -132,7 +122,7 @@ def _premises(spec: TaskSpec, table: Table, split: str) -> tuple[list[str], list
     premises = [" ".join(parts) for parts in zip(*columns.values(), strict=True)]
     if spec.question is None:
         return premises, notes
-    questions = _questions(spec, table, split)
+    questions = table.column(spec.question, "`question` of the task")
     for row, question in enumerate(questions):
         if question not in PROMPTS:
             raise DataError(
@@ -140,19 +130,3 @@ def _premises(spec: TaskSpec, table: Table, split: str) -> tuple[list[str], list
                 "no such column, say `question: null`"
             )
     return [f"{premise} {PROMPTS[asked]}" for premise, asked in zip(premises, questions, strict=True)], notes
-
-
-def _questions(spec: TaskSpec, table: Table, split: str) -> Sequence[Any]:
-    """The split's own questions, or those of equal ``idx`` in the file that ``question_from`` names."""
-    assert spec.question is not None
-    file = spec.question_from.get(split, spec.question_from.get(split.partition(".")[0]))
-    if file is None or spec.folder is None:
-        return table.column(spec.question, _FLAG)
-    other = read_table(spec.folder / file, spec.format_of(split))
-    known = dict(zip(other.column(INDEX, _FLAG), other.column(spec.question, _FLAG), strict=True))
-    for row, index in enumerate(table.column(INDEX, _FLAG)):
-        if index not in known:
-            raise DataError(
-                f"{table.place(row)}: {other.source} has no row with {INDEX} {index!r} to take a question from"
-            )
-    return [known[index] for index in table.columns[INDEX]]

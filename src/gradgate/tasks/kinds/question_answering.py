@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from datasets import Dataset, Features, List, Value
-
 from gradgate.errors import DataError
-from gradgate.tasks import metrics
 from gradgate.tasks.kinds import spans, windows
-from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
+from gradgate.tasks.metrics.answers import score_answers
 from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import KIND_INFO
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
-
-    from gradgate.tasks.data import TaskData
-    from gradgate.tasks.spec import TaskSpec
 
 _SHOWN = 5
 """How many of a question's best answers a prediction file has."""
@@ -30,10 +28,7 @@ class QuestionAnswering:
     the prediction. Where train has questions without an answer, the prediction may be that there is none.
     """
 
-    name = "question-answering"
-    columns = (("question", "context"), "answers")
-    metric_names = metrics.ANSWERS
-    default_metric = "f1"
+    info = KIND_INFO["question-answering"]
 
     @property
     def auto_model(self) -> type[Any]:
@@ -48,9 +43,11 @@ class QuestionAnswering:
             DataError: a question or context that is not text, or an answer that is not where it is said to be.
         """
         if len(spec.text_columns) != 2:
-            raise DataError(f"{spec.name}: {self.name} needs two text columns, `text: [question, context]`")
+            raise DataError(f"{spec.name}: {self.info.name} needs two text columns, `text: [question, context]`")
         if spec.label_map is not None:
-            raise DataError(f"{spec.name}: label_map names classes, and the kind is {self.name}; remove one of them")
+            raise DataError(
+                f"{spec.name}: label_map names classes, and the kind is {self.info.name}; remove one of them"
+            )
         splits, notes = {}, []
         for split, table in tables.items():
             if split not in ("train", "dev") and _unanswered(table, spec.label_column):
@@ -80,7 +77,7 @@ class QuestionAnswering:
         found = spans.best_answers(rows["context"][:], features, outputs)
         answers = [answer.chosen(threshold) for answer in found]
         gold = rows["answers"][:]
-        scores = metrics.score_answers(
+        scores = score_answers(
             answers, gold, normalization=data.spec.normalization, language=data.spec.language_of(split)
         )
         predictions = []
@@ -117,9 +114,7 @@ def _rows(spec: TaskSpec, table: Table) -> Dataset:
         values = (str(names[row]), question[row], context[row], texts, starts)
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)
-    text = Value("string")
-    kinds = {"id": text, "question": text, "context": text, "answers": List(text), "starts": List(Value("int32"))}
-    return Dataset.from_dict(columns, features=Features(kinds))
+    return make_rows(columns, {**dict.fromkeys(columns, "string"), "answers": ["string"], "starts": ["int32"]})
 
 
 def _answers(cell: Any, context: str, place: str) -> tuple[list[str], list[int]]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from datasets import ClassLabel, Dataset, Features, Value
 
 from gradgate.errors import DataError
-from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
-from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.kinds.base import CellType, Examples, Scored, TaskData, make_rows
 from gradgate.tasks.kinds.labels import OneLabel, check_labels, known_labels, label_names, label_order, labels_of
+from gradgate.tasks.metrics.ranking import score_ranking
+from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import KIND_INFO
 
 if TYPE_CHECKING:
-    from gradgate.tasks.data import TaskData
-    from gradgate.tasks.readers.rows import Table
-    from gradgate.tasks.spec import TaskSpec
+    from datasets import Dataset
 
 
 class Ranking(OneLabel):
@@ -26,10 +26,7 @@ class Ranking(OneLabel):
     https://aclanthology.org/2020.emnlp-main.484). What ranks is the grade that the probabilities expect.
     """
 
-    name = "ranking"
-    columns = (("query", "document"), "grade")
-    metric_names = metrics.RANKING
-    default_metric = "ndcg"
+    info = KIND_INFO["ranking"]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
         """Queries and documents with their grades.
@@ -38,7 +35,7 @@ class Ranking(OneLabel):
             DataError: one text column only, or a grade that is no whole number from 0 or that train does not have.
         """
         if len(spec.text_columns) < 2:
-            raise DataError(f"{spec.name}: {self.name} needs two text columns or three, `text: [query, document]`")
+            raise DataError(f"{spec.name}: {self.info.name} needs two text columns or three, `text: [query, document]`")
         tables, notes = sequence.scored_tables(spec, tables)
         named = {split: label_names(spec, table) for split, table in tables.items()}
         for split, table in tables.items():
@@ -50,8 +47,7 @@ class Ranking(OneLabel):
                     )
         check_labels(spec, tables, named)
         labels = label_order(spec.model_copy(update={"label_map": None}), known_labels(spec, named))
-        text = Value("string")
-        features = Features({"text": text, "text_pair": text, "query": text, "label": ClassLabel(names=list(labels))})
+        types: dict[str, CellType] = {"text": "string", "text_pair": "string", "query": "string", "label": labels}
         splits = {}
         for split, table in tables.items():
             columns, blank = sequence.text_columns(spec, table, split)
@@ -59,7 +55,7 @@ class Ranking(OneLabel):
             queries = columns["text"] if spec.query is None else table.column(spec.query, "`query` of the task")
             grades = [labels.index(name) for name in named[split]]
             rows = {**columns, "query": [str(query) for query in queries], "label": grades}
-            splits[split] = Dataset.from_dict(rows, features=features)
+            splits[split] = make_rows(rows, types)
         return Examples(splits, labels, tuple(notes))
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
@@ -72,7 +68,7 @@ class Ranking(OneLabel):
         queries = rows["query"][:]
         cells = zip(queries, gold.tolist(), predicted.tolist(), expected.tolist(), strict=True)
         return Scored(
-            metrics.score_ranking(expected, predicted, gold, queries),
+            score_ranking(expected, predicted, gold, queries),
             [
                 {"index": index, "query": query, "gold": true, "predicted": found, "score": score}
                 for index, (query, true, found, score) in enumerate(cells)

@@ -6,28 +6,23 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from datasets import Dataset, Features, Value
-
 from gradgate.errors import DataError
-from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence
-from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
+from gradgate.tasks.metrics.numbers import score_numbers
 from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import KIND_INFO
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
-
-    from gradgate.tasks.data import TaskData
-    from gradgate.tasks.spec import TaskSpec
 
 
 class Regression:
     """Text regression; ``label`` is the score, unscaled."""
 
-    name = "regression"
-    columns = ("text", "label")
-    metric_names = tuple(metrics.REGRESSION)
-    default_metric = "pearson"
+    info = KIND_INFO["regression"]
 
     @property
     def auto_model(self) -> type[Any]:
@@ -52,8 +47,8 @@ class Regression:
             scores = [_score(cell, table, row) for row, cell in enumerate(cells)]
             if split == "train" and len(set(scores)) < 2:
                 raise DataError(f"Every row of {table.source} has the score {scores[0]}; is --label right?")
-            features = Features({**dict.fromkeys(columns, Value("string")), "label": Value("float64")})
-            splits[split] = Dataset.from_dict({**columns, "label": scores}, features=features)
+            types = {**dict.fromkeys(columns, "string"), "label": "float64"}
+            splits[split] = make_rows({**columns, "label": scores}, types)
         return Examples(splits, None, tuple(notes))
 
     def num_outputs(self, data: TaskData) -> int:
@@ -75,7 +70,7 @@ class Regression:
         sequence.check_predictions(column, len(rows), 1)
         predicted, gold = column[:, 0], sequence.as_array(rows["label"])
         return Scored(
-            metrics.score_numbers(predicted, gold),
+            score_numbers(predicted, gold),
             [
                 {"index": index, "gold": true, "predicted": value}
                 for index, (true, value) in enumerate(zip(gold.tolist(), predicted.tolist(), strict=True))

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from datasets import Dataset
 
-from gradgate.errors import DataError, NonFiniteError
-from gradgate.tasks.kinds.padding import check_padding
-from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.errors import DataError, NonFiniteError, RunError
+from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
+    from datasets import Dataset
+    from torch import Tensor
     from transformers import DataCollatorWithPadding, PreTrainedTokenizerBase
-
-    from gradgate.tasks.spec import TaskSpec
 
 Array = np.ndarray[Any, Any]
 _NO_LABEL = ("", "-1", "-1.0")
@@ -41,13 +40,6 @@ def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, T
     if not set(kept) - {"train", "dev"}:
         notes.append("no labelled test split: only dev is scored")
     return kept, notes
-
-
-def as_text(cell: Any) -> str:
-    """A label cell as text: outer white space is dropped, JSON's true is ``true``, a missing cell is empty."""
-    if cell is None or cell is MISSING:
-        return ""
-    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
 
 def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Sequence[str]], list[str]]:
@@ -115,6 +107,25 @@ def collator(tokenizer: PreTrainedTokenizerBase) -> DataCollatorWithPadding:
 
     check_padding(tokenizer)
     return DataCollatorWithPadding(tokenizer)
+
+
+def pad(features: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase) -> dict[str, Tensor]:
+    """A batch padded at its end, whichever side the tokenizer pads: outputs are read by position.
+
+    Raises:
+        RunError: the tokenizer has no padding token.
+    """
+    check_padding(tokenizer)
+    return dict(tokenizer.pad(features, padding_side="right", return_tensors="pt"))
+
+
+def check_padding(tokenizer: PreTrainedTokenizerBase) -> None:
+    """RunError for a tokenizer without a padding token."""
+    if tokenizer.pad_token is None:
+        raise RunError(
+            f"The tokenizer {tokenizer.name_or_path or type(tokenizer).__name__} has no padding token. Set "
+            "tokenizer.pad_token (often to tokenizer.eos_token) and model.config.pad_token_id before training"
+        )
 
 
 def logits_of(outputs: Any) -> Array:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from datasets import Dataset
 
 from gradgate.errors import DataError, NonFiniteError
 from gradgate.tasks.kinds.windows import OUTSIDE
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 BEST = 20
 """How many starts and ends of a window are tried, and how many answers of a question are kept, as usual for SQuAD."""

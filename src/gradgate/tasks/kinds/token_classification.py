@@ -6,21 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from datasets import ClassLabel, Dataset, Features, List, Value
 
 from gradgate.errors import DataError, NonFiniteError
-from gradgate.tasks import metrics
 from gradgate.tasks.kinds import sequence, tokens
-from gradgate.tasks.kinds.base import Examples, Scored
+from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
 from gradgate.tasks.kinds.labels import head_of, known_labels, label_name, label_order, labels_of, unknown_label
-from gradgate.tasks.metrics.tags import ENTITIES, OUTSIDE, are_entities
+from gradgate.tasks.metrics import ENTITIES
+from gradgate.tasks.metrics.tags import OUTSIDE, are_entities, score_tags
 from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import KIND_INFO
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
-
-    from gradgate.tasks.data import TaskData
-    from gradgate.tasks.spec import TaskSpec
 
 
 class TokenClassification:
@@ -30,10 +29,7 @@ class TokenClassification:
     split between two tokens, so that every token is scored.
     """
 
-    name = "token-classification"
-    columns = ("tokens", "tags")
-    metric_names = metrics.TAGS
-    default_metric = "accuracy"
+    info = KIND_INFO["token-classification"]
 
     @property
     def auto_model(self) -> type[Any]:
@@ -62,13 +58,12 @@ class TokenClassification:
                 for item, tag in enumerate(tags):
                     if tag not in known:
                         raise unknown_label(split, tag, tables[split].place(row, item), known)
-        features = Features({"tokens": List(Value("string")), "label": List(ClassLabel(names=list(labels)))})
         index = {label: number for number, label in enumerate(labels)}
         splits = {}
         for split, sentences in tagged.items():
             numbers = [[index[tag] for tag in tags] for _, tags in sentences]
-            columns = {"tokens": [words for words, _ in sentences], "label": numbers}
-            splits[split] = Dataset.from_dict(columns, features=features)
+            columns: dict[str, list[Any]] = {"tokens": [words for words, _ in sentences], "label": numbers}
+            splits[split] = make_rows(columns, {"tokens": ["string"], "label": [labels]})
         return Examples(splits, labels, tuple(notes))
 
     def num_outputs(self, data: TaskData) -> int:
@@ -101,7 +96,7 @@ class TokenClassification:
             predicted[row] += [labels[best] for best in chosen.argmax(axis=1)]
         gold = [[labels[number] for number in numbers] for numbers in rows["label"][:]]
         return Scored(
-            metrics.score_tags(predicted, gold, entities=are_entities(labels)),
+            score_tags(predicted, gold, entities=are_entities(labels)),
             [
                 {"index": index, "gold": true, "predicted": found}
                 for index, (true, found) in enumerate(zip(gold, predicted, strict=True))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-from datasets import Dataset
-
 from gradgate.errors import RunError
-from gradgate.tasks.kinds.padding import pad
+from gradgate.tasks.kinds.sequence import pad
 
 if TYPE_CHECKING:
+    from datasets import Dataset
+    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
 IGNORED = -100
@@ -62,7 +61,9 @@ class TokenCollator:
 
     tokenizer: PreTrainedTokenizerBase
 
-    def __call__(self, features: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def __call__(self, features: list[dict[str, Any]]) -> dict[str, Tensor]:
+        import torch
+
         marks = [feature["labels"] for feature in features]
         rest = [{name: value for name, value in feature.items() if name != "labels"} for feature in features]
         batch = pad(rest, self.tokenizer)

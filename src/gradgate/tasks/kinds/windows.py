@@ -6,12 +6,11 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from datasets import Dataset
-
 from gradgate.errors import RunError
-from gradgate.tasks.kinds.padding import pad
+from gradgate.tasks.kinds.sequence import pad
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 

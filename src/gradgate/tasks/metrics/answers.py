@@ -12,7 +12,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-ANSWERS = ("f1", "exact_match")
+from gradgate.tasks.metrics import ANSWERS
+
 NORMALIZATIONS = ("squad", "mlqa")
 
 _ARTICLES = {

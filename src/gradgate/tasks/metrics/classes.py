@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-Metric = Callable[[Array, Array], float]
+Function = Callable[[Array, Array], float]
 
 
 def score_classes(predicted: Array, labels: Array, *, binary: bool) -> dict[str, float]:
     """Every classification metric of class indices, both of shape ``(rows,)``; ``f1`` only where ``binary``."""
-    return {name: metric(predicted, labels) for name, metric in CLASSIFICATION.items() if binary or name != "f1"}
+    return {name: metric(predicted, labels) for name, metric in FUNCTIONS.items() if binary or name != "f1"}
 
 
 def accuracy(predicted: Array, labels: Array) -> float:
@@ -61,7 +61,7 @@ def constant(values: Array) -> bool:
     return bool(np.all(values == values[:1]))
 
 
-CLASSIFICATION: dict[str, Metric] = {
+FUNCTIONS: dict[str, Function] = {
     "accuracy": accuracy,
     "macro_f1": macro_f1,
     "micro_f1": micro_f1,

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gradgate.tasks.metrics.classes import Array, Metric, constant
+from gradgate.tasks.metrics.classes import Array, Function, constant
 
 
 def score_numbers(predicted: Array, scores: Array) -> dict[str, float]:
     """Every regression metric of numbers, both of shape ``(rows,)``."""
     predicted, scores = predicted.astype(np.float64), scores.astype(np.float64)
-    return {name: metric(predicted, scores) for name, metric in REGRESSION.items()}
+    return {name: metric(predicted, scores) for name, metric in FUNCTIONS.items()}
 
 
 def pearson(predicted: Array, scores: Array) -> float:
@@ -45,4 +45,4 @@ def _correlation(function: Callable[[Array, Array], Any], predicted: Array, scor
     return value if np.isfinite(value) else 0.0
 
 
-REGRESSION: dict[str, Metric] = {"pearson": pearson, "spearman": spearman, "mse": mse}
+FUNCTIONS: dict[str, Function] = {"pearson": pearson, "spearman": spearman, "mse": mse}

@@ -9,7 +9,6 @@ import numpy as np
 from gradgate.tasks.metrics.classes import Array
 
 _CUTOFFS = {"ndcg": None, "ndcg@1": 1, "ndcg@5": 5, "ndcg@10": 10}
-RANKING = (*_CUTOFFS, "xglue_ndcg", "accuracy")
 
 
 def score_ranking(scores: Array, predicted: Array, grades: Array, queries: Sequence[Hashable]) -> dict[str, float]:

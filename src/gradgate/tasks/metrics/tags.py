@@ -9,8 +9,6 @@ import numpy as np
 
 from gradgate.tasks.metrics.classes import accuracy, macro_f1
 
-ENTITIES = ("entity_f1", "entity_precision", "entity_recall")
-TAGS = ("accuracy", "macro_f1", *ENTITIES)
 OUTSIDE = "O"
 
 

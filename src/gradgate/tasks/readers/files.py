@@ -9,15 +9,13 @@ import json
 from collections.abc import Sequence
 from itertools import dropwhile, islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.rows import MISSING, Table
 from gradgate.tasks.readers.sentences import read_columns, read_conllu
 from gradgate.tasks.readers.squad import looks_like_squad, read_squad
-
-if TYPE_CHECKING:
-    from gradgate.tasks.spec import FileFormat
+from gradgate.tasks.types import FileFormat
 
 ENDINGS = {
     ".jsonl": "jsonl",

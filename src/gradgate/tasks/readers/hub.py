@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.rows import Table
-
-if TYPE_CHECKING:
-    from gradgate.tasks.spec import HubSource
+from gradgate.tasks.types import HubSource
 
 _TIMEOUT_SECONDS = 10
 

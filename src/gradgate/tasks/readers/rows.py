@@ -56,6 +56,13 @@ class Table:
         return cells
 
 
+def as_text(cell: Any) -> str:
+    """A label cell as text: outer white space is dropped, JSON's true is ``true``, a missing cell is empty."""
+    if cell is None or cell is MISSING:
+        return ""
+    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
+
+
 def renamed(table: Table, names: Mapping[str, str]) -> Table:
     """The table with some of its columns under other names."""
     if not names:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.files import missing, read_table
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table, renamed
-from gradgate.tasks.splits import DEV, TRAIN_AND_DEV, base_of, cut_by_article, is_cut, places, scored
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.splits import cut_by_article, is_cut
+from gradgate.tasks.types import DEV, TRAIN_AND_DEV, base_of, scored
 
-if TYPE_CHECKING:
-    from gradgate.tasks.spec import TaskSpec
-
+INDEX = "idx"
+_FLAG = "`question` of the task"
 _WHY_DEV = (
     "Checkpoints are selected on dev, which may be neither train nor test: hold out some rows of train in a file of "
     "their own, and add `dev: FILE` to the task's files or give --dev-file FILE"
@@ -30,7 +32,7 @@ def read_tables(spec: TaskSpec) -> dict[str, Table]:
     check_place(spec)
     if is_cut(spec):
         return cut_by_article(spec, read_tests(spec))
-    splits = places(spec)
+    splits = spec.places
     _require_train_and_dev(spec, tuple(splits))
     return {split: read_one(spec, split) for split in scored(splits)}
 
@@ -42,8 +44,8 @@ def read_tests(spec: TaskSpec) -> dict[str, Table]:
         DataError: nothing to score, or anything that cannot be read.
     """
     check_place(spec)
-    splits = [split for split in scored(places(spec)) if split not in TRAIN_AND_DEV]
-    if all(base_of(split) == DEV for split in splits) and DEV in places(spec):
+    splits = [split for split in scored(spec.places) if split not in TRAIN_AND_DEV]
+    if all(base_of(split) == DEV for split in splits) and DEV in spec.places:
         splits = [DEV, *splits]
     if not splits:
         raise DataError(f"The task {spec.name} has nothing to score: no test split and no dev split. Give --test-file")
@@ -64,7 +66,7 @@ def read_one(spec: TaskSpec, split: str) -> Table:
     """The table of one split, its columns under the names that the task knows them by."""
     if spec.folder is not None:
         path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
-        return renamed(read_table(path, fmt), fmt.rename)
+        return _with_questions(spec, split, renamed(read_table(path, fmt), fmt.rename))
     assert spec.hub is not None
     table = read_split(spec.hub, split, spec.language_of(split))
     return renamed(table, spec.hub.rename)
@@ -84,3 +86,20 @@ def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
         path = spec.folder / (spec.files or {})[split]
         if not path.is_file():
             raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with --train-file'}")
+
+
+def _with_questions(spec: TaskSpec, split: str, table: Table) -> Table:
+    """Multiple choice: the table with the questions of equal ``idx`` in the file that ``question_from`` names."""
+    file = spec.question_from.get(split, spec.question_from.get(base_of(split)))
+    if file is None or spec.folder is None or spec.question is None:
+        return table
+    other = read_table(spec.folder / file, spec.format_of(split))
+    known = dict(zip(other.column(INDEX, _FLAG), other.column(spec.question, _FLAG), strict=True))
+    questions: list[Any] = []
+    for row, index in enumerate(table.column(INDEX, _FLAG)):
+        if index not in known:
+            raise DataError(
+                f"{table.place(row)}: {other.source} has no row with {INDEX} {index!r} to take a question from"
+            )
+        questions.append(known[index])
+    return replace(table, columns={**table.columns, spec.question: questions})

@@ -32,7 +32,7 @@ def two(tmp_path: Path) -> Path:
 
 
 def written(folder: Path, **values: Any) -> Path:
-    (folder / "mt.yaml").write_text(yaml.safe_dump({"kind": "multi", **values}))
+    (folder / "mt.yaml").write_text(yaml.safe_dump({"kind": "multitask", **values}))
     return folder / "mt.yaml"
 
 

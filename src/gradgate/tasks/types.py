@@ -1,0 +1,137 @@
+"""The light types of a task: kinds by name, names of splits, file formats and places on the hub.
+
+Nothing here reads data or imports a heavy library, so that task files are checked without either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from gradgate.tasks import metrics
+
+KindName = Literal[
+    "classification", "regression", "token-classification", "question-answering", "multiple-choice", "ranking"
+]
+
+
+@dataclass(frozen=True)
+class KindInfo:
+    """What a task file may say of one kind of task; :mod:`gradgate.tasks.kinds` has the implementations.
+
+    Args:
+        name: the word in a task's ``kind``.
+        text, label: the text column or columns and the label column of a task that names none.
+        metrics: every metric that may select checkpoints; the first one is the default.
+    """
+
+    name: KindName
+    text: str | tuple[str, ...]
+    label: str
+    metrics: tuple[str, ...]
+
+    @property
+    def default_metric(self) -> str:
+        """The metric that selects unless the task names one."""
+        return self.metrics[0]
+
+
+_ALL_KINDS = (
+    KindInfo("classification", "text", "label", metrics.CLASSIFICATION),
+    KindInfo("regression", "text", "label", metrics.REGRESSION),
+    KindInfo("token-classification", "tokens", "tags", metrics.TAGS),
+    KindInfo("question-answering", ("question", "context"), "answers", metrics.ANSWERS),
+    KindInfo("multiple-choice", "premise", "label", ("accuracy",)),
+    KindInfo("ranking", ("query", "document"), "grade", metrics.RANKING),
+)
+KIND_INFO: dict[str, KindInfo] = {info.name: info for info in _ALL_KINDS}
+
+DEV = "dev"
+TRAIN_AND_DEV = ("train", DEV)
+LANGUAGE = "{language}"
+"""What stands for a language's code in the path of a file or in a name on the hub."""
+
+
+def base_of(split: str) -> str:
+    """``test`` for ``test.de``."""
+    return split.partition(".")[0]
+
+
+def scored(splits: Iterable[str]) -> tuple[str, ...]:
+    """The splits that a run reads: train and dev first, then those that it is tested on."""
+    names = tuple(splits)
+    tests = [split for split in names if base_of(split) not in TRAIN_AND_DEV]
+    tests = tests or [split for split in names if base_of(split) == DEV and split != DEV]
+    return (*(split for split in TRAIN_AND_DEV if split in names), *tests)
+
+
+class FileFormat(BaseModel, extra="forbid", frozen=True):
+    """How a data file is written.
+
+    Args:
+        type: ``auto`` goes by the file's ending and its first line. JSON lines, a JSON array of objects,
+            comma or tab separated values, Parquet; ``conllu``; ``conll`` for files of one token and its tags a line,
+            separated by tabs or spaces, with a blank line after each sentence; ``squad`` for SQuAD's JSON.
+        header: whether the first line of a csv or tsv file names the columns.
+        columns: the names of the columns where there is no header, as in every ``conll`` file.
+        quoting: whether ``"`` encloses fields; None is true for csv and false for tsv, as in GLUE's files.
+        extra_columns: accept rows with more columns than named, and drop what is beyond.
+        join: put between two text columns to make one text of them; None keeps a text and its pair.
+        rename: a column's name in the file -> the name that the task knows it by, where the file has that column.
+    """
+
+    type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "conllu", "conll", "squad"] = "auto"
+    header: bool = True
+    columns: tuple[str, ...] | None = None
+    quoting: bool | None = None
+    extra_columns: bool = False
+    join: str | None = None
+    rename: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _columns_where_no_header(self) -> FileFormat:
+        if self.type == "conll":
+            if self.columns is None:
+                raise ValueError("a conll file needs its columns named, in their order: `columns: [token, tag]`")
+        elif self.header and self.columns is not None:
+            raise ValueError("columns are for files without a header; add `header: false` or leave them out")
+        elif not self.header and self.columns is None:
+            raise ValueError("a file without a header needs its columns named: `columns: [text, label]`")
+        return self
+
+
+class HubSource(BaseModel, extra="forbid", frozen=True):
+    """A data set on the Hugging Face hub.
+
+    Args:
+        path: ``owner/name``.
+        name: its configuration, where it has several: one for all languages, one with ``{language}`` in it, or
+            language -> configuration.
+        revision: branch, tag or commit; None is the newest.
+        splits: our split -> the hub's, slices such as ``train[:1000]`` included. Where a configuration or a split is
+            of one language, each stands for one split by language, as in ``TaskSpec.files``.
+        text, label: column names where the hub's differ from the local files'.
+        rename: other columns' names on the hub -> the names that the task knows them by.
+        training: the data set that holds train and dev, where it is another one; ``splits`` then has neither.
+    """
+
+    path: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
+    name: str | dict[str, str] | None = None
+    revision: str | None = None
+    splits: dict[str, str] = {"train": "train", "dev": "validation", "test": "test"}
+    text: str | tuple[str, str] | tuple[str, str, str] | None = None
+    label: str | None = None
+    rename: dict[str, str] = {}
+    training: HubSource | None = None
+
+    def configuration(self, language: str) -> str | None:
+        """The name of the configuration that holds a language."""
+        name = self.name.get(language) if isinstance(self.name, dict) else self.name
+        return None if name is None else name.replace(LANGUAGE, language)
+
+    def is_by_language(self, split: str) -> bool:
+        """Whether the hub has a split of ours once for each language."""
+        return isinstance(self.name, dict) or LANGUAGE in f"{self.name} {self.splits[split]}"
