@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,20 @@ from gradgate.errors import UsageError
 from gradgate.papers.claims import Outcome, check, claims, find_claim
 from gradgate.papers.claims.base import above, all_of, any_of, below, most_of
 from gradgate.papers.claims.elsa import frozen_share
+from gradgate.papers.claims.numbers import (
+    FLATNESS,
+    LOSS_RISE,
+    SAVED,
+    TOP_DOWN,
+    Key,
+    LackingError,
+    Numbers,
+    Place,
+    printed,
+    together,
+)
 from gradgate.papers.claims.quantities import t_gap
 from gradgate.papers.measured import closeness_to_top_down
-from gradgate.papers.numbers import LOSS_RISE, TOP_DOWN, Key, LackingError, Numbers, Place, printed
 from gradgate.report.plans import Window, WrittenPhase, WrittenPlan
 
 HOLDS, FAILS, UNKNOWN = "holds", "fails", "cannot tell"
@@ -207,16 +219,23 @@ def test_the_t_statistics_are_those_of_scipy_on_the_printed_languages() -> None:
 @pytest.mark.parametrize(
     ("opened", "closeness"),
     [
-        ({0: ["layers.3"], 10: ["layers.2"], 20: ["layers.1"], 30: ["layers.0"]}, 1.0),
-        ({0: ["layers.0"], 10: ["layers.1"], 20: ["layers.2"], 30: ["layers.3"]}, -1.0),
-        # Of the six pairs of layers, one is the other way round.
-        ({0: ["layers.3"], 10: ["layers.1"], 20: ["layers.2"], 30: ["layers.0"]}, 4 / 6),
-        ({0: ["layers.0", "layers.1", "layers.2", "layers.3"]}, None),
+        ({0: ["layers.4"], 10: ["layers.3"], 20: ["layers.2"], 30: ["layers.1"], 35: ["layers.0"]}, 1.0),
+        ({0: ["layers.0"], 10: ["layers.1"], 20: ["layers.2"], 30: ["layers.3"], 35: ["layers.4"]}, -1.0),
+        # Layers 2 and 1 are the other way round: 1 - 6 * 2 / (4 * 15).
+        ({0: ["layers.4"], 10: ["layers.3"], 20: ["layers.1"], 30: ["layers.2"], 35: ["layers.0"]}, 0.8),
+        # Bottom-up below a top layer that is open by design: with it the correlation would be 0.
+        ({0: ["layers.4"], 10: ["layers.0"], 20: ["layers.1"], 30: ["layers.2"], 35: ["layers.3"]}, -1.0),
+        # Two layers below the top one are in order by chance half of the time.
+        ({0: ["layers.4", "layers.3", "layers.2"], 10: ["layers.1"], 20: ["layers.0"]}, None),
+        ({0: [f"layers.{n}" for n in range(5)]}, None),
+        ({0: ["head"], 10: [f"layers.{n}" for n in range(5)]}, None),
     ],
 )
-def test_an_order_is_told_from_when_layers_first_learned(opened: dict[int, list[str]], closeness: float | None) -> None:
+def test_an_order_is_told_from_the_layers_that_were_closed_at_first(
+    opened: dict[int, list[str]], closeness: float | None
+) -> None:
     phases = tuple(WrittenPhase(step, (*names, "head")) for step, names in opened.items())
-    plan = WrittenPlan(("embeddings", *(f"layers.{n}" for n in range(4)), "head"), 40, phases)
+    plan = WrittenPlan(("embeddings", *(f"layers.{n}" for n in range(5)), "head"), 40, phases)
     assert closeness_to_top_down(plan) == (None if closeness is None else pytest.approx(closeness))
 
 
@@ -227,10 +246,113 @@ def test_an_order_that_is_the_same_for_all_seeds_is_settled_and_a_score_is_not()
     assert above(measured(SFT=[1.0, 1.0]), "score", lambda score: score(PLACE, "SFT", "avg")).state == UNKNOWN
 
 
+@pytest.mark.parametrize(("mbert", "state"), [([0.9, 0.92, 0.91], HOLDS), ([0.6, 0.62, 0.61], FAILS)])
+def test_the_order_is_closer_to_top_down_for_mbert_than_for_xlmr(mbert: list[float], state: str) -> None:
+    orders = {"mBERT": mbert, "XLM-R": [0.75, 0.76, 0.74]}
+    scores = {Key(Place(m, "XNLI"), "Ada+FUN", TOP_DOWN): dict(enumerate(found)) for m, found in orders.items()}
+    assert check(find_claim("F4"), Numbers(scores, exact=False)).state == state
+
+
 def test_a_layer_that_never_learned_comes_last() -> None:
     phases = (WrittenPhase(0, ("head",)), WrittenPhase(5, ("layers.1", "head"), {"layers.2": Window(0.2, 1.0)}))
     plan = WrittenPlan(("layers.0", "layers.1", "layers.2", "head"), 10, phases)
-    assert closeness_to_top_down(plan) == pytest.approx(2 / 6**0.5)  # tau-b: two pairs in order, one level
+    ranks = [3, 1.5, 1.5]  # layers 1 and 2 share the first two ranks
+    assert closeness_to_top_down(plan) == pytest.approx(stats.pearsonr(ranks, [3, 2, 1]).statistic)
+
+
+@pytest.mark.parametrize(("gain", "state"), [(0.3, FAILS), (0.72, HOLDS)])
+def test_a_gain_must_be_as_large_as_the_paper_says(gain: float, state: str) -> None:
+    scores = {
+        Key(PLACE, name, "avg"): {0: 70.0 + more, 1: 71.01 + more, 2: 72.02 + more + (0.01 if more else 0)}
+        for name, more in (("SFT", 0.0), ("GradDrop", gain))
+    }
+    assert check(find_claim("G1"), Numbers(scores, exact=False)).state == state
+
+
+@pytest.mark.parametrize(("model", "state"), [("mBERT", FAILS), ("XLM-R", HOLDS)])
+def test_about_two_points_are_claimed_with_mbert_alone(model: str, state: str) -> None:
+    place = Place(model, "XNLI")
+    scores = {Key(place, "Ada", "avg"): {0: 60.0, 1: 61.0}, Key(place, "Ada+FUN", "avg"): {0: 60.5, 1: 61.51}}
+    assert check(find_claim("F2"), Numbers(scores, exact=False)).state == state
+
+
+def test_the_lowest_language_is_the_one_that_the_paper_shows() -> None:
+    place = Place("mBERT", "XNLI")  # Swahili in Table 2
+    scores = {
+        Key(place, "Ada", "sw"): {0: 50.0, 1: 50.1},
+        Key(place, "Ada", "th"): {0: 40.0, 1: 40.1},
+        Key(place, "Ada+FUN", "sw"): {0: 45.0, 1: 45.2},
+        Key(place, "Ada+FUN", "th"): {0: 60.0, 1: 60.2},
+    }
+    outcome = check(find_claim("F6"), Numbers(scores, exact=False))
+    assert (outcome.state, outcome.findings[0].text.startswith("XNLI, mBERT, sw: ")) == (FAILS, True)
+
+
+def test_what_the_paper_does_not_show_has_one_lowest_language_for_both_methods() -> None:
+    place = Place("mT5", "XNLI")
+    scores = {
+        Key(place, method, on): dict(enumerate(values))
+        for method, by_language in {
+            "Ada": {"sw": [50.0, 50.1], "th": [40.0, 40.1]},
+            "Ada+FUN": {"sw": [42.0, 42.2], "th": [43.0, 43.2]},
+        }.items()
+        for on, values in by_language.items()
+    }
+    outcome = check(find_claim("F6"), Numbers(scores, exact=False))
+    assert (outcome.state, outcome.findings[0].text.startswith("XNLI, mT5, th: ")) == (HOLDS, True)
+
+
+def test_savings_are_checked_on_printed_ones_and_not_on_nothing() -> None:
+    assert check(find_claim("E7"), Numbers({}, exact=True)).state == UNKNOWN
+    texts = [finding.text for finding in on_print("E7").findings]
+    assert len(texts) == 8
+    assert "9 of 12 layers shared by 8 tasks save 0.7226, claimed 0.72" in texts
+    wrong = Numbers({Key(Place("MT-RoBERTa-base", "all"), "frozen 9/12", SAVED): {0: 0.7}}, exact=True)
+    assert check(find_claim("E7"), wrong).state == FAILS
+
+
+def test_nothing_printed_can_tell_nothing() -> None:
+    assert {check(claim, Numbers({}, exact=True)).state for claim in claims()} == {UNKNOWN}
+
+
+@pytest.mark.parametrize("large", ["5000", "full"])
+def test_what_the_wide_adapter_gains_must_shrink_too(large: str) -> None:
+    gains = {"2000": [3.0, 3.2, 3.1], large: [1.0, 1.1, 1.05]}
+    scores = {}
+    for size, by_seed in gains.items():
+        place = Place("RoBERTa-base", "rct", size)
+        scores[Key(place, "Fine-tune", "en")] = dict.fromkeys(range(3), 80.0)
+        scores[Key(place, "Adapter-256", "en")] = {seed: 80.0 + gain for seed, gain in enumerate(by_seed)}
+    outcome = check(find_claim("A5"), Numbers(scores, exact=False))
+    assert outcome.state == HOLDS
+    assert f"Adapter-256 - Fine-tune at 2000, minus at {large}" in outcome.findings[0].text
+
+
+def test_full_fine_tuning_and_its_rivals_may_come_from_two_studies() -> None:
+    place = Place("mBERT", "XNLI")
+    halves = [
+        Numbers(
+            {Key(place, name, "avg"): {0: score, 1: score + 0.1 * extra}}, exact=False, arms={(place, name): (arm,)}
+        )
+        for name, score, extra, arm in (("Full-FT", 60.0, 0.1, "full"), ("Ada+GU", 62.0, 0.2, "pfeiffer + gradual"))
+    ]
+    assert [check(find_claim("F1"), half).state for half in halves] == [UNKNOWN, UNKNOWN]
+    outcome = check(find_claim("F1"), together(halves))
+    assert (outcome.state, dict(outcome.findings[0].arms)) == (
+        HOLDS,
+        {"Full-FT": "full", "Ada+GU": "pfeiffer + gradual"},
+    )
+
+
+def test_an_arm_that_two_studies_have_is_not_one_arm() -> None:
+    parts = [
+        replace(measured(GradDrop=[70.0, 71.0], SFT=[60.0, 60.5]), arms={(PLACE, "GradDrop"): (arm,)}) for arm in "ab"
+    ]
+    outcome = check(find_claim("G1"), together(parts))
+    assert (outcome.state, outcome.findings[0].text) == (
+        UNKNOWN,
+        "XNLI, XLM-R-Large: GradDrop - SFT: two arms fit GradDrop: a, b",
+    )
 
 
 def test_a_late_rise_of_the_loss_counts_for_half_of_its_claim() -> None:
@@ -243,3 +365,14 @@ def test_a_late_rise_of_the_loss_counts_for_half_of_its_claim() -> None:
     pairs = zip(rises, reversed(rises), strict=True)
     turned = {Key(place, other, LOSS_RISE): scores[Key(place, name, LOSS_RISE)] for name, other in pairs}
     assert check(find_claim("A10"), Numbers(turned, exact=False)).state == FAILS
+
+
+def test_flat_minima_settle_the_other_half() -> None:
+    place = Place("BERT-base", "cola")
+    found = {LOSS_RISE: ([0.5, 0.6, 0.55], [0.1, 0.12, 0.09]), FLATNESS: ([1.0, 1.1, 1.05], [1.9, 2.0, 2.1])}
+    scores = {
+        Key(place, name, on): dict(enumerate(values))
+        for on, pair in found.items()
+        for name, values in zip(("Fine-tune", "Adapter-64"), pair, strict=True)
+    }
+    assert check(find_claim("A10"), Numbers(scores, exact=False)).state == HOLDS

@@ -12,9 +12,9 @@ from gradgate.errors import RunError, UsageError
 from gradgate.methods import Freeze
 from gradgate.methods import method as read_method
 from gradgate.papers import find_preset
-from gradgate.papers.command import ReproduceRequest
 from gradgate.papers.planning import Plan, on_layers, on_steps, on_width, plan_full
-from gradgate.papers.resources import given_models, supply
+from gradgate.papers.reproduce import ReproduceRequest
+from gradgate.papers.resources import find_resources, given_models
 
 
 def on_sample(preset: str, **settings: object) -> Plan:
@@ -108,7 +108,7 @@ def test_what_cannot_be_had_is_said_before_anything_starts(monkeypatch: pytest.M
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     preset = find_preset("elsa-table2")
     with pytest.raises(RunError) as refused:
-        plan_full(preset, supply(preset, {}, None), [0], {}, partial=False)
+        plan_full(preset, find_resources(preset, {}, None), [0], {}, partial=False)
     text = str(refused.value)
     assert "nothing has been started" in text
     assert "model MT-RoBERTa-base: it was never published" in text
@@ -123,9 +123,9 @@ def test_given_models_and_data_replace_those_of_the_paper(tiny_model: Path, tiny
     if not folder.exists():
         folder.mkdir()
         (folder / "conll2002-nl").symlink_to(tiny_task, target_is_directory=True)
-    supplies = supply(preset, models, folder)
-    assert list(supplies.tasks) == ["NER nl"]
-    plan = plan_full(preset, supplies, [0], {"steps": 2}, partial=True)
+    resources = find_resources(preset, models, folder)
+    assert list(resources.tasks) == ["NER nl"]
+    plan = plan_full(preset, resources, [0], {"steps": 2}, partial=True)
     assert {(run.config.steps, run.config.epochs) for run in plan.runs} == {(2, None)}
     assert [run.config.method for run in plan.runs] == ["full", "freeze:layers=1", "freeze:layers=2"]
     assert {run.config.task for run in plan.runs} == {str(folder / "conll2002-nl")}

@@ -14,7 +14,7 @@ from gradgate.errors import RunError
 from gradgate.papers.check import check_study
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.comparison import derived_table, pairs, summary_table
-from gradgate.papers.measured import averages, numbers_of_study, rate_spreads
+from gradgate.papers.measured import averages, numbers_of_study, seed_spreads
 from gradgate.papers.reproduce import read_reproduction
 from gradgate.study.parts import Axes, TaskChoice
 from gradgate.study.results import read_study
@@ -179,47 +179,58 @@ def rates_study(folder: Path) -> Path:
     return folder
 
 
-def test_what_a_search_found_says_how_much_learning_rates_matter(tmp_path: Path) -> None:
+def test_what_a_search_found_says_how_much_seeds_matter_at_each_rate(tmp_path: Path) -> None:
     rates_study(tmp_path)
-    dev = {None: {1e-5: (0.5, 0.6), 1e-4: (0.9, 0.9)}, ADAPTER: {1e-5: (0.7, 0.7), 1e-4: (0.72, 0.74)}}
+    dev = {None: {1e-5: (0.5, 0.6), 1e-4: (0.1, 0.9)}, ADAPTER: {1e-5: (0.7, 0.7), 1e-4: (0.72, 0.74)}}
     for own, rates in dev.items():
         for rate, scores in rates.items():
             for seed, score in enumerate(scores):
                 searched(tmp_path, own, rate, seed, score)
     verdict = next(v for v in check_study(tmp_path, "adaptereff") if v.claim.id == "A8")
     assert len(verdict.outcome.findings) == 1
-    spreads = {own: [stdev(pair) for pair in zip(*rates.values(), strict=True)] for own, rates in dev.items()}
-    wanted = fmean(tuned - adapted for tuned, adapted in zip(spreads[None], spreads[ADAPTER], strict=True))
+    wanted = fmean(stdev(dev[None][rate]) - stdev(dev[ADAPTER][rate]) for rate in (1e-5, 1e-4))
     assert f"= {100 * wanted:.2f} [" in verdict.outcome.findings[0].text
-    assert "2 seeds" in verdict.outcome.findings[0].text
+    assert "2 rates" in verdict.outcome.findings[0].text
+
+
+def test_rates_that_seeds_agree_on_do_not_vary(tmp_path: Path) -> None:
+    rates_study(tmp_path)
+    for rate, score in ((1e-5, 0.5), (1e-4, 0.9)):
+        for seed in (0, 1):
+            searched(tmp_path, None, rate, seed, score)
+    assert seed_spreads(read_study(tmp_path)) == {"full": {0: 0.0, 1: 0.0}}
 
 
 def test_other_settings_of_a_search_are_no_seeds(tmp_path: Path) -> None:
     rates_study(tmp_path)
     for batch_size, low in ((8, 0.5), (16, 0.7)):
         searched(tmp_path, None, 1e-5, 0, low, batch_size=batch_size)
-        searched(tmp_path, None, 1e-4, 0, 0.9, batch_size=batch_size)
-    spreads = rate_spreads(read_study(tmp_path))
-    assert spreads == {"full": {1000: pytest.approx(100 * fmean((stdev((0.5, 0.9)), stdev((0.7, 0.9)))))}}
+        searched(tmp_path, None, 1e-5, 1, 0.9, batch_size=batch_size)
+    spread = 100 * fmean((stdev((0.5, 0.9)), stdev((0.7, 0.9))))
+    assert seed_spreads(read_study(tmp_path)) == {"full": {0: pytest.approx(spread)}}
 
 
-def test_a_search_of_other_settings_says_nothing_of_learning_rates(tmp_path: Path) -> None:
+def test_a_search_with_one_seed_says_nothing_of_seeds(tmp_path: Path) -> None:
     rates_study(tmp_path)
-    for batch_size in (8, 16):
-        searched(tmp_path, None, 1e-5, 0, 0.5, batch_size=batch_size)
-    assert rate_spreads(read_study(tmp_path)) == {}
+    for rate in (1e-5, 1e-4):
+        searched(tmp_path, None, rate, 0, 0.5)
+    assert seed_spreads(read_study(tmp_path)) == {}
 
 
-def test_a_rate_at_which_a_run_failed_narrows_nothing(tmp_path: Path) -> None:
+def test_a_seed_that_failed_narrows_nothing(tmp_path: Path) -> None:
     rates_study(tmp_path)
-    for rate in (1e-5, 1e-4, 1e-3):
-        searched(tmp_path, ADAPTER, rate, 0, 0.7 + rate)
-    searched(tmp_path, None, 1e-5, 0, 0.8)
-    searched(tmp_path, None, 1e-4, 0, 0.8)  # and 1e-3 has failed
-    searched(tmp_path, None, 1e-3, 1, 0.8)  # a seed of which the others have failed
-    searched(tmp_path, "pfeiffer", 1e-3, 0, 0.8)  # no part of the study
+    for rate in (1e-5, 1e-4):
+        for seed in (0, 1, 2):
+            searched(tmp_path, ADAPTER, rate, seed, 0.7 + rate * seed)
+            if (rate, seed) != (1e-4, 2):  # this one has failed
+                searched(tmp_path, None, rate, seed, 0.8 + 0.01 * seed)
+    searched(tmp_path, "pfeiffer", 1e-5, 0, 0.8)  # no part of the study
     results = read_study(tmp_path)
-    assert list(rate_spreads(results)) == [results.study.labels[1]]
+    spreads = seed_spreads(results)
+    assert {label: sorted(by_rate) for label, by_rate in spreads.items()} == {
+        results.study.labels[0]: [0],
+        results.study.labels[1]: [0, 1],
+    }
     assert check_study(tmp_path, "adaptereff")
 
 

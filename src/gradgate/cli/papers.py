@@ -1,19 +1,33 @@
-"""The commands for the papers: what they did, what they claim, and doing it again."""
+"""The commands for the papers: list them, check their claims, and reproduce their tables."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
 
 from gradgate.cli.options import AsJson, Config, Quiet, read_seeds, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 
+if TYPE_CHECKING:
+    from gradgate.papers.check import Verdict
+    from gradgate.papers.planning import Plan
+    from gradgate.study.progress import StudyProgress
+
+_STYLES = {"holds": "green", "fails": "red", "cannot tell": "yellow"}
+
 
 def papers(
     studies: Annotated[
-        list[Path] | None, typer.Argument(help="Studies to check the claims on; none lists all.")
+        list[Path] | None,
+        typer.Argument(help="Studies to check the claims on, each alone and then all together; none lists all."),
     ] = None,
     paper: Annotated[str | None, typer.Option(help="Only this paper: elsa, graddrop, fun or adaptereff.")] = None,
     printed: Annotated[bool, typer.Option("--printed", help="Check the claims on the papers' own numbers.")] = False,
@@ -21,13 +35,12 @@ def papers(
     config_file: Config = None,
 ) -> None:
     """List the papers, their presets and claims, or check the claims on studies."""
-    from gradgate.papers.check import check_printed, check_study, paper_key, paper_records
-    from gradgate.papers.listing import papers_list, verdicts_list
+    from gradgate.papers.check import check_printed, check_studies
+    from gradgate.papers.published import paper_key
 
     key = None if paper is None else paper_key(paper)
     verdicts = check_printed(key) if printed else []
-    for study in studies or []:
-        verdicts += check_study(study, key)
+    verdicts += check_studies(studies, key) if studies else []
     listing = not (printed or studies)
     if as_json:
         print_json(paper_records(key) if listing else [verdict.record() for verdict in verdicts])
@@ -54,8 +67,7 @@ def reproduce(
     config_file: Config = None,
 ) -> None:
     """Run a table of a paper and print what it publishes beside what was measured. Run again, it goes on."""
-    from gradgate.papers.command import ReproduceRequest, reproduce_table
-    from gradgate.papers.listing import plan_lines
+    from gradgate.papers.reproduce import ReproduceRequest, read_reproduction, run_plan
 
     request = ReproduceRequest(
         preset, scale, None if seeds is None else read_seeds(seeds), model or [], data, partial, settings
@@ -68,12 +80,160 @@ def reproduce(
     if dry_run:
         return
     folder = out_folder or Path("studies") / f"{preset}-{scale}"
-    failed = reproduce_table(plan, folder, console if talk else None, errors)
+    failed = run_plan(plan, folder, _bars if talk else _silence).failed
+    _write_and_show(folder, talk)
     if as_json:
         from gradgate.papers.comparison import full_table
-        from gradgate.papers.reproduce import read_reproduction
 
         print_json(list(full_table(read_reproduction(folder)).records))
     if failed:
         errors.print(f"{failed} of {plan.count} runs failed; the reports in {folder} say why.", soft_wrap=True)
         raise typer.Exit(1)
+
+
+@contextmanager
+def _bars(title: str) -> Iterator[StudyProgress]:
+    from gradgate.study.progress import StudyBars
+
+    with StudyBars(errors) as bars:
+        bars.note(title)
+        yield bars
+
+
+@contextmanager
+def _silence(title: str) -> Iterator[StudyProgress]:
+    from gradgate.study.progress import SilentStudy
+
+    yield SilentStudy()
+
+
+def _write_and_show(folder: Path, show: bool) -> None:
+    """Write the reports and tables of a reproduction, and print the tables that are short."""
+    from gradgate.papers.comparison import FULL_TABLE, write_tables
+    from gradgate.papers.reproduce import read_reproduction, study_folders
+    from gradgate.report import write_report
+    from gradgate.report.export import to_terminal
+
+    for study in study_folders(folder):
+        write_report(study)
+    tables = write_tables(read_reproduction(folder), folder)
+    if not show:
+        return
+    for table in tables:
+        if table.name != FULL_TABLE:
+            console.print(to_terminal(table, tuple(column.key for column in table.columns), console.width))
+    print_line(f"Tables: {folder / 'tables'}; each study in {folder} has a report.")
+    print_line(f"Claims: gradgate papers {folder}")
+
+
+def paper_records(only: str | None = None) -> list[dict[str, Any]]:
+    """One record a paper, for scripts."""
+    from gradgate.papers import papers, presets
+    from gradgate.papers.claims import claims
+
+    return [
+        {
+            "paper": key,
+            "title": paper.title,
+            "authors": paper.authors,
+            "link": paper.link,
+            "presets": [
+                {"name": preset.name, "table": preset.table, "title": preset.title, "runs": len(preset.cells())}
+                for preset in presets().values()
+                if preset.paper == key
+            ],
+            "claims": [
+                {"claim": claim.id, "wording": claim.wording, "checked": claim.check is not None}
+                for claim in claims(key)
+            ],
+        }
+        for key, paper in papers().items()
+        if only in (None, key)
+    ]
+
+
+def papers_list(only: str | None = None) -> Group:
+    """Each paper, or the one with this key, with its presets and its claims."""
+    blocks: list[RenderableType] = []
+    for paper in paper_records(only):
+        blocks.append(Text(f"{_name(paper['paper'])}: {paper['title']}", style="bold"))
+        blocks.append(_indented(f"{paper['authors']}, {paper['link']}"))
+        width = max(len(preset["name"]) for preset in paper["presets"])
+        blocks += [_indented(f"{preset['name']:<{width}}  {preset['title']}") for preset in paper["presets"]]
+        blocks.append(_indented("claims (* what scores of runs can check):"))
+        blocks += [
+            _indented(f"{claim['claim']:<3} {'*' if claim['checked'] else ' '} {claim['wording']}", 6)
+            for claim in paper["claims"]
+        ]
+    return Group(*blocks)
+
+
+def verdicts_list(verdicts: Sequence[Verdict]) -> Group:
+    """Each claim that could be compared with its numbers, then the others in short; one block a source of numbers."""
+    blocks: list[RenderableType] = []
+    by_source = groupby(verdicts, lambda verdict: (verdict.claim.paper, verdict.notes))
+    for (paper, notes), group in by_source:
+        every = list(group)
+        checked = [verdict for verdict in every if verdict.checked]
+        rest = [verdict for verdict in every if not verdict.checked]
+        if not checked:
+            listed = ", ".join(verdict.claim.id for verdict in rest)
+            blocks.append(Text(f"{_name(paper)}: nothing to compare ({listed})", style="dim"))
+            continue
+        blocks.append(Text(_name(paper), style="bold"))
+        blocks += [_indented(f"Note: {note}.") for note in notes]
+        blocks += [block for verdict in checked for block in _verdict(verdict)]
+        blocks += [_indented(f"{v.claim.id:<3} cannot tell: {v.outcome.findings[0].text}") for v in rest]
+    return Group(*blocks)
+
+
+def _verdict(verdict: Verdict) -> list[RenderableType]:
+    outcome = verdict.outcome
+    line = Text(f"{verdict.claim.id:<3} ")
+    line.append(outcome.state, style=_STYLES[outcome.state])
+    line.append(f": {verdict.claim.wording}")
+    rule = f"; {outcome.rule}" if outcome.rule else ""
+    lines: list[RenderableType] = [
+        Padding(line, (0, 0, 0, 3), expand=False),
+        _indented(f"on {verdict.source}{rule}", 7),
+    ]
+    if verdict.arms:
+        arms = "; ".join(f"{label} = {' or '.join(names)}" for label, names in verdict.arms.items())
+        lines.append(_indented(f"arms: {arms}", 7))
+    for finding in outcome.findings:
+        text = Text(f"{finding.state}: ", style=_STYLES[finding.state])
+        text.append(finding.text, style="default")
+        lines.append(Padding(text, (0, 0, 0, 7), expand=False))
+    return lines
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """What a reproduction is about to do."""
+    studies = len(plan.studies())
+    lines = [f"{plan.preset.name}: {plan.preset.title}"]
+    minutes = plan.minutes
+    length = "" if minutes is None else f", about {max(1, round(minutes))} min on two cores"
+    amount = f"{_count(plan.count, 'run')} in {_count(studies, 'study', 'studies')}"
+    lines.append(f"{amount}, {_count(len(plan.seeds), 'seed')} each{length}.")
+    lines += [f"- {note}" for note in plan.notes]
+    reasons: dict[str, list[str]] = {}
+    for what, why in plan.left_out.items():
+        reasons.setdefault(why, []).append(what)
+    for why, cells in reasons.items():
+        more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
+        lines.append(f"- Left out: {'; '.join(cells[:3])}{more}: {why}.")
+    return lines
+
+
+def _name(key: str) -> str:
+    from gradgate.papers import papers
+
+    return papers()[key].name
+
+
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _indented(text: str | Text, by: int = 3) -> Padding:
+    return Padding(Text(text) if isinstance(text, str) else text, (0, 0, 0, by), expand=False)

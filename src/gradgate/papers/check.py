@@ -1,61 +1,20 @@
-"""The papers, presets and claims as plain records, for scripts."""
+"""The verdicts on the papers' claims: on the numbers that the papers print, and on studies and reproductions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import UsageError, nearest
 from gradgate.papers.claims import Claim, Outcome, check, claims
-from gradgate.papers.measured import numbers_of_study
-from gradgate.papers.numbers import Numbers, printed, together
-from gradgate.papers.preset import presets
+from gradgate.papers.claims.numbers import Numbers, printed, together
 from gradgate.papers.published import papers
-from gradgate.papers.reproduce import is_reproduction, read_reproduction
-from gradgate.report.formats import counted
-from gradgate.study.parts import part_folders
-from gradgate.study.results import read_study
-
-
-def paper_key(name: str) -> str:
-    """The key of a paper by its key or its name, in any case.
-
-    Raises:
-        UsageError: naming the nearest.
-    """
-    known = {paper.name.lower(): key for key, paper in papers().items()}
-    if name.lower() not in known:
-        raise UsageError(f"There is no paper {name!r}.{nearest(name, known)} Known: {', '.join(known)}.")
-    return known[name.lower()]
-
-
-def paper_records(only: str | None = None) -> list[dict[str, Any]]:
-    """One record a paper."""
-    return [
-        {
-            "paper": key,
-            "title": paper.title,
-            "authors": paper.authors,
-            "link": paper.link,
-            "presets": [
-                {"name": preset.name, "table": preset.table, "title": preset.title, "runs": len(preset.cells())}
-                for preset in presets().values()
-                if preset.paper == key
-            ],
-            "claims": [
-                {"claim": claim.id, "wording": claim.wording, "checked": claim.check is not None}
-                for claim in claims(key)
-            ],
-        }
-        for key, paper in papers().items()
-        if only in (None, key)
-    ]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what one source of numbers says of it. ``source``: a study, or tables of the paper."""
+    """A claim and what one source of numbers says of it. ``source``: studies, or tables of the paper."""
 
     claim: Claim
     outcome: Outcome
@@ -64,8 +23,16 @@ class Verdict:
 
     @property
     def checked(self) -> bool:
-        """Whether the source had anything to compare: a number stands in one of the findings."""
-        return any("claimed" in finding.text for finding in self.outcome.findings)
+        """Whether the source had anything to compare."""
+        return any(finding.compared for finding in self.outcome.findings)
+
+    @property
+    def arms(self) -> dict[str, list[str]]:
+        """The labels that were compared, each with the arms that were run for it; empty for printed numbers."""
+        found: dict[str, list[str]] = {}
+        for label, arm in dict.fromkeys(pair for finding in self.outcome.findings for pair in finding.arms):
+            found.setdefault(label, []).append(arm)
+        return found
 
     def record(self) -> dict[str, Any]:
         """Plain values."""
@@ -77,6 +44,7 @@ class Verdict:
             "state": self.outcome.state,
             "rule": self.outcome.rule,
             "findings": [{"state": finding.state, "text": finding.text} for finding in self.outcome.findings],
+            "arms": self.arms,
             "notes": list(self.notes),
         }
 
@@ -96,14 +64,53 @@ def check_study(folder: Path, paper: str | None = None) -> list[Verdict]:
     Raises:
         RunError: if the folder holds neither.
     """
+    return check_studies([folder], paper)
+
+
+def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[Verdict]:
+    """Every claim of a paper, or of all of them, on each of these studies and reproductions.
+
+    Claims that none of them can check alone, such as one that compares methods of two presets, are checked on all of
+    them together; these verdicts come last.
+
+    Raises:
+        RunError: if a folder holds neither.
+    """
+    numbers = [(folder, numbers_in(folder, paper)) for folder in folders]
+    verdicts = [
+        verdict
+        for folder, by_paper in numbers
+        for key in by_paper
+        for verdict in _check(key, by_paper[key], str(folder))
+    ]
+    checked = {verdict.claim.id for verdict in verdicts if verdict.checked}
+    for key in papers():
+        parts = [(folder, by_paper[key]) for folder, by_paper in numbers if key in by_paper]
+        if len(parts) > 1:
+            source = " and ".join(str(folder) for folder, _ in parts)
+            joined = _check(key, together(found for _, found in parts), source)
+            verdicts += [verdict for verdict in joined if verdict.checked and verdict.claim.id not in checked]
+    return verdicts
+
+
+def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:
+    """The scores of a study under the labels of each paper, or of a reproduction under those of its own.
+
+    Raises:
+        RunError: if the folder holds neither.
+    """
+    from gradgate.papers.measured import numbers_of_study  # reading studies brings scipy and matplotlib
+    from gradgate.papers.reproduce import is_reproduction, read_reproduction
+    from gradgate.study.parts import part_folders
+    from gradgate.study.results import read_study
+
     if is_reproduction(folder):
         reproduction = read_reproduction(folder)
         own = reproduction.preset.paper
-        return _check(own, reproduction.numbers(), str(folder)) if paper in (None, own) else []
+        return {own: reproduction.numbers()} if paper in (None, own) else {}
     parts = [read_study(part) for part in part_folders(folder)]
     wanted = papers() if paper is None else [paper]
-    numbers = {key: together([numbers_of_study(key, part) for part in parts]) for key in wanted}
-    return [verdict for key in wanted for verdict in _check(key, numbers[key], str(folder))]
+    return {key: together([numbers_of_study(key, part) for part in parts]) for key in wanted}
 
 
 def _check(paper: str, numbers: Numbers, source: str) -> list[Verdict]:
@@ -113,4 +120,5 @@ def _check(paper: str, numbers: Numbers, source: str) -> list[Verdict]:
 def _tables(source: tuple[str, ...]) -> str:
     if not source:
         return "not printed"
-    return source[0] if len(source) == 1 else f"{source[0]} and {counted(len(source) - 1, 'table')} more"
+    more = len(source) - 1
+    return source[0] if not more else f"{source[0]} and {more} table{'s' * (more > 1)} more"

@@ -1,24 +1,27 @@
-"""Published numbers beside measured ones, as tables."""
+"""Tables of published numbers next to measured ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
-from gradgate.papers.claims.elsa import frozen_share
-from gradgate.papers.measured import averages, group_sizes, language_scores
-from gradgate.papers.numbers import DEV_BEST, DEV_MEAN
+from gradgate.files import write_text
+from gradgate.papers.claims.elsa import SHARED_BY, frozen_share
+from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN
+from gradgate.papers.measured import group_sizes, scores_by_language
 from gradgate.papers.preset import DERIVED
 from gradgate.papers.published import Published
 from gradgate.papers.reproduce import Reproduced, Reproduction
+from gradgate.report.export import to_csv, to_markdown
 from gradgate.report.formats import NONE
 from gradgate.report.table import Column, Entry, Table
 from gradgate.statistics import Summary, summarize
 from gradgate.study.sharing import model_sizes, saved_share
+from gradgate.study.study_file import Cell
 
-SHARED_BY = {"2": 8, "3": 5, "4": 4, "5": 4}
-"""How many tasks share the frozen layers in each of Elsa's tables."""
+FULL_TABLE = "published-all"
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def summary_table(reproduction: Reproduction) -> Table:
 
 def full_table(reproduction: Reproduction) -> Table:
     """One row a printed number: every language and metric."""
-    return _table(reproduction, "published-all", pairs(reproduction))
+    return _table(reproduction, FULL_TABLE, pairs(reproduction))
 
 
 def derived_table(reproduction: Reproduction) -> Table | None:
@@ -79,16 +82,25 @@ def derived_table(reproduction: Reproduction) -> Table | None:
     return Table("published-derived", "Derived from several runs", columns, shown, records)
 
 
+def write_tables(reproduction: Reproduction, out: Path) -> list[Table]:
+    """Write ``tables/published*.csv`` and ``.md``; returns them, the one in short first."""
+    derived = derived_table(reproduction)
+    tables = [summary_table(reproduction), *([derived] if derived else []), full_table(reproduction)]
+    for table in tables:
+        write_text(out / "tables" / f"{table.name}.csv", to_csv(table))
+        notes = "".join(f"- {note}\n" for note in reproduction.notes)
+        write_text(out / "tables" / f"{table.name}.md", f"# {table.title}\n\n{to_markdown(table)}\n{notes}")
+    return tables
+
+
 def _values(row: Reproduced, number: Published) -> list[float]:
     """The measurement of each seed."""
-    wanted = row.cell.metric_of(number)
-    values = [_value(row, index, number, wanted) for index in range(len(row.measured.cells))]
+    values = [_value(row, cell, number) for cell in row.measured.cells]
     return [value for value in values if value is not None]
 
 
-def _value(row: Reproduced, index: int, number: Published, wanted: str | None) -> float | None:
-    measured, unit = row.measured, row.cell.preset.unit
-    cell = measured.cells[index]
+def _value(row: Reproduced, cell: Cell, number: Published) -> float | None:
+    unit, wanted = row.cell.preset.unit, row.metric(number)
     if cell.scores is None or wanted == "":
         return None
     if wanted in (DEV_MEAN, DEV_BEST):
@@ -96,8 +108,7 @@ def _value(row: Reproduced, index: int, number: Published, wanted: str | None) -
             record.metrics[cell.scores.metric] for record in cell.history if cell.scores.metric in record.metrics
         ]
         return unit * (max(history) if wanted == DEV_BEST else fmean(history)) if history else None
-    scores = language_scores(measured, cell, wanted)
-    value = {**scores, **averages(row.cell.preset.paper, row.cell.task, scores, measured.source)}.get(number.language)
+    value = scores_by_language(row.cell.preset.paper, row.measured, cell, wanted).get(number.language)
     return None if value is None else unit * value
 
 
@@ -207,7 +218,7 @@ def _derived(reproduction: Reproduction, number: Published) -> Iterator[tuple[Pu
     if not rows or number.method == first or number.language not in ("all", "avg", "en"):
         return
     if number.metric == "params_saved_fraction":
-        tasks = SHARED_BY[reproduction.preset.table]
+        tasks = SHARED_BY[number.model]
         yield number, f"parameters saved by {tasks} tasks", number.value, _saved(rows[0], tasks)
         return
     printed = number.value / 100 if number.metric.endswith("_pct") else number.value

@@ -1,9 +1,8 @@
-"""A paper's labels for our methods, models and tasks, for studies that were not made from a preset."""
+"""The scores of a study, or of one arm of it, under the labels of a paper."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,22 +11,20 @@ from statistics import fmean, stdev
 
 from scipy import stats
 
-from gradgate.errors import MethodError, RunError
-from gradgate.methods import Freeze, Full, Head
-from gradgate.methods import method as read_method
-from gradgate.papers.numbers import (
+from gradgate.errors import RunError
+from gradgate.papers.arms import arm_labels, model_label, task_label, whole_model
+from gradgate.papers.claims.numbers import (
     DEV_BEST,
     DEV_DROP,
     DEV_MEAN,
     LOSS_RISE,
-    RATE_SPREAD,
     SECONDS,
+    SEED_SPREAD,
     TOP_DOWN,
     Key,
     Numbers,
     Place,
 )
-from gradgate.papers.preset import presets
 from gradgate.report.findings import find
 from gradgate.report.formats import ScoreFormat
 from gradgate.report.plans import WrittenPlan, read_plan
@@ -37,144 +34,14 @@ from gradgate.study.study_file import DEV, Cell, StudyResults
 from gradgate.tasks.languages import distant_languages
 from gradgate.training.run_folder import RunFolder
 
-_GRADDROP = {
-    "full": "SFT",
-    "graddrop": "GradDrop",
-    "anneal-graddrop": "Anneal-GradDrop",
-    "anneal-layer-graddrop": "Anneal-Layer-GradDrop",
-    "layer-graddrop": "Layer-GradDrop",
-    "graddrop-epoch": "GradDrop-Epoch",
-}
-_FUN = {"full": "Ada", "random": "Ada+Rand", "fun": "Ada+FUN", "lpft": "Ada+LPFT"}
-
-
-def method_label(paper: str, method: str, adapter: str | None, layers: int | None) -> str:
-    """What a paper calls a method; the method's own text where the paper has none such.
-
-    Args:
-        paper: its key.
-        layers: of the model; None where that is not known.
-    """
-    try:
-        parsed = read_method(method)
-    except MethodError:
-        return method
-    order = getattr(parsed, "order", "top-down")
-    if paper == "elsa" and adapter is None:
-        return _elsa(parsed, layers) or method
-    if paper == "graddrop" and adapter is None:
-        if parsed.name == "gradfreeze":
-            return "GradFreeze-TopDown" if order == "top-down" else "GradFreeze-BottomUp"
-        return _GRADDROP.get(parsed.name, method)
-    if paper == "fun":
-        if parsed.name == "gradual":
-            return "Ada+GU" if order == "top-down" else "Ada+GU-rev"
-        return "Full-FT" if adapter is None and parsed == Full() else _FUN.get(parsed.name, method)
-    if paper == "adaptereff":
-        return _adaptereff(parsed.name, adapter) or method
-    return method
-
-
-def model_label(paper: str, model: str) -> str:
-    """What a paper calls a model of the hub; else its own name."""
-    for preset in presets().values():
-        if preset.paper == paper:
-            for label, known in preset.models.items():
-                if known.name is not None and known.name.split("/")[-1] == model.split("/")[-1]:
-                    return label
-    return model
-
-
-def task_label(paper: str, task: str) -> str | None:
-    """What a paper calls a task of the catalogue; None where it has none such."""
-    for preset in presets().values():
-        if preset.paper == paper:
-            for label, known in preset.tasks.items():
-                if known.task == task:
-                    return known.published or label
-    return None
-
-
-def _elsa(method: object, layers: int | None) -> str | None:
-    if method == Full():
-        return "baseline"
-    if layers is not None and isinstance(method, Freeze | Head):
-        return f"frozen {method.layers if isinstance(method, Freeze) else layers}/{layers}"
-    return None
-
-
-def _adaptereff(method: str, adapter: str | None) -> str | None:
-    size = re.search(r"\bsize=(\d+)", adapter or "")
-    base = "Fine-tune" if adapter is None else f"Adapter-{size[1] if size else 64}"
-    return {"full": base, "mixout": f"{base}+mixout"}.get(method)
-
-
-_LAYER = "layers."
-
-
-def rate_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
-    """Of each label of a study that searched learning rates: search seed to the deviation of dev over the rates.
-
-    Only seeds with a score at every rate that any label was tried with count, so that a run that failed narrows
-    nothing. Where other settings were searched too, it is the mean over them. In points where the metric is a share.
-    """
-    shown = find(results).format
-    scores: dict[str, dict[tuple[int, str], dict[float, float]]] = {}
-    for run in searched_runs(results, shown.metric):
-        others = {name: run.config.get(name) for name in SEARCHED if name != "lr"}
-        key = run.config["seed"], json.dumps(others, sort_keys=True)
-        scores.setdefault(run.label, {}).setdefault(key, {})[float(run.config["lr"])] = run.score
-    rates = {rate for tried in scores.values() for by_rate in tried.values() for rate in by_rate}
-    spreads: dict[str, dict[int, float]] = {}
-    if len(rates) < 2:
-        return spreads
-    for label, tried in scores.items():
-        whole = {key: stdev(by_rate.values()) for key, by_rate in tried.items() if by_rate.keys() == rates}
-        seeds = {seed for seed, _ in tried if all(key in whole for key in tried if key[0] == seed)}
-        if label in results.study.labels and seeds:
-            means = {seed: fmean(whole[key] for key in tried if key[0] == seed) for seed in sorted(seeds)}
-            spreads[label] = {seed: shown.factor * mean for seed, mean in means.items()}
-    return spreads
-
-
-def loss_rise(cell: Cell) -> float | None:
-    """How far the last loss on dev is above the lowest; None with fewer than two, or one that is not finite."""
-    losses = [record.metrics["loss"] for record in cell.history if "loss" in record.metrics]
-    return losses[-1] - min(losses) if len(losses) > 1 and all(map(isfinite, losses)) else None
-
-
-def opening_order(cell: Cell) -> float | None:
-    """:func:`closeness_to_top_down` of a run; None where its plan cannot be read."""
-    if cell.folder is None:
-        return None
-    try:
-        return closeness_to_top_down(read_plan(RunFolder(cell.folder).plan_file))
-    except RunError:
-        return None
-
-
-def closeness_to_top_down(plan: WrittenPlan) -> float | None:
-    """Kendall's rank correlation of the steps at which layers first learned with their depths from the top.
-
-    Returns:
-        1 for top-down, -1 for bottom-up; None where all layers opened at the same step. A layer that
-        never opened comes last.
-    """
-    layers = [name for name in plan.groups if name.startswith(_LAYER)]
-    first = dict.fromkeys(layers, plan.steps)
-    for phase in reversed(plan.phases):
-        first |= dict.fromkeys([name for name in (*phase.open, *phase.sparse) if name in first], phase.step)
-    if len(set(first.values())) < 2:
-        return None
-    depths = [-int(name.removeprefix(_LAYER)) for name in layers]
-    return float(stats.kendalltau([first[name] for name in layers], depths).statistic)
-
-
 SOURCE = "en"
 _AVERAGES = {"elsa": "all", "graddrop": "all", "adaptereff": "all", "fun": "target"}
 """What each paper means by its average: with the source language or without it."""
 _ORDERED = "Ada+FUN"
 """The one method of a paper whose order of layers a claim is about."""
+_LAYER = "layers."
+_FEWEST_LAYERS = 3
+"""Fewer layers than these are in any order too often by chance."""
 
 
 @dataclass(frozen=True)
@@ -182,16 +49,20 @@ class Measured:
     """One method of a study under the labels of a paper.
 
     Attributes:
+        arm: what was run, as the study calls it.
         language: of a task that is trained and tested in this one alone; None where other languages count too.
         split: what is scored where that is neither the main split nor that of a language.
+        metric: what is scored where that is not the study's own metric.
     """
 
     place: Place
     label: str
+    arm: str
     cells: tuple[Cell, ...]
     results: StudyResults
     language: str | None = None
     split: str | None = None
+    metric: str | None = None
 
     @property
     def source(self) -> str:
@@ -202,11 +73,13 @@ class Measured:
 def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, notes: Iterable[str] = ()) -> Numbers:
     """Every score of these rows, in points where it is a share; times are in seconds."""
     scores: dict[Key, dict[int, float]] = {}
+    arms: dict[tuple[Place, str], tuple[str, ...]] = {}
     for row in rows:
+        arms[row.place, row.label] = (*arms.get((row.place, row.label), ()), row.arm)
         for cell in row.cells:
             for on, value in _scores(paper, row, cell).items():
-                scores.setdefault(Key(row.place, row.label, on), {})[cell.seed] = value
-    return Numbers(scores, exact=False, stand_in=stand_in, notes=tuple(notes))
+                scores.setdefault(Key(row.place, row.label, on), {}).setdefault(cell.seed, value)
+    return Numbers(scores, False, stand_in, tuple(notes), arms)
 
 
 def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
@@ -218,30 +91,34 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     task = task_label(paper, study.task.name)
     size = study.settings.get("train_size")
     place = Place(model_label(paper, study.model.name), task or study.task.name, str(size) if size else "full")
-    layers = layer_count(results)
-    labels = {
-        own: method_label(paper, method, adapter, layers)
-        for (adapter, method), own in zip(study.arms, study.labels, strict=True)
-    }
+    labels = arm_labels(paper, study, layer_count(results))
     notes = [] if task else [f"{study.task.name} is none of the paper's tasks and stands in for each of them"]
-    if paper == "fun" and study.adapters == (None,) and len(labels) > 1:
-        labels = {own: "Ada" if label == "Full-FT" else label for own, label in labels.items()}
+    if paper == "fun" and whole_model(study):
         notes.append("the schedules open layers of the whole model here, and of adapters in the paper")
-    rows = [Measured(place, label, results.of(own), results) for own, label in labels.items()]
+    rows = [Measured(place, label, own, results.of(own), results) for own, label in labels.items()]
     numbers = numbers_of(paper, rows, stand_in=task is None, notes=notes)
-    spreads = {Key(place, labels[own], RATE_SPREAD): found for own, found in rate_spreads(results).items()}
+    spreads = {Key(place, labels[own], SEED_SPREAD): found for own, found in seed_spreads(results).items()}
     return replace(numbers, scores={**numbers.scores, **spreads})
 
 
-def language_scores(row: Measured, cell: Cell, metric: str | None = None) -> dict[str, float]:
-    """Language to score, as it is in the run's file; that of the main split for a task in one language.
+def scores_by_language(paper: str, row: Measured, cell: Cell, metric: str | None = None) -> dict[str, float]:
+    """The scores of a run by language and average, as they are in its file.
 
     Args:
-        metric: None for the study's own.
+        metric: None for that of the row.
+
+    Returns:
+        Languages, then the averages of :func:`averages`. A task in one language has the score of its main split
+        under that language. The score of dev stands for a source language that has no test split; an average over
+        test splits leaves it out.
     """
-    name = metric or row.results.study.task.metric
-    values = {language: cell.metrics(split).get(name) for language, split in _splits(row).items()}
-    return {language: value for language, value in values.items() if value is not None}
+    name = metric or row.metric or row.results.study.task.metric
+    splits = _splits(row)
+    values = {language: cell.metrics(split).get(name) for language, split in splits.items()}
+    found = {language: value for language, value in values.items() if value is not None}
+    others = {split.partition(".")[0] for language, split in splits.items() if language != row.source}
+    of_one_kind = {language: score for language, score in found.items() if splits[language] != DEV or others <= {DEV}}
+    return {**found, **averages(paper, row.place.task, of_one_kind, row.source)}
 
 
 def _splits(row: Measured) -> dict[str, str]:
@@ -252,11 +129,9 @@ def _splits(row: Measured) -> dict[str, str]:
     if not task.languages:
         return {row.source: row.results.main_split}
     named = {task.languages[split]: split for split in sorted(there) if split in task.languages}
-    if task.source not in named and any(split.startswith(f"{DEV}.") for split in named.values()):
-        named[task.source] = DEV
     if row.language is not None:
         return {row.language: named.get(task.source, row.results.main_split)}
-    return named
+    return named if task.source in named or not named else {task.source: DEV, **named}
 
 
 def averages(paper: str, task: str, scores: dict[str, float], source: str = SOURCE) -> dict[str, float]:
@@ -278,22 +153,93 @@ def averages(paper: str, task: str, scores: dict[str, float], source: str = SOUR
 def _scores(paper: str, row: Measured, cell: Cell) -> dict[str, float]:
     if cell.scores is None:
         return {}
-    metric = cell.scores.metric
+    metric = row.metric or cell.scores.metric
     factor = ScoreFormat.fitting(metric).factor
-    languages = {language: factor * score for language, score in language_scores(row, cell).items()}
-    found = languages | averages(paper, row.place.task, languages, row.source)
+    found = {on: factor * score for on, score in scores_by_language(paper, row, cell).items()}
     found[SECONDS] = cell.scores.cost.seconds_per_step
     history = [factor * record.metrics[metric] for record in cell.history if metric in record.metrics]
     if len(history) > 1:
         found |= {DEV_MEAN: fmean(history), DEV_BEST: max(history), DEV_DROP: max(history) - history[-1]}
-    own = {LOSS_RISE: loss_rise(cell), TOP_DOWN: opening_order(cell) if row.label == _ORDERED else None}
+    own = {
+        LOSS_RISE: loss_rise(cell),
+        TOP_DOWN: opening_order(cell) if row.label == _ORDERED else None,
+    }
     return found | {name: value for name, value in own.items() if value is not None}
+
+
+def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
+    """How much dev scores vary over the seeds at each learning rate that a study searched (AdapterEff, Fig. 4).
+
+    A rate counts for a label where each seed of the search has a score, so that a run that failed narrows nothing.
+    Where other settings were searched too, it is the mean over them.
+
+    Returns:
+        The study's label to the rank of the rate, from 0, to the standard deviation over the seeds: in points where
+        the metric is a share. Empty for a search with one seed.
+    """
+    shown = find(results).format
+    scores: dict[str, dict[float, dict[str, dict[int, float]]]] = {}
+    for run in searched_runs(results, shown.metric):
+        others = json.dumps({name: run.config.get(name) for name in SEARCHED if name != "lr"}, sort_keys=True)
+        by_rate = scores.setdefault(run.label, {}).setdefault(float(run.config["lr"]), {})
+        by_rate.setdefault(others, {})[run.config["seed"]] = run.score
+    groups = [by_seed for rates in scores.values() for settings in rates.values() for by_seed in settings.values()]
+    seeds = {seed for by_seed in groups for seed in by_seed}
+    rates = sorted({rate for by_rate in scores.values() for rate in by_rate})
+    if len(seeds) < 2:
+        return {}
+    spreads = {
+        label: {
+            rates.index(rate): shown.factor * fmean(stdev(by_seed.values()) for by_seed in settings.values())
+            for rate, settings in by_rate.items()
+            if all(by_seed.keys() == seeds for by_seed in settings.values())
+        }
+        for label, by_rate in scores.items()
+        if label in results.study.labels
+    }
+    return {label: by_rate for label, by_rate in spreads.items() if by_rate}
+
+
+def loss_rise(cell: Cell) -> float | None:
+    """How far the last loss on dev is above the lowest; None with fewer than two, or one that is not finite."""
+    losses = [record.metrics["loss"] for record in cell.history if "loss" in record.metrics]
+    return losses[-1] - min(losses) if len(losses) > 1 and all(map(isfinite, losses)) else None
+
+
+def opening_order(cell: Cell) -> float | None:
+    """:func:`closeness_to_top_down` of a run; None where its plan cannot be read."""
+    if cell.folder is None:
+        return None
+    try:
+        return closeness_to_top_down(read_plan(RunFolder(cell.folder).plan_file))
+    except RunError:
+        return None
+
+
+def closeness_to_top_down(plan: WrittenPlan) -> float | None:
+    """Spearman's rank correlation of the steps at which layers first learned with their depths from the top.
+
+    Layers that learn from the first step on are open by design and do not count. A layer that never learned comes
+    last.
+
+    Returns:
+        1 for top-down, -1 for bottom-up; None where fewer than three layers count or all opened at the same step.
+    """
+    layers = [name for name in plan.groups if name.startswith(_LAYER)]
+    first = dict.fromkeys(layers, plan.steps)
+    for phase in reversed(plan.phases):
+        first |= dict.fromkeys([name for name in (*phase.open, *phase.sparse) if name in first], phase.step)
+    chosen = [name for name in layers if first[name] > 0]
+    if len(chosen) < _FEWEST_LAYERS or len({first[name] for name in chosen}) < 2:
+        return None
+    depths = [-int(name.removeprefix(_LAYER)) for name in chosen]
+    return float(stats.spearmanr([first[name] for name in chosen], depths).statistic)
 
 
 def layer_count(results: StudyResults) -> int | None:
     """How many layers the model has; None where no run has a readable plan."""
     sizes = group_sizes(results)
-    return sum(name.startswith("layers.") for name in sizes) if sizes else None
+    return sum(name.startswith(_LAYER) for name in sizes) if sizes else None
 
 
 def group_sizes(results: StudyResults) -> dict[str, int]:

@@ -12,7 +12,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.methods import Freeze, Method
 from gradgate.methods import method as read_method
 from gradgate.papers.preset import Preset, TableEntry
-from gradgate.papers.resources import OurModel, OurTask, Supplies, count_rows, describe_model, stand_in
+from gradgate.papers.resources import OurModel, OurTask, Resources, count_rows, describe_model, stand_in
 from gradgate.training.config import RunConfig, make_config
 
 SELECTION_BATCHES = 8
@@ -139,7 +139,7 @@ class Plan:
         return len(self.seeds) * seconds / 60
 
 
-def plan_full(preset: Preset, supplies: Supplies, seeds: Sequence[int], extra: dict[str, Any], partial: bool) -> Plan:
+def plan_full(preset: Preset, resources: Resources, seeds: Sequence[int], extra: dict[str, Any], partial: bool) -> Plan:
     """The paper's runs on what was found.
 
     Args:
@@ -149,8 +149,8 @@ def plan_full(preset: Preset, supplies: Supplies, seeds: Sequence[int], extra: d
     Raises:
         RunError: if something cannot be had, naming all of it.
     """
-    if supplies.lacking and not partial:
-        listed = "".join(f"\n  {what}: {why}" for what, why in supplies.lacking.items())
+    if resources.lacking and not partial:
+        listed = "".join(f"\n  {what}: {why}" for what, why in resources.lacking.items())
         raise RunError(
             f"{preset.name} cannot be run as it stands; nothing has been started. What is lacking:{listed}\n"
             f"Give --model FOLDER (or LABEL=FOLDER) and --data DIR, --partial to run the rest, or --scale sample to run"
@@ -159,17 +159,17 @@ def plan_full(preset: Preset, supplies: Supplies, seeds: Sequence[int], extra: d
     chosen: list[_Chosen] = []
     left_out: dict[str, str] = {}
     for cell in preset.cells():
-        model, task = supplies.models.get(cell.model), supplies.tasks.get(cell.task)
+        model, task = resources.models.get(cell.model), resources.tasks.get(cell.task)
         if model is None or task is None:
             what = f"task {cell.task}" if task is None else f"model {cell.model}"
-            left_out[_words(cell)] = supplies.lacking.get(what, "another model was given by --model")
+            left_out[_words(cell)] = resources.lacking.get(what, "another model was given by --model")
             continue
         method = on_layers(cell.method, cell.paper_model.layers, model.layers)
         settings = _with(cell.settings | task.settings | {"model": model.name}, extra)
         chosen.append(_Chosen(cell, settings, method, cell.adapter))
     notes = [
         f"{label} has {cell_layers} layers in the paper and {ours.layers} here: frozen layers are in proportion."
-        for label, ours in supplies.models.items()
+        for label, ours in resources.models.items()
         if (cell_layers := preset.models[label].layers) != ours.layers
     ]
     return _plan(preset, "full", seeds, chosen, left_out, notes)

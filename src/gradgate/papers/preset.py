@@ -209,6 +209,12 @@ class TableEntry:
             return named.get(number.metric, "")
         return None
 
+    @property
+    def metric(self) -> str | None:
+        """Our name for the metric that the table gives first; None for the task's own."""
+        named = next((self.metric_of(number) for number in self.published()), None)
+        return None if self.preset.metrics else named or None
+
     def steps(self) -> int:
         """Optimizer steps of the paper's training."""
         if "steps" in self.settings:

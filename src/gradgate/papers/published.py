@@ -9,6 +9,8 @@ from pathlib import Path
 
 import yaml
 
+from gradgate.errors import UsageError, nearest
+
 FOLDER: Path = Path(__file__).parent / "data"
 TABLES: Path = FOLDER / "tables"
 
@@ -55,6 +57,18 @@ def papers() -> dict[str, Paper]:
     """The papers whose tables are carried along, by key."""
     entries = yaml.safe_load((FOLDER / "papers.yaml").read_text(encoding="utf-8"))
     return {key: Paper(key, **entry) for key, entry in entries.items()}
+
+
+def paper_key(name: str) -> str:
+    """The key of a paper by its key or its name, in any case.
+
+    Raises:
+        UsageError: naming the nearest.
+    """
+    known = {paper.name.lower(): key for key, paper in papers().items()}
+    if name.lower() not in known:
+        raise UsageError(f"There is no paper {name!r}.{nearest(name, known)} Known: {', '.join(known)}.")
+    return known[name.lower()]
 
 
 @cache

@@ -1,20 +1,22 @@
-"""Run a plan: one study folder for each task, model and settings, and one record that joins them."""
+"""Reproduce a table of a paper: one study folder for each task, model and settings, and one record of them all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError, nearest
 from gradgate.files import in_use, read_json, write_json
 from gradgate.methods import method as read_method
+from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
 from gradgate.papers.measured import Measured, numbers_of
-from gradgate.papers.numbers import Numbers, Place
-from gradgate.papers.planning import Plan, PlannedRun
+from gradgate.papers.planning import SAMPLE_SEEDS, Plan, PlannedRun, plan_full, plan_sample
 from gradgate.papers.preset import Preset, TableEntry, find_preset
+from gradgate.papers.published import Published
+from gradgate.papers.resources import find_resources, given_models
 from gradgate.study.compare import Tally, compare
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import read_study
@@ -22,6 +24,37 @@ from gradgate.study.study_file import StudyResults
 from gradgate.training.adapter_setting import canonical
 
 RECORD = "reproduction.json"
+_SCALES = ("full", "sample")
+
+
+@dataclass(frozen=True)
+class ReproduceRequest:
+    """What was asked for. ``seeds``: None for as many as the paper has; ``settings``: in place of the preset's."""
+
+    preset: str
+    scale: str
+    seeds: list[int] | None
+    models: list[str]
+    data: Path | None
+    partial: bool
+    settings: dict[str, Any]
+
+    def plan(self) -> Plan:
+        """The runs that this asks for.
+
+        Raises:
+            UsageError: for a preset, scale or model that is not known.
+            RunError: if models or data cannot be had.
+        """
+        preset = find_preset(self.preset)
+        if self.scale not in _SCALES:
+            raise UsageError(f"--scale {self.scale!r}: expected full or sample.{nearest(self.scale, _SCALES)}")
+        if self.scale == "sample":
+            if self.models or self.data:
+                raise UsageError("--scale sample has its own model and data; leave --model and --data out.")
+            return plan_sample(preset, self.seeds or range(SAMPLE_SEEDS), self.settings)
+        resources = find_resources(preset, given_models(preset, self.models), self.data)
+        return plan_full(preset, resources, self.seeds or range(preset.seeds), self.settings, self.partial)
 
 
 @dataclass(frozen=True)
@@ -32,6 +65,16 @@ class Reproduced:
     method: str
     adapter: str | None
     measured: Measured
+    scale: str = "full"
+
+    def metric(self, number: Published) -> str | None:
+        """Our name for the metric of a printed number; None for the task's own, ``""`` where there is none.
+
+        The tasks of the sample have metrics of their own, which stand for the first one that is printed.
+        """
+        named = self.cell.metric_of(number)
+        own = self.scale == "sample" and number.metric == self.cell.published()[0].metric
+        return None if own and named not in (DEV_MEAN, DEV_BEST) else named
 
 
 @dataclass(frozen=True)
@@ -55,7 +98,7 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
 
     Args:
         out: the folder of the studies; made if it is absent.
-        progress: makes what hears of one study's runs, from a title.
+        progress: makes the display of one study's runs, from a title.
 
     Raises:
         GradgateError: as :func:`gradgate.study.compare.compare` does, or if ``out`` holds something else.
@@ -65,8 +108,8 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
     tallies = []
     studies = plan.studies()
     for number, (name, runs) in enumerate(studies.items(), 1):
-        with progress(f"study {number} of {len(studies)}: {name}") as heard:
-            tallies.append(_run_study(out / name, runs, list(plan.seeds), heard))
+        with progress(f"study {number} of {len(studies)}: {name}") as shown:
+            tallies.append(_run_study(out / name, runs, list(plan.seeds), shown))
     return Tally(sum(tally.finished for tally in tallies), sum(tally.failed for tally in tallies))
 
 
@@ -114,10 +157,11 @@ def _row(cell: TableEntry, run: dict[str, Any], results: StudyResults, scale: st
     if not own:
         raise RunError(f"{results.folder} has no runs of {run['method']}, which {RECORD} says it has.")
     task = cell.paper_task
-    split = task.split if scale == "full" else None  # the sample's tasks have other splits
     place = Place(cell.model, task.published or cell.task, cell.size)
-    measured = Measured(place, cell.label, results.of(own[0]), results, task.language, split)
-    return Reproduced(cell, run["method"], run["adapter"], measured)
+    measured = Measured(place, cell.label, own[0], results.of(own[0]), results, task.language)
+    if scale == "full":  # the sample's tasks have other splits and metrics
+        measured = replace(measured, split=task.split, metric=cell.metric)
+    return Reproduced(cell, run["method"], run["adapter"], measured, scale)
 
 
 def _labels(cell: TableEntry) -> tuple[str, ...]:

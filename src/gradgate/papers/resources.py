@@ -1,8 +1,9 @@
-"""What a reproduction needs from outside of the package: models and data sets, and whether they can be had."""
+"""The models and data sets that a reproduction needs from outside of the package, and why some are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ class OurTask:
 
 
 @dataclass
-class Supplies:
+class Resources:
     """What was found, by the paper's labels, and why the rest was not."""
 
     models: dict[str, OurModel] = field(default_factory=dict)
@@ -61,23 +62,35 @@ def given_models(preset: Preset, words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def supply(preset: Preset, models: dict[str, str], data: Path | None) -> Supplies:
+def find_resources(preset: Preset, models: dict[str, str], data: Path | None) -> Resources:
     """Look for every model and data set of a preset; those that cannot be had are named with the reason.
 
     Args:
         models: as :func:`given_models` has them; where there are any, the others are left out.
         data: a folder with the folders of the data sets, or the folder of the only one.
     """
-    supplies = Supplies()
+    resources = Resources()
     for label, model in preset.models.items():
         name = models.get(label, None if models else model.name)
         if name is None and not models:
-            supplies.lacking[f"model {label}"] = f"it was never published; give one with --model {label}=FOLDER"
+            resources.lacking[f"model {label}"] = f"it was never published; give one with --model {label}=FOLDER"
         elif name is not None:
-            _try(supplies, f"model {label}", lambda label=label, name=name: _take_model(supplies, label, name))
+            with _reason(resources, f"model {label}"):
+                resources.models[label] = describe_model(name)
     for label, task in preset.tasks.items():
-        _try(supplies, f"task {label}", lambda label=label, task=task: _take_task(supplies, preset, label, task, data))
-    return supplies
+        with _reason(resources, f"task {label}"):
+            settings = _find(task, data, alone=len(preset.tasks) == 1)
+            resources.tasks[label] = OurTask(settings, count_rows(settings))
+    return resources
+
+
+@contextmanager
+def _reason(resources: Resources, what: str) -> Iterator[None]:
+    """Note why something cannot be had, and go on."""
+    try:
+        yield
+    except GradgateError as error:
+        resources.lacking[what] = str(error)
 
 
 def describe_model(name: str) -> OurModel:
@@ -105,22 +118,6 @@ def count_rows(settings: dict[str, Any]) -> int:
 def stand_in(task: PaperTask) -> str:
     """The embedded task that is most like a paper's task."""
     return task.sample if task.sample in task_names() else "sample"
-
-
-def _try(supplies: Supplies, what: str, take: Any) -> None:
-    try:
-        take()
-    except GradgateError as error:
-        supplies.lacking[what] = str(error)
-
-
-def _take_model(supplies: Supplies, label: str, name: str) -> None:
-    supplies.models[label] = describe_model(name)
-
-
-def _take_task(supplies: Supplies, preset: Preset, label: str, task: PaperTask, data: Path | None) -> None:
-    settings = _find(task, data, alone=len(preset.tasks) == 1)
-    supplies.tasks[label] = OurTask(settings, count_rows(settings))
 
 
 def _find(task: PaperTask, data: Path | None, alone: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradgate.errors import UsageError, nearest
 from gradgate.papers.claims import adaptereff, elsa, fun, graddrop
 from gradgate.papers.claims.base import Claim, Finding, Outcome, State
-from gradgate.papers.numbers import Numbers
+from gradgate.papers.claims.numbers import Numbers
 
 __all__ = ["Claim", "Finding", "Outcome", "State", "check", "claims", "find_claim"]
 

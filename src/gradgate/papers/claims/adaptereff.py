@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, below, both, most_of
+from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, below, both, most_of, tasks_in
+from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, FLATNESS, LOSS_RISE, SEED_SPREAD, Numbers, Place
 from gradgate.papers.claims.quantities import Quantity, mean_minus, minus
-from gradgate.papers.numbers import DEV_BEST, DEV_MEAN, LOSS_RISE, RATE_SPREAD, Numbers, Place
-from gradgate.report.formats import counted
 
 TUNED, TAPT, MIXED = "Fine-tune", "Fine-tune+TAPT", "Fine-tune+mixout"
 WIDE, WIDE_TAPT = "Adapter-256", "Adapter-256+TAPT"
@@ -21,7 +20,7 @@ def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = EN) -
 
 def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> Finding:
     where = f"{places[0].model}{'' if places[0].size == 'full' else f', {places[0].size} examples'}"
-    what = f"{where}, mean over {counted(len(places), 'task')}: {one} - {other}"
+    what = f"{where}, mean over {tasks_in(places)}: {one} - {other}"
     return above(numbers, what, mean_minus(places, one, other, EN))
 
 
@@ -34,7 +33,7 @@ def _a2(numbers: Numbers) -> Outcome:
     places = [] if numbers.stand_in else numbers.places(WIDE, TUNED, tasks=_HIGH)
     high = []
     if places:
-        what = f"mean over {len(places)} large tasks: {WIDE} - {TUNED}"
+        what = f"mean over {tasks_in(places)} of many examples: {WIDE} - {TUNED}"
         quantity = mean_minus(places, WIDE, TUNED, EN)
         high = [above(numbers, what, quantity, -0.5), below(numbers, what, quantity, 0.5)]
     return all_of([*low, *high], f"needs {WIDE} and {TUNED}")
@@ -59,16 +58,24 @@ def _a4(numbers: Numbers) -> Outcome:
 def _a5(numbers: Numbers) -> Outcome:
     findings = []
     for model in dict.fromkeys(place.model for place in numbers.places(TUNED)):
-        for name in (BEST_SIZE, NARROW):
-            there = [place for place in numbers.places(name, TUNED, models=[model]) if place.size.isdigit()]
-            sizes = sorted({place.size for place in there}, key=int)
+        for name in (BEST_SIZE, NARROW, WIDE):
+            there = numbers.places(name, TUNED, models=[model])
+            sizes = sorted({place.size for place in there}, key=_examples)
             tasks = [{place.task for place in there if place.size == size} for size in (sizes[:1] + sizes[-1:])]
             common = sorted(set.intersection(*tasks)) if len(sizes) > 1 else []
             if common:
                 small, large = ([Place(model, task, size) for task in common] for size in (sizes[0], sizes[-1]))
-                what = f"{model}, mean over {len(common)} tasks: {name} - {TUNED} at {sizes[0]}, minus at {sizes[-1]}"
+                where = f"{model}, mean over {tasks_in(common)}"
+                what = f"{where}: {name} - {TUNED} at {sizes[0]}, minus at {sizes[-1]}"
                 findings.append(above(numbers, what, _shrinks(small, large, name)))
-    return all_of(findings, f"needs {NARROW} and {TUNED} with training sets of two sizes")
+    return all_of(findings, f"needs {TUNED} and {NARROW} or {WIDE} with training sets of two sizes")
+
+
+def _examples(size: str) -> tuple[int, float]:
+    """Sizes of training sets in ascending order: numbers of examples, shares, all of them."""
+    if size.isdigit():
+        return 0, int(size)
+    return (1, float(size.removesuffix("%"))) if size.endswith("%") else (2, 0)
 
 
 def _shrinks(small: list[Place], large: list[Place], name: str) -> Quantity:
@@ -119,24 +126,30 @@ def _steadier(place: Place, name: str) -> Quantity:
 
 def _a8(numbers: Numbers) -> Outcome:
     findings = [
-        above(numbers, f"{place}: deviation over learning rates, {TUNED} - {adapter}", quantity)
+        above(numbers, f"{place}: deviation over seeds at a rate, {TUNED} - {adapter}", quantity, repeat="rate")
         for adapter in (WIDE, NARROW)
         for place in numbers.places(TUNED, adapter)
-        if RATE_SPREAD in numbers.on(place, TUNED, adapter)
-        for quantity in [minus(place, TUNED, adapter, RATE_SPREAD)]
+        if SEED_SPREAD in numbers.on(place, TUNED, adapter)
+        for quantity in [minus(place, TUNED, adapter, SEED_SPREAD)]
     ]
-    return all_of(findings, f"needs a search of learning rates (--search lr=...) for {TUNED} and {WIDE} or {NARROW}")
+    needs = "needs a search of learning rates with several seeds each (--search lr=... --search-seeds 5)"
+    return all_of(findings, f"{needs} for {TUNED} and {WIDE} or {NARROW}")
 
 
 def _a10(numbers: Numbers) -> Outcome:
-    findings = [
-        _minus(numbers, place, TUNED, adapter, LOSS_RISE)
-        for adapter in (WIDE, NARROW)
-        for place in numbers.places(TUNED, adapter)
-        if LOSS_RISE in numbers.on(place, TUNED, adapter)
-    ]
-    sharpness = Finding("cannot tell", "needs loss landscapes for the sharpness of minima, which runs do not have")
-    return both(all_of(findings, f"needs dev losses of {TUNED} and {WIDE} or {NARROW}"), all_of([sharpness]))
+    rises, widths = [], []
+    for adapter in (WIDE, NARROW):
+        for place in numbers.places(TUNED, adapter):
+            on = numbers.on(place, TUNED, adapter)
+            if LOSS_RISE in on:
+                rises.append(_minus(numbers, place, TUNED, adapter, LOSS_RISE))
+            if FLATNESS in on:
+                widths.append(_minus(numbers, place, adapter, TUNED, FLATNESS))
+    names = f"{TUNED} and {WIDE} or {NARROW}"
+    return both(
+        all_of(rises, f"needs dev losses of {names}"),
+        all_of(widths, f"needs loss landscapes of {names} for how flat their minima are"),
+    )
 
 
 def _a11(numbers: Numbers) -> Outcome:
@@ -206,7 +219,7 @@ CLAIMS = (
     Claim(
         "A8",
         "adaptereff",
-        "Fine-tuning varies more over learning rates than adapters do.",
+        "At each learning rate, fine-tuning varies more over seeds than adapters do.",
         (),
         _a8,
     ),

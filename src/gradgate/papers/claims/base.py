@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
-from gradgate.papers.numbers import LackingError, Lookup, Numbers
-from gradgate.statistics import summarize
+from gradgate.papers.claims.numbers import Lookup, Numbers, SeveralArmsError, UnknownError
 
 State = Literal["holds", "fails", "cannot tell"]
 HOLDS: State = "holds"
@@ -19,10 +18,17 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True)
 class Finding:
-    """One part of a claim: what was compared, with its numbers."""
+    """One part of a claim: what was compared, with its numbers.
+
+    Attributes:
+        compared: whether there was something to compare: a number, or several arms that could be meant.
+        arms: the labels of the paper in it, each with the arm that was run for it.
+    """
 
     state: State
     text: str
+    compared: bool = False
+    arms: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ def above(
     or_equal: bool = False,
     tests: int = 1,
     certain: bool = False,
+    repeat: str = "seed",
 ) -> Finding:
     """Whether a quantity is above a threshold.
 
@@ -74,30 +81,40 @@ def above(
         what: the quantity in words; where its name ends the number follows.
         tests: how many such findings a claim may choose from: the interval is widened for as many (Bonferroni).
         certain: whether equal values of several seeds settle it, as those of an order do and those of scores do not.
+        repeat: what each value of the quantity belongs to, where that is not a seed.
     """
     wanted = f"{'at least' if or_equal else 'above'} {threshold:g}"
     try:
         values = list(numbers.by_seed(quantity).values())
-    except LackingError as error:
-        return Finding(UNKNOWN, f"{what}: {error}")
+    except UnknownError as error:
+        return Finding(UNKNOWN, f"{what}: {error}", compared=isinstance(error, SeveralArmsError))
     except ZeroDivisionError:
         return Finding(UNKNOWN, f"{what}: undefined, as it divides by 0")
     if not values:
-        return Finding(UNKNOWN, f"{what}: no seed has all that this compares")
+        return Finding(UNKNOWN, f"{what}: no {repeat} has all that this compares")
     mean = fmean(values)
     if numbers.exact:
         passed = mean > threshold + _EXACT or (or_equal and mean > threshold - _EXACT)
-        return Finding(HOLDS if passed else FAILS, f"{what} = {_shown(mean)}, claimed {wanted}")
+        state, shown = HOLDS if passed else FAILS, _shown(mean)
+    else:
+        state, shown = _measured(values, threshold, tests, certain, repeat)
+    return Finding(state, f"{what} = {shown}, claimed {wanted}", compared=True, arms=numbers.arms_of(quantity))
+
+
+def _measured(values: list[float], threshold: float, tests: int, certain: bool, repeat: str) -> tuple[State, str]:
+    """Where the interval of the mean is, and the mean with that interval in words."""
+    from gradgate.statistics import summarize  # brings scipy, which listing the claims does without
+
+    mean, count = fmean(values), len(values)
     interval = summarize(values, 1 - 0.05 / tests).interval
-    if interval is None and certain and len(values) > 1:
+    if interval is None and certain and count > 1:
         interval = mean, mean
     if interval is None:
-        why = "1 seed" if len(values) == 1 else f"the same for all {len(values)} seeds"
-        return Finding(UNKNOWN, f"{what} = {_shown(mean)} ({why}: no interval), claimed {wanted}")
+        why = f"1 {repeat}" if count == 1 else f"the same for all {count} {repeat}s"
+        return UNKNOWN, f"{_shown(mean)} ({why}: no interval)"
     low, high = interval
     state = HOLDS if low > threshold else FAILS if high < threshold else UNKNOWN
-    spread = f"[{_shown(low)} to {_shown(high)}], {len(values)} seeds"
-    return Finding(state, f"{what} = {_shown(mean)} {spread}, claimed {wanted}")
+    return state, f"{_shown(mean)} [{_shown(low)} to {_shown(high)}], {count} {repeat}s"
 
 
 def below(
@@ -113,7 +130,14 @@ def below(
     states: dict[State, State] = {HOLDS: FAILS, FAILS: HOLDS, UNKNOWN: UNKNOWN}
     kept, _, _ = other.text.rpartition(", claimed ")
     text = f"{kept}, claimed {'at most' if or_equal else 'below'} {threshold:g}" if kept else other.text
-    return Finding(states[other.state], text)
+    return replace(other, state=states[other.state], text=text)
+
+
+def at_least_about(
+    numbers: Numbers, what: str, quantity: Callable[[Lookup], float], claimed: float, digits: int
+) -> Finding:
+    """Whether a quantity reaches what a paper calls "about 2 points": rounded to these digits, it is that or more."""
+    return above(numbers, what, quantity, claimed - 0.5 * 10.0**-digits, or_equal=True)
 
 
 def all_of(findings: Sequence[Finding], lacking: str = "") -> Outcome:
@@ -146,6 +170,11 @@ def both(*outcomes: Outcome) -> Outcome:
     findings = tuple(finding for outcome in outcomes for finding in outcome.findings)
     rules = dict.fromkeys(outcome.rule for outcome in outcomes if outcome.rule)
     return Outcome(state, findings, "; ".join(rules))
+
+
+def tasks_in(places: Sequence[object]) -> str:
+    """How many tasks there are, in words."""
+    return f"{len(places)} task{'s' * (len(places) != 1)}"
 
 
 def _nothing(lacking: str) -> tuple[Finding, ...]:

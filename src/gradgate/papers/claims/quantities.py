@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 from statistics import fmean, stdev
 
-from gradgate.papers.numbers import Lookup, Place
+from gradgate.papers.claims.numbers import Lookup, Place
 
 Quantity = Callable[[Lookup], float]
 
@@ -26,9 +26,9 @@ def mean_minus(places: Sequence[Place], one: str, other: str, on: str) -> Quanti
     return lambda score: fmean(score(place, one, on) - score(place, other, on) for place in places)
 
 
-def lowest_minus(place: Place, one: str, other: str, on: Sequence[str]) -> Quantity:
-    """How much the lowest language of the first method is above the lowest one of the second."""
-    return lambda score: min(score(place, one, name) for name in on) - min(score(place, other, name) for name in on)
+def place_minus(one: Place, other: Place, method: str, on: str) -> Quantity:
+    """How much more a method reaches in the first place than in the second."""
+    return lambda score: score(one, method, on) - score(other, method, on)
 
 
 def gain_gap(place: Place, one: str, other: str, named: Sequence[str], rest: Sequence[str]) -> Quantity:

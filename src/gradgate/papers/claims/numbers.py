@@ -1,4 +1,4 @@
-"""Scores by where they were got, printed in a paper or measured in a study: what the claims are checked on."""
+"""Scores under the labels of a paper, printed in it or measured in studies: what claims are checked on."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ PRINTED_SEED = 0
 DEV_MEAN, DEV_BEST, DEV_DROP, SECONDS = "dev-mean", "dev-best", "dev-drop", "seconds"
 """What a score can be ``on`` besides a language or an average: the mean and the best of all evaluations on dev, how far
 the last one is below the best one, and the median time of a step."""
-LOSS_RISE, TOP_DOWN, RATE_SPREAD = "loss-rise", "top-down", "rate-spread"
+LOSS_RISE, TOP_DOWN, FLATNESS = "loss-rise", "top-down", "flatness"
 """How far the last loss on dev is above the lowest one; how close the order in which layers opened is to top-down, as a
-rank correlation; the standard deviation of the dev score over the learning rates of a search."""
-QUALITY = "quality"
-"""A relative quality as the paper prints it, which its rounded scores would not give as well."""
+rank correlation; how wide the interval around the minimum is in which the loss rises by at most 0.5."""
+SEED_SPREAD = "seed-spread"
+"""The standard deviation of the dev score over the seeds of a search, one value for each learning rate."""
+QUALITY, SAVED = "quality", "saved"
+"""A relative quality as the paper prints it, which its rounded scores would not give as well; and the share of the
+parameters that sharing the frozen layers saves."""
 
 _EVALUATIONS = {"mean over evaluation steps": DEV_MEAN, "best over evaluation steps": DEV_BEST}
 _QUALITIES = {"relative_F1_pct", "relative_accuracy_pct"}
+_SAVED = "params_saved_fraction"
 _SECOND_METRICS = {"EM"}
 _IN_SHARES = ("elsa_table04", "elsa_table05", "elsa_tableB1")
+# In this table the column of sizes says how large each task is; all of it is used.
+_SIZES_OF_TASKS = {"adaptereff_table01"}
+_COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 class Place(NamedTuple):
@@ -45,26 +52,41 @@ class Key(NamedTuple):
     on: str
 
 
-class Lookup:
-    """The scores of one seed. Asking for one that is not there is a :class:`LackingError`."""
+class UnknownError(LookupError):
+    """A quantity that these numbers do not have."""
 
-    def __init__(self, scores: Mapping[Key, Mapping[int, float]], seed: int | None, asked: set[Key]) -> None:
-        self._scores, self._seed, self._asked = scores, seed, asked
+
+class LackingError(UnknownError):
+    """A score that a claim needs is absent."""
+
+    def __init__(self, key: Key) -> None:
+        super().__init__(f"no score of {key.method} on {key.place} ({key.on})")
+
+
+class SeveralArmsError(UnknownError):
+    """A label of the paper fits several arms of a study, so that its score is not one number."""
+
+    def __init__(self, key: Key, arms: tuple[str, ...]) -> None:
+        count = _COUNTS[len(arms)] if len(arms) < len(_COUNTS) else str(len(arms))
+        super().__init__(f"{count} arms fit {key.method}: {', '.join(arms)}")
+
+
+class Lookup:
+    """The scores of one seed; asking for one that is absent or ambiguous raises an :class:`UnknownError`."""
+
+    def __init__(self, numbers: Numbers, seed: int | None, asked: set[Key]) -> None:
+        self._numbers, self._seed, self._asked = numbers, seed, asked
 
     def __call__(self, place: Place, method: str, on: str) -> float:
         key = Key(place, method, on)
-        by_seed = self._scores.get(key)
+        arms = self._numbers.arms.get((place, method), ())
+        if len(arms) > 1:
+            raise SeveralArmsError(key, arms)
+        by_seed = self._numbers.scores.get(key)
         if not by_seed or (self._seed is not None and self._seed not in by_seed):
             raise LackingError(key)
         self._asked.add(key)
         return by_seed[next(iter(by_seed)) if self._seed is None else self._seed]
-
-
-class LackingError(LookupError):
-    """A score that a claim needs and that is not there."""
-
-    def __init__(self, key: Key) -> None:
-        super().__init__(f"no score of {key.method} on {key.place} ({key.on})")
 
 
 @dataclass(frozen=True)
@@ -75,12 +97,14 @@ class Numbers:
         scores: seed to score; a printed number has the one seed 0.
         exact: whether they are printed numbers, taken as they stand; else each is one repeat of a measurement.
         stand_in: whether tasks of other names stand in for those of the paper.
+        arms: what was run under each label: one arm, or all that the label fits.
     """
 
     scores: Mapping[Key, Mapping[int, float]]
     exact: bool
     stand_in: bool = False
     notes: tuple[str, ...] = field(default=())
+    arms: Mapping[tuple[Place, str], tuple[str, ...]] = field(default_factory=dict)
 
     def places(self, *methods: str, tasks: Iterable[str] = (), models: Iterable[str] = ()) -> list[Place]:
         """Where all of these methods have been scored; on these tasks, or whatever stands in for them."""
@@ -110,25 +134,42 @@ class Numbers:
 
         Raises:
             LackingError: if a score is there for no seed.
+            SeveralArmsError: if several arms fit a label that it is made of.
             ZeroDivisionError: if the quantity divides by a score of 0.
         """
-        asked: set[Key] = set()
-        quantity(Lookup(self.scores, None, asked))
+        asked = self._asked(quantity)
         seeds = [seed for seed in self.scores[min(asked)] if all(seed in self.scores[key] for key in asked)]
-        return {seed: quantity(Lookup(self.scores, seed, set())) for seed in seeds}
+        return {seed: quantity(Lookup(self, seed, set())) for seed in seeds}
+
+    def arms_of(self, quantity: Callable[[Lookup], float]) -> tuple[tuple[str, str], ...]:
+        """The labels that a quantity is made of, each with the arm that was run for it."""
+        asked = sorted(self._asked(quantity))
+        found = ((key.method, arm) for key in asked for arm in self.arms.get((key.place, key.method), ()))
+        return tuple(dict.fromkeys(found))
+
+    def _asked(self, quantity: Callable[[Lookup], float]) -> set[Key]:
+        asked: set[Key] = set()
+        quantity(Lookup(self, None, asked))
+        return asked
 
 
 def together(parts: Iterable[Numbers]) -> Numbers:
-    """The numbers of several tasks or models; what only stands in for a paper's task counts where nothing else is."""
+    """The numbers of several tasks, models or studies.
+
+    What only stands in for a paper's task is left out where a task of the paper is there. A label that several parts
+    have at one place fits the arms of all of them.
+    """
     found = list(parts)
     own = [numbers for numbers in found if not numbers.stand_in] or found
     scores: dict[Key, Mapping[int, float]] = {}
-    notes = dict.fromkeys(note for numbers in own for note in numbers.notes)
+    arms: dict[tuple[Place, str], tuple[str, ...]] = {}
     for numbers in own:
-        twice = {key.place for key in numbers.scores} & {key.place for key in scores}
-        notes |= dict.fromkeys(f"{place} is there more than once, and the first counts" for place in sorted(twice))
-        scores |= {key: by_seed for key, by_seed in numbers.scores.items() if key.place not in twice}
-    return Numbers(scores, all(numbers.exact for numbers in own), own is found and own[0].stand_in, tuple(notes))
+        scores = {**numbers.scores, **scores}
+        for label, names in numbers.arms.items():
+            arms[label] = tuple(dict.fromkeys((*arms.get(label, ()), *names)))
+    notes = dict.fromkeys(note for numbers in own for note in numbers.notes)
+    stand_in = bool(own) and own is found and own[0].stand_in
+    return Numbers(scores, all(numbers.exact for numbers in own), stand_in, tuple(notes), arms)
 
 
 def printed(tables: Iterable[str]) -> Numbers:
@@ -139,13 +180,11 @@ def printed(tables: Iterable[str]) -> Numbers:
         for row in read_table(table):
             if row.metric in _QUALITIES:
                 scores[Key(Place(row.model, row.task), row.method, QUALITY)] = {PRINTED_SEED: row.value / 100}
+            if row.metric == _SAVED:
+                scores[Key(Place(row.model, row.task), row.method, SAVED)] = {PRINTED_SEED: row.value}
             if row.metric in DERIVED | _SECOND_METRICS or row.task.startswith("Avg"):
                 continue
             size = row.size if not row.size.isdigit() or table not in _SIZES_OF_TASKS else "full"
             on = _EVALUATIONS.get(row.metric, row.language)
             scores[Key(Place(row.model, row.task, size), row.method, on)] = {PRINTED_SEED: factor * row.value}
     return Numbers(scores, exact=True)
-
-
-# Their column of sizes says how large each task is; all of it is used.
-_SIZES_OF_TASKS = {"adaptereff_table01"}

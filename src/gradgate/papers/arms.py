@@ -1,0 +1,133 @@
+"""What a paper calls the methods, models and tasks of a study that was not made from one of its presets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from gradgate.adapters.config import adapter_config
+from gradgate.errors import AdapterError, MethodError
+from gradgate.methods import Freeze, Full, Head, Method
+from gradgate.methods import method as read_method
+from gradgate.papers.preset import presets
+from gradgate.study.study_file import StudyRecord
+from gradgate.training.adapter_setting import AdapterChoice, read_choice
+
+_GRADDROP = {
+    "full": "SFT",
+    "graddrop": "GradDrop",
+    "anneal-graddrop": "Anneal-GradDrop",
+    "anneal-layer-graddrop": "Anneal-Layer-GradDrop",
+    "layer-graddrop": "Layer-GradDrop",
+    "graddrop-epoch": "GradDrop-Epoch",
+}
+_FUN = {"full": "Ada", "random": "Ada+Rand", "fun": "Ada+FUN", "lpft": "Ada+LPFT"}
+
+
+def arm_labels(paper: str, study: StudyRecord, layers: int | None) -> dict[str, str]:
+    """What a paper calls each arm of a study, by the study's own label for it.
+
+    Two arms may have one label, such as ``graddrop:p=0.2`` and ``graddrop:p=0.9``; an arm that the paper does not
+    have keeps its own. In a study without adapters, FUN's labels go to schedules of the whole model.
+
+    Args:
+        paper: its key.
+        layers: of the model; None where that is not known.
+    """
+    found = {}
+    on_model = paper == "fun" and whole_model(study)
+    for (adapter, method), own in zip(study.arms, study.labels, strict=True):
+        label = None
+        with suppress(MethodError, AdapterError):  # of another version
+            choice = None if adapter is None else read_choice(adapter)
+            label = _label(paper, read_method(method), choice, layers, study.settings, on_model)
+        found[own] = label or own
+    return found
+
+
+def whole_model(study: StudyRecord) -> bool:
+    """Whether a study compares schedules of the whole model, with no adapter among them."""
+    return study.adapters == (None,) and len(study.labels) > 1
+
+
+def model_label(paper: str, model: str) -> str:
+    """What a paper calls a model of the hub; else its own name."""
+    for preset in presets().values():
+        if preset.paper == paper:
+            for label, known in preset.models.items():
+                if known.name is not None and known.name.split("/")[-1] == model.split("/")[-1]:
+                    return label
+    return model
+
+
+def task_label(paper: str, task: str) -> str | None:
+    """What a paper calls a task of the catalogue; None where it has none such."""
+    for preset in presets().values():
+        if preset.paper == paper:
+            for label, known in preset.tasks.items():
+                if known.task == task:
+                    return known.published or label
+    return None
+
+
+def _label(
+    paper: str,
+    method: Method,
+    adapter: AdapterChoice | None,
+    layers: int | None,
+    settings: Mapping[str, Any],
+    on_model: bool,
+) -> str | None:
+    """The paper's label; None where it has none such."""
+    if paper == "adaptereff":
+        return _adaptereff(method, adapter, settings)
+    if paper == "fun":
+        return _fun(method) if adapter is not None or on_model else "Full-FT" if method == Full() else None
+    if adapter is not None:
+        return None
+    return _elsa(method, layers) if paper == "elsa" else _graddrop(method)
+
+
+def _graddrop(method: Method) -> str | None:
+    if method.name == "gradfreeze":
+        return "GradFreeze-TopDown" if _top_down(method) else "GradFreeze-BottomUp"
+    return _GRADDROP.get(method.name)
+
+
+def _fun(method: Method) -> str | None:
+    if method.name == "gradual":
+        return "Ada+GU" if _top_down(method) else "Ada+GU-rev"
+    return _FUN.get(method.name)
+
+
+def _top_down(method: Method) -> bool:
+    return getattr(method, "order", "top-down") == "top-down"
+
+
+def _elsa(method: Method, layers: int | None) -> str | None:
+    if method == Full():
+        return "baseline"
+    if layers is not None and isinstance(method, Freeze | Head):
+        return f"frozen {method.layers if isinstance(method, Freeze) else layers}/{layers}"
+    return None
+
+
+def _adaptereff(method: Method, adapter: AdapterChoice | None, settings: Mapping[str, Any]) -> str | None:
+    """The paper's adapters are the Houlsby ones of some width; others have no label of its own."""
+    mixed = {"full": "", "mixout": "+mixout"}.get(method.name)
+    if mixed is None:
+        return None
+    if adapter is None:
+        return f"Fine-tune{mixed}"
+    config = adapter_config(adapter.kind)
+    if config != replace(adapter_config("houlsby"), size=config.size):
+        return None
+    return f"Adapter-{config.size}{'+TAPT' if _pretrained(adapter, settings) else ''}{mixed}"
+
+
+def _pretrained(adapter: AdapterChoice, settings: Mapping[str, Any]) -> bool:
+    """Whether the adapter first learns from the task's texts, by its own options or by those of the study."""
+    given = adapter.tapt_steps, adapter.tapt_epochs, settings.get("tapt_steps"), settings.get("tapt_epochs")
+    return any(given)
