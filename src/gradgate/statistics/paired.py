@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import TypeVar
 
 import numpy as np
-from scipy import stats
 
 from gradgate.errors import DataError
 from gradgate.statistics.power import cohens_d, hedges_g
@@ -169,6 +168,8 @@ def relative_quality(
 
 def _t_tested(comparison: Comparison, mean: float, sd: float, confidence: float) -> Comparison:
     """The comparison with what the spread of its differences allows to say."""
+    from scipy import stats  # takes a second, which listing claims need not wait for
+
     n, d = comparison.n, cohens_d(mean, sd)
     t = mean / (sd / n**0.5)
     return replace(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from math import exp, isfinite, log, sqrt
 
-from scipy import stats
-from scipy.special import gammaln
-
 from gradgate.errors import UsageError
 
 MOST = 1_000_000
@@ -30,6 +27,8 @@ def hedges_g(d: float, n: int) -> float | None:
     Source:
         Hedges 1981, Distribution theory for Glass's estimator, eq. 6e.
     """
+    from scipy.special import gammaln  # takes a second, which listing claims need not wait for
+
     if n < 3:
         return None
     m = n - 1
@@ -44,6 +43,8 @@ def paired_power(d: float, n: int, level: float = 0.05) -> float:
     Raises:
         UsageError: if ``n`` is below 2, ``d`` is not finite, or ``level`` is not between 0 and 1.
     """
+    from scipy import stats  # takes a second, which listing claims need not wait for
+
     if n < 2 or not isfinite(d) or not 0 < level < 1:
         raise UsageError(
             "Power needs 2 or more pairs, a finite effect and a level between 0 and 1; "

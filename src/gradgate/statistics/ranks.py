@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
 
 from gradgate.statistics.summary import ROUNDING, finite
 
@@ -23,6 +22,8 @@ def signed_ranks(differences: Sequence[float], size: float | None = None) -> tup
     Raises:
         DataError: if a difference is not finite.
     """
+    from scipy import stats  # takes a second, which listing claims need not wait for
+
     values = finite(differences)
     step = ROUNDING * (np.abs(values).max(initial=0.0) if size is None else size)
     steps = np.round(values / step) if step > 0 else values

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy import stats
 
 from gradgate.errors import DataError
 
@@ -86,6 +85,8 @@ def summarize(values: Sequence[float], confidence: float = 0.95) -> Summary:
 
 def t_interval(mean: float, sd: float, n: int, confidence: float) -> tuple[float, float]:
     """The interval that covers the true mean with this confidence, for values that are roughly normal."""
+    from scipy import stats  # takes a second, which listing claims need not wait for
+
     half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * sd / n**0.5
     return mean - half, mean + half
 
@@ -137,6 +138,8 @@ def _ends(
     confidence: float,
     seed: int,
 ) -> tuple[float, float]:
+    from scipy import stats  # takes a second, which listing claims need not wait for
+
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         interval = stats.bootstrap(
