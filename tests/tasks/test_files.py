@@ -8,10 +8,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.files import read_table
@@ -50,7 +51,8 @@ def test_the_type_is_found_by_ending_and_first_line(tmp_path: Path, name: str, c
 
 
 def test_parquet_keeps_types_and_missing_cells(tmp_path: Path) -> None:
-    pd.DataFrame({"text": ["a", None], "label": [1, 0]}).to_parquet(tmp_path / "a.parquet")
+    columns = {"text": ["a", None], "label": [1, 0], "__index_level_0__": [3, 7]}  # the last one is pandas' own
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
     table = read_table(tmp_path / "a.parquet", AUTO)
     assert table.columns == {"text": ["a", None], "label": [1, 0]}
     with pytest.raises(DataError, match=r"a\.parquet, row 2 has no 'text'"):

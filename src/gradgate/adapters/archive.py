@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from gradgate import hub
 from gradgate.errors import AdapterFileError
 
 CONFIG_FILE, SETUP_FILE = "adapter_config.json", "adapter_setup.json"
@@ -134,13 +135,13 @@ def _at_config(members: Mapping[str, bytes], path: Path) -> dict[str, bytes]:
 
 
 def _from_hub(name: str, revision: str | None) -> Path:
-    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub import snapshot_download
 
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
-    except Exception as error:  # the hub's client lets its HTTP library's errors through, and changes libraries
-        offline = " (HF_HUB_OFFLINE is set, and no copy is in the cache)" if constants.HF_HUB_OFFLINE else ""
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except Exception as error:  # also those of the HTTP library
+        offline = " (HF_HUB_OFFLINE is set, and no copy is in the cache)" if hub.is_offline() else ""
         raise AdapterFileError(
-            f"There is no folder {name!r} here, and the hub gave no adapter of that name{offline}: {reason}"
+            f"There is no folder {name!r} here, and the hub gave no adapter of that name{offline}: "
+            f"{hub.first_line(error)}"
         ) from error

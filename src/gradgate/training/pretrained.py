@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,6 @@ from typing import Any
 import datasets
 import torch
 import transformers
-from huggingface_hub import HfApi, constants
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from torch import nn
 from transformers import (
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -22,7 +19,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from gradgate import adapters, sample
+from gradgate import adapters, hub, sample
 from gradgate.adapters.stack import head_parameters
 from gradgate.errors import RunError
 from gradgate.layers import named_parameters
@@ -30,7 +27,6 @@ from gradgate.tasks import Kind, TaskData
 from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import RunConfig
 
-_TIMEOUT_SECONDS = 10
 _DROPOUTS = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -150,12 +146,11 @@ def _check_fit(config: RunConfig, settings: Any) -> None:
 def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
     """What an ``Auto...`` class of transformers makes of the run's model; RunError names ``what`` cannot be loaded."""
     source = model_source(run.model)
-    if not Path(source).is_dir() and not _hub_answers(source):
+    if not Path(source).is_dir() and not hub.is_reachable(source):
         options["local_files_only"] = True  # what is in the cache is used, without a minute of attempts
     try:
         return factory.from_pretrained(source, trust_remote_code=run.trust_remote_code, **options)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         where = (
             ""
             if Path(source).is_dir()
@@ -164,21 +159,7 @@ def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) 
                 f"(HF_HUB_OFFLINE), or give a folder."
             )
         )
-        raise RunError(f"Cannot load the {what} of {run.model!r}: {reason}{where}") from error
-
-
-@functools.cache
-def _hub_answers(name: str) -> bool:
-    """Whether the hub can be asked; it can, even if it does not know the model."""
-    if constants.HF_HUB_OFFLINE:
-        return False
-    try:
-        HfApi().model_info(name, timeout=_TIMEOUT_SECONDS)
-    except (HfHubHTTPError, HFValidationError):
-        return True
-    except Exception:  # the hub's client lets its HTTP library's errors through, and changes libraries
-        return False
-    return True
+        raise RunError(f"Cannot load the {what} of {run.model!r}: {hub.first_line(error)}{where}") from error
 
 
 def load_bare(name: str, trust_remote_code: bool = False) -> Any:

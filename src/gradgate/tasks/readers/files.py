@@ -29,6 +29,7 @@ ENDINGS = {
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _LONGEST_FIELD = 2**31 - 1
 _HEAD_LINES = 1000
+_PANDAS_INDEX = "__index_level_"
 
 
 def read_table(path: Path, fmt: FileFormat) -> Table:
@@ -169,14 +170,15 @@ def _by_column(rows: list[dict[str, Any]]) -> dict[str, Sequence[Any]]:
 
 
 def _parquet(path: Path) -> Table:
-    import pandas as pd
+    import pyarrow
+    from pyarrow import parquet
 
     try:
-        frame = pd.read_parquet(path, dtype_backend="pyarrow")
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} is not a Parquet file: {error}") from error
-    cells = {str(name): [None if cell is pd.NA else cell for cell in frame[name]] for name in frame}
-    return Table(str(path), cells)
+        rows = parquet.ParquetFile(path).read()
+        names = [name for name in rows.column_names if not name.startswith(_PANDAS_INDEX)]
+        return Table(str(path), {name: rows.column(name).to_pylist() for name in names})
+    except (OSError, ValueError, KeyError, OverflowError, pyarrow.ArrowException) as error:
+        raise DataError(f"{path} is not a Parquet file that can be read: {error}") from error
 
 
 def _delimited(path: Path, text: str, fmt: FileFormat, kind: str) -> Table:

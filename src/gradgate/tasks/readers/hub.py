@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradgate import hub
 from gradgate.errors import DataError
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.types import HubSource
 
-_TIMEOUT_SECONDS = 10
-
 
 def check_reachable(source: HubSource) -> None:
-    """Ask once, because `datasets` tries for half a minute where there is no network.
+    """Refuse a data set that the hub does not have, before anything is downloaded.
 
     Raises:
         DataError: no network, or the hub has no such data set.
     """
-    from huggingface_hub import HfApi, constants
-
-    if constants.HF_HUB_OFFLINE:
+    if hub.is_offline():
         return
-    try:
-        HfApi().dataset_info(source.path, revision=source.revision, timeout=_TIMEOUT_SECONDS)
-    except Exception as error:  # the hub's client lets its HTTP library's errors through, and changes libraries
+    error = hub.ask("dataset", source.path, source.revision)
+    if error is not None:
         raise DataError(_explain(source, error)) from error
 
 
@@ -43,7 +39,7 @@ def read_split(source: HubSource, split: str, language: str) -> Table:
     name, there = source.configuration(language), source.splits[split]
     try:
         rows = datasets.load_dataset(source.path, name, split=there, revision=source.revision)
-    except Exception as error:  # as above; a wrong configuration or split is a ValueError
+    except Exception as error:  # also those of the HTTP library; a wrong configuration or split is a ValueError
         raise DataError(_explain(source, error, name)) from error
     columns = {column: rows[column][:] for column in rows.column_names}
     for column, feature in rows.features.items():
@@ -63,16 +59,14 @@ def _class_name(feature: Any, cell: int | None) -> str | None:
 
 
 def _explain(source: HubSource, error: Exception, configuration: str | None = None) -> str:
-    from huggingface_hub import constants
     from huggingface_hub.errors import HfHubHTTPError
 
     name = f"{source.path} {configuration or ''}".strip()
     if isinstance(error, ValueError):
         return f"The data set {name} cannot be read from the hub: {error}"
     if isinstance(error, HfHubHTTPError):
-        return f"The hub has no data set {name} that can be read: {str(error).splitlines()[0]}"
-    why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "there is no network"
+        return f"The hub has no data set {name} that can be read: {hub.first_line(error)}"
     return (
-        f"The data set {name} cannot be fetched: {why}, and no copy of it is in the cache. Connect, or give a folder "
-        f"with its files by --data DIR ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else '-'})"
+        f"The data set {name} cannot be fetched: {hub.why_unreachable()}, and no copy of it is in the cache. Connect, "
+        f"or give a folder with its files by --data DIR ({type(error).__name__}: {hub.first_line(error)})"
     )
