@@ -20,9 +20,9 @@ from gradgate.adapters.architectures import (
     tuned_norm,
 )
 from gradgate.adapters.build import Blocks, embedding_width
-from gradgate.adapters.config import AdapterConfig
+from gradgate.adapters.config import AdapterConfig, check_spelling, unfit_name
 from gradgate.errors import AdapterError
-from gradgate.layers.names import WRAPPER_PARTS, unwrap
+from gradgate.layers.names import unwrap
 
 _KEY = "_gradgate_adapters"
 
@@ -195,13 +195,10 @@ def check_name(name: str) -> None:
     Raises:
         AdapterError: if it cannot.
     """
+    check_spelling(name)
     setup = Setup()
-    taken = any(hasattr(site, name) for site in (Site(setup, 0), InvertibleSite(setup), TunedNorms(setup, 0)))
-    if not name or not name.isprintable() or set(name) & set("./\\ ") or taken or name in WRAPPER_PARTS:
-        raise AdapterError(
-            f"{name!r} cannot be the name of an adapter: expected letters, digits, '-' and '_', and no name that "
-            f"modules of torch use themselves, such as 'keys', 'train' or 'module'."
-        )
+    if any(hasattr(site, name) for site in (Site(setup, 0), InvertibleSite(setup), TunedNorms(setup, 0))):
+        raise unfit_name(name)
 
 
 def _is_adapter_key(key: str) -> bool:

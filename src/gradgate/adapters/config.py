@@ -9,6 +9,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import AdapterError, nearest
+from gradgate.layers.names import WRAPPER_PARTS
 from gradgate.specs import Syntax, shown, structured
 
 LnScope = Literal["none", "encoder", "all"]
@@ -194,6 +195,24 @@ def checked(option: str, kind: Any, value: Any) -> Any:
         raise AdapterError(
             f"The value {value!r} of {option!r} cannot be read: {reason[0].lower()}{reason[1:]}."
         ) from None
+
+
+def check_spelling(name: str) -> None:
+    """Refuse what cannot be the name of an adapter on any model.
+
+    Raises:
+        AdapterError: if it cannot.
+    """
+    if not name or not name.isprintable() or set(name) & set("./\\ ") or name in WRAPPER_PARTS:
+        raise unfit_name(name)
+
+
+def unfit_name(name: str) -> AdapterError:
+    """The error for a name that no adapter can have."""
+    return AdapterError(
+        f"{name!r} cannot be the name of an adapter: expected letters, digits, '-' and '_', and no name that "
+        f"modules of torch use themselves, such as 'keys', 'train' or 'module'. Give another name."
+    )
 
 
 def _positive(value: float | None) -> bool:

@@ -19,7 +19,7 @@ from gradgate.clock import Clock
 from gradgate.errors import GradgateError, UsageError
 from gradgate.methods import method as read_method
 from gradgate.methods.plan_file import foresee, to_yaml
-from gradgate.training.pretraining import PretrainConfig
+from gradgate.training.config import PretrainConfig
 
 app = typer.Typer(
     name="gradgate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -14,9 +14,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from gradgate.methods import MethodInfo
-from gradgate.tasks import TaskSpec
 from gradgate.tasks.languages import average_label
-from gradgate.training.config import RunConfig
+
+if TYPE_CHECKING:
+    from gradgate.tasks.spec import TaskSpec
+    from gradgate.training.config import RunConfig
 
 # In a file or a pipe there is no edge to wrap at.
 console = Console(width=None if sys.stdout.isatty() else 160)

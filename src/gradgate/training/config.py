@@ -1,4 +1,4 @@
-"""The settings of one run: typed, the same from Python, a YAML file and the command line."""
+"""The settings of a run and of a language adapter: typed, the same from Python, a YAML file and the command line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from gradgate.errors import GradgateError, UsageError, nearest
+from gradgate.adapters.config import adapter_config, check_spelling
+from gradgate.errors import AdapterError, GradgateError, UsageError, nearest
 from gradgate.methods import method as read_method
-from gradgate.tasks.multitask import read_mix
 from gradgate.tasks.types import KindName
 from gradgate.training.adapter_setting import checked_text, read_choice, titled
 
@@ -119,6 +119,8 @@ class RunConfig(BaseModel):
     @field_validator("mix")
     @classmethod
     def _known_mix(cls, text: str | None) -> str | None:
+        from gradgate.tasks.multitask import read_mix  # with the catalogue, which few commands look at
+
         return None if text is None else read_mix(text).text
 
     @field_validator("adapter")
@@ -185,6 +187,70 @@ class RunConfig(BaseModel):
         """Equal for runs that compute the same; what is proved or kept along the way does not count."""
         record = {k: v for k, v in self.record().items() if k not in FREE}
         return sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class PretrainConfig(BaseModel):
+    """Everything that decides what a language adapter learns. Without ``epochs`` and ``steps`` it takes one epoch."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field("sample", description="hub name or folder of a pretrained encoder; 'sample' is built in")
+    language_data: str = Field(
+        description="a text file with one text a line, a csv, tsv, JSON or Parquet file, or a data set of the hub; "
+        "texts are packed into blocks of --max-length tokens"
+    )
+    text: str = Field("text", description="column of the text, where there are columns")
+    subset: str | None = Field(None, description="configuration of a hub data set, such as 20231101.sw")
+    kind: str = Field("pfeiffer+inv", description="kind of adapter with its options, such as pfeiffer+inv:reduction=2")
+    name: str = Field("lang", description="name of the adapter")
+    mlm_probability: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are to be filled in")
+    held_out: float = Field(0.05, ge=0, lt=1, description="share of the texts that is only scored; 0 for none")
+    max_length: int = Field(128, ge=4, description="tokens of a block")
+    steps: int | None = Field(None, ge=1, description="optimizer steps, instead of epochs")
+    epochs: float | None = Field(None, gt=0, description="passes over the texts")
+    batch_size: int = Field(32, ge=1, description="blocks in one forward pass of one process")
+    accumulate: int = Field(1, ge=1, description="forward passes for one optimizer step")
+    lr: float = Field(1e-4, gt=0, description="peak learning rate of AdamW")
+    schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="learning rate after warm-up")
+    warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay")
+    clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
+    dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
+    seed: int = Field(0, ge=0, description="of the adapter's start, the held-out texts, order, masks and dropout")
+    save_every: int | None = Field(None, ge=1, description="optimizer steps between checkpoints; default ten in all")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
+    audit: bool | None = Field(None, description="prove at the end that the pretrained weights are bit-identical")
+    trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, text: str) -> str:
+        plain = "".join(text.split())
+        try:
+            adapter_config(plain)
+        except AdapterError as error:
+            raise UsageError(str(error)) from None
+        return plain
+
+    @field_validator("name")
+    @classmethod
+    def _possible_name(cls, text: str) -> str:
+        try:
+            check_spelling(text)
+        except AdapterError as error:
+            raise UsageError(str(error)) from None
+        return text
+
+    @model_validator(mode="after")
+    def _one_length(self) -> PretrainConfig:
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("give epochs or steps, not both")
+        return self
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return self.model_dump(mode="json")
 
 
 def make_config(**values: Any) -> RunConfig:

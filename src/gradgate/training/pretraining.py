@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Event
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-
+from gradgate.adapters.attach import check_name
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
 from gradgate.training.adapter_setting import read_choice
-from gradgate.training.config import RunConfig
+from gradgate.training.config import PretrainConfig, RunConfig
 from gradgate.training.interrupt import stoppable
 from gradgate.training.masked_lm import Row, Stage, train_masked
 from gradgate.training.pretrained import NAME
@@ -72,74 +71,6 @@ _OF_RUN = (
 )  # fmt: skip
 
 
-class PretrainConfig(BaseModel):
-    """Everything that decides what a language adapter learns. Without ``epochs`` and ``steps`` it takes one epoch."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    model: str = Field("sample", description="hub name or folder of a pretrained encoder; 'sample' is built in")
-    language_data: str = Field(
-        description="a text file with one text a line, a csv, tsv, JSON or Parquet file, or a data set of the hub; "
-        "texts are packed into blocks of --max-length tokens"
-    )
-    text: str = Field("text", description="column of the text, where there are columns")
-    subset: str | None = Field(None, description="configuration of a hub data set, such as 20231101.sw")
-    kind: str = Field("pfeiffer+inv", description="kind of adapter with its options, such as pfeiffer+inv:reduction=2")
-    name: str = Field("lang", description="name of the adapter")
-    mlm_probability: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are to be filled in")
-    held_out: float = Field(0.05, ge=0, lt=1, description="share of the texts that is only scored; 0 for none")
-    max_length: int = Field(128, ge=4, description="tokens of a block")
-    steps: int | None = Field(None, ge=1, description="optimizer steps, instead of epochs")
-    epochs: float | None = Field(None, gt=0, description="passes over the texts")
-    batch_size: int = Field(32, ge=1, description="blocks in one forward pass of one process")
-    accumulate: int = Field(1, ge=1, description="forward passes for one optimizer step")
-    lr: float = Field(1e-4, gt=0, description="peak learning rate of AdamW")
-    schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="learning rate after warm-up")
-    warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
-    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay")
-    clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
-    dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
-    seed: int = Field(0, ge=0, description="of the adapter's start, the held-out texts, order, masks and dropout")
-    save_every: int | None = Field(None, ge=1, description="optimizer steps between checkpoints; default ten in all")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
-    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
-    audit: bool | None = Field(None, description="prove at the end that the pretrained weights are bit-identical")
-    trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
-
-    @field_validator("kind")
-    @classmethod
-    def _known_kind(cls, text: str) -> str:
-        from gradgate.adapters.config import adapter_config
-
-        plain = "".join(text.split())
-        try:
-            adapter_config(plain)
-        except AdapterError as error:
-            raise UsageError(str(error)) from None
-        return plain
-
-    @field_validator("name")
-    @classmethod
-    def _possible_name(cls, text: str) -> str:
-        from gradgate.adapters.attach import check_name
-
-        try:
-            check_name(text)
-        except AdapterError as error:
-            raise UsageError(str(error)) from None
-        return text
-
-    @model_validator(mode="after")
-    def _one_length(self) -> PretrainConfig:
-        if self.epochs is not None and self.steps is not None:
-            raise ValueError("give epochs or steps, not both")
-        return self
-
-    def record(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return self.model_dump(mode="json")
-
-
 def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | None = None) -> dict[str, Any]:
     """Train a language adapter on a frozen model, or go on where the folder holds a checkpoint.
 
@@ -156,6 +87,7 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
     from gradgate.training.pretrained import silence_libraries
     from gradgate.training.trainer import on_cpu
 
+    _check_name(config.name)
     progress = progress if progress and launch.is_first() else Silent()
     run = RunConfig(**{name: getattr(config, name) for name in _OF_RUN})
     launch.join(on_cpu(run))
@@ -183,6 +115,13 @@ def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progres
     with stoppable(progress.note) as stop:
         stage = Stage(run, config, config.name, config.kind, config.mlm_probability, train, dev)
         return train_masked(stage, tokenizer, folder, folder.path, progress, stop)
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_name(name)
+    except AdapterError as error:
+        raise UsageError(str(error)) from None
 
 
 def _note(folder: RunFolder, config: PretrainConfig, data: dict[str, Any], versions: dict[str, str]) -> None:
