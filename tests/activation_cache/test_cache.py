@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gradgate import ActivationCache, Clock, Tuner, map_layers
-from gradgate.activation_cache import Horizon, Tally
+from gradgate.activation_cache import Horizon, RowCounts
 from gradgate.errors import UsageError
 from gradgate.methods import Memory
 from gradgate.methods import method as read_method
@@ -27,7 +27,7 @@ MODELS = ("bert", "roberta", "xlm-roberta", "deberta-v2", "llama", "llama-classi
 def test_the_cache_gives_the_losses_and_weights_of_none(name: str, method: str, tmp_path: Path) -> None:
     plain, cached = run(name, method), run(name, method, tmp_path)
     assert cached.notes == []
-    assert cached.rows == Tally(read=2 * ROWS, computed=ROWS)
+    assert cached.rows == RowCounts(read=2 * ROWS, computed=ROWS)
     assert_close(plain, cached)
 
 
@@ -41,7 +41,7 @@ def test_layers_may_open_on_the_way(name: str, method: str, tmp_path: Path) -> N
 
 def test_accumulation_reads_each_part_of_a_batch(tmp_path: Path) -> None:
     plain, cached = run("bert", "head", accumulate=3), run("bert", "head", tmp_path, accumulate=3)
-    assert cached.rows == Tally(read=2 * ROWS, computed=ROWS)
+    assert cached.rows == RowCounts(read=2 * ROWS, computed=ROWS)
     assert_close(plain, cached)
 
 
@@ -57,7 +57,7 @@ def test_what_the_cache_held_before_changes_no_bit(tmp_path: Path) -> None:
     run("bert", "freeze:layers=2", tmp_path / "other", seed=2)
     full = run("bert", "freeze:layers=2", tmp_path / "other", seed=1)
     tight = run("bert", "freeze:layers=2", tmp_path / "tight", seed=1, size=3e-6)
-    assert full.rows == Tally(read=3 * ROWS)
+    assert full.rows == RowCounts(read=3 * ROWS)
     assert 0 < tight.rows.read < 2 * ROWS
     assert "limit" in tight.notes[0]
     assert empty.losses == full.losses == tight.losses
@@ -68,7 +68,7 @@ def test_what_the_cache_held_before_changes_no_bit(tmp_path: Path) -> None:
 def test_methods_share_the_output_of_a_prefix(tmp_path: Path) -> None:
     run("bert", "freeze:layers=2", tmp_path)
     other = run("bert", "gradual:every=1000,order=top-down", tmp_path)
-    assert other.rows == Tally(read=3 * ROWS)
+    assert other.rows == RowCounts(read=3 * ROWS)
 
 
 def test_rows_of_other_weights_are_never_read(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_rows_of_other_weights_are_never_read(tmp_path: Path) -> None:
 
     run("bert", "head", tmp_path)
     plain, cached = run(altered, "head"), run(altered, "head", tmp_path)
-    assert cached.rows == Tally(read=2 * ROWS, computed=ROWS)
+    assert cached.rows == RowCounts(read=2 * ROWS, computed=ROWS)
     assert_close(plain, cached)
 
 
@@ -91,7 +91,7 @@ def test_the_head_does_not_matter(tmp_path: Path) -> None:
         return model
 
     run("bert", "head", tmp_path)
-    assert run(other_head, "head", tmp_path).rows == Tally(read=3 * ROWS)
+    assert run(other_head, "head", tmp_path).rows == RowCounts(read=3 * ROWS)
 
 
 def test_frozen_weights_that_change_in_training_make_rows_stale(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_damaged_file_costs_time_and_nothing_else(damage: str, tmp_path: Path)
     again = run("bert", "freeze:layers=2", tmp_path)
     assert again.rows.computed > 0
     assert again.losses == first.losses
-    assert run("bert", "freeze:layers=2", tmp_path).rows == Tally(read=3 * ROWS)
+    assert run("bert", "freeze:layers=2", tmp_path).rows == RowCounts(read=3 * ROWS)
 
 
 def test_a_batch_that_is_read_runs_no_closed_layer(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_where_measuring_decides_a_prefix_counts_after_a_pass(tmp_path: Path) ->
             model(**tiny_batch(model, seed=number % 2)).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-            counts.append(tuner.prefix_rows.computed + tuner.prefix_rows.read)
+            counts.append(tuner.cached_rows.computed + tuner.prefix_rows.read)
     assert counts[1] == 0
     assert (counts[-1] > 0) == (closed[:2] == ["embeddings", "layers.0"])
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from gradgate import ActivationCache, Tuner
-from gradgate.activation_cache import Tally
+from gradgate.activation_cache import RowCounts
 from support.loop import adamw, build
 from support.tiny_models import LABELS, VOCABULARY
 
@@ -27,7 +27,7 @@ class Training:
     model: nn.Module
     losses: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    rows: Tally | None = None
+    rows: RowCounts | None = None
 
 
 def texts(seed: int = 0) -> list[Tensor]:
@@ -90,7 +90,7 @@ def run(
                 if (number + 1) % accumulate == 0:
                     optimizer.step()
                     optimizer.zero_grad()
-        done.rows = tuner.prefix_rows
+        done.rows = tuner.cached_rows
     return done
 
 

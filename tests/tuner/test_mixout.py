@@ -38,7 +38,8 @@ class TwoLayers(nn.Module):
 
 
 def mixed(model: nn.Module, p: float, unit: str, seed: int = 0) -> Mixing:
-    mixing = Mixing(model, MixoutSettings(p, unit, "replace"), {name for name, _ in model.named_parameters()}, seed)  # type: ignore[arg-type]
+    mixing = Mixing(model, MixoutSettings(p, unit), {name for name, _ in model.named_parameters()}, seed)  # type: ignore[arg-type]
+    mixing.attach()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(7)))

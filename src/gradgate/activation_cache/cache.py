@@ -60,7 +60,7 @@ class ActivationCache:
 
 
 @dataclass
-class Tally:
+class RowCounts:
     """Rows of training batches, counted each time they are met."""
 
     read: int = 0
@@ -87,11 +87,11 @@ class Reuse:
     batch with padding and the first without are computed in the ordinary way as well, and the outputs compared.
 
     Attributes:
-        tally: how many rows were read and computed.
+        counts: how many rows were read and computed.
     """
 
     def __init__(self, model: nn.Module, layers: LayerMap, cache: ActivationCache) -> None:
-        self.tally = Tally()
+        self.counts = RowCounts()
         self._model = model
         self._layers = layers
         self._cache = cache
@@ -183,8 +183,8 @@ class Reuse:
                 if row.key not in found and (states := session.store.get(row.key)) is not None:
                     found[row.key] = states
         missing = {row.key: index for index, row in enumerate(batch.rows) if row.key not in found}
-        self.tally.computed += len(missing)
-        self.tally.read += len(batch.rows) - len(missing)
+        self.counts.computed += len(missing)
+        self.counts.read += len(batch.rows) - len(missing)
         if missing:
             computed = self._compute(session, batch, missing)
             session.store.add(computed.items())

@@ -87,7 +87,6 @@ class MixoutSettings:
 
     p: float
     unit: Literal["neuron", "element"]
-    dropout: Literal["replace", "keep"]
 
 
 class Plan(Mapping[str, Gate]):
@@ -206,6 +205,11 @@ class Method(ABC):
     def mixing(self) -> MixoutSettings | None:
         """How forward passes mix the weights that learn with their initial values; by default not at all."""
         return None
+
+    @property
+    def turns_dropout_off(self) -> bool:
+        """Whether ordinary dropout is off while the method trains; by default it is as the model has it."""
+        return False
 
     @property
     def spec(self) -> str:

@@ -76,6 +76,10 @@ class Combined(Method):
         return next((method.mixing for method in self.methods if method.mixing), None)
 
     @property
+    def turns_dropout_off(self) -> bool:
+        return any(method.turns_dropout_off for method in self.methods)
+
+    @property
     def spec(self) -> str:
         return "+".join(method.spec for method in self.methods)
 

@@ -49,4 +49,8 @@ class Mixout(Modifier):
 
     @property
     def mixing(self) -> MixoutSettings:
-        return MixoutSettings(self.p, self.unit, self.dropout)
+        return MixoutSettings(self.p, self.unit)
+
+    @property
+    def turns_dropout_off(self) -> bool:
+        return self.dropout == "replace"

@@ -20,7 +20,7 @@ from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
 from gradgate.tuner import Tuner
-from gradgate.tuner.state import missing_entry
+from gradgate.tuner.state import TunerState
 
 STATE_FILE = "gradgate.json"
 TENSORS_FILE = "gradgate.safetensors"
@@ -133,12 +133,10 @@ def _saved_state(args: TrainingArguments, state: TrainerState) -> dict[str, Any]
         return None
     try:
         values: dict[str, Any] = json.loads((folder / STATE_FILE).read_text())
-        missing = missing_entry(values)
-        if missing:
-            raise ValueError(f"no {missing!r}")
+        TunerState.from_dict(values)
         if (folder / TENSORS_FILE).is_file():
             values["tensors"] = load_file(folder / TENSORS_FILE)
-    except (ValueError, TypeError, SafetensorError) as error:
+    except (ValueError, RunError, SafetensorError) as error:
         raise RunError(
             f"{folder / STATE_FILE} is damaged, or the tensors beside it ({error}). Remove the checkpoint folder to "
             f"resume before it."

@@ -233,7 +233,7 @@ def _cost(trainer: Trainer, gate: GateCallback, cost: StepTimer, fresh: frozense
         "parameters_trained": tuner.parameters_opened,
         "bytes_stored": pretrained.bytes_stored(trainer.model, tuner.names_opened, fresh),
         "device": trainer.args.device.type,
-        "prefix_rows": asdict(tuner.prefix_rows) if tuner.prefix_rows else None,
+        "prefix_rows": asdict(tuner.cached_rows) if tuner.cached_rows else None,
     }
 
 

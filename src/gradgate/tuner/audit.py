@@ -1,9 +1,9 @@
-"""The proof that closed parameters stay as they are and open ones learn."""
+"""The audit: bit-for-bit evidence that closed parameters do not change and open ones do."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -14,11 +14,13 @@ from torch.nn import Parameter
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import local
 from gradgate.errors import AuditError
+from gradgate.tuner.effect import ComingStep, Effect
+from gradgate.tuner.gating import Gating
 
 
-def audited(wish: bool | None) -> bool:
-    """Whether to audit where the caller has said so, or left it to the environment (None)."""
-    return os.environ.get("GRADGATE_AUDIT") == "1" if wish is None else wish
+def audited(wanted: bool | None) -> bool:
+    """Whether to audit; None leaves it to the environment variable ``GRADGATE_AUDIT``."""
+    return os.environ.get("GRADGATE_AUDIT") == "1" if wanted is None else wanted
 
 
 def fingerprint(tensor: Tensor) -> str:
@@ -27,78 +29,86 @@ def fingerprint(tensor: Tensor) -> str:
     return blake2b(flat.numpy().tobytes(), digest_size=16).hexdigest()
 
 
-class Audit:
-    """Watches one model: what the plan closes must not move, what it opens must.
+class Audit(Effect):
+    """Compares the tensors of a model: what the plan closes must not move, what it opens must.
 
     Closed parameters are compared bit for bit at each change of phase, after the first step of each phase and at
     the end; in between, ``requires_grad`` and the version counter of each are checked at every step. Where processes
     train copies of the model, the copies are compared at the start of each phase, after its first step and at the end.
     """
 
-    def __init__(self, parameters: Mapping[str, Parameter], replicas: Replicas) -> None:
-        self._parameters = parameters
+    def __init__(self, optimizer: torch.optim.Optimizer, gating: Gating, replicas: Replicas) -> None:
+        self._optimizer = optimizer
+        self._gating = gating
+        self._parameters = gating.parameters
         self._replicas = replicas
         self._closed: dict[str, str] = {}
         self._versions: dict[str, int] = {}
         self._must_move: dict[str, str] = {}
         self._first_step = True
 
-    def begin(self, closed: Iterable[str], step: int) -> None:
-        """Start a phase in which the parameters with these names are closed, after ``step`` done steps."""
-        self._replicas.compare(fingerprint, step)
+    def on_plan(self, coming: ComingStep) -> None:
+        """Where a phase ends, compare what it closed; where one begins, fingerprint what it closes."""
+        if not coming.begins_phase:
+            return
+        if coming.previous is not None:  # else the weights may have been loaded since the phase before began
+            self._check_closed(coming.done)
+        self._replicas.compare(fingerprint, coming.done)
+        closed = set(self._parameters) - set(self._gating.names(lambda gate: not gate.closed))
         self._closed = {name: fingerprint(self._parameters[name]) for name in closed}
         self._versions = {name: local(self._parameters[name])[0]._version for name in self._closed}
         self._first_step = True
 
-    def before_step(self, open_names: Iterable[str], optimizer: torch.optim.Optimizer, step: int) -> None:
+    def before_step(self, number: int) -> None:
         """Check the flags; before the first step of a phase note which open parameters will have to move."""
         for name in self._closed:
             if self._parameters[name].requires_grad:
                 raise AuditError(
-                    f"{name} is closed in step {step + 1}, but something set its requires_grad to True behind "
+                    f"{name} is closed in step {number}, but something set its requires_grad to True behind "
                     f"the tuner's back. Only the tuner may open and close parameters while it is attached."
                 )
-        open_parameters = {name: self._parameters[name] for name in open_names}
+        learning = self._gating.names(lambda gate: gate.share > 0.0)
+        open_parameters = {name: self._parameters[name] for name in learning}
         for name, parameter in open_parameters.items():
             if not parameter.requires_grad:
                 raise AuditError(
-                    f"{name} is open in step {step + 1}, but something set its requires_grad to False behind "
+                    f"{name} is open in step {number}, but something set its requires_grad to False behind "
                     f"the tuner's back, so it would not learn."
                 )
         if self._first_step:
-            options = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+            options = {id(p): group for group in self._optimizer.param_groups for p in group["params"]}
             self._must_move = {
                 name: fingerprint(parameter)
                 for name, parameter in open_parameters.items()
-                if id(parameter) in options and _will_move(parameter, options[id(parameter)], optimizer)
+                if id(parameter) in options and _will_move(parameter, options[id(parameter)], self._optimizer)
             }
 
-    def after_step(self, step: int) -> None:
-        """Check what the optimizer did in the step that was number ``step``."""
-        self._check_versions(step)
+    def after_step(self, number: int) -> None:
+        """Check what the optimizer did."""
+        self._check_versions(number)
         if not self._first_step:
             return
         self._first_step = False
-        self._replicas.compare(fingerprint, step)
-        self.check_closed(step)
+        self._replicas.compare(fingerprint, number)
+        self._check_closed(number)
         for name, before in self._must_move.items():
             if fingerprint(self._parameters[name]) == before:
                 raise AuditError(
-                    f"{name} is open and had a gradient in step {step}, but did not move. Is it missing from the "
+                    f"{name} is open and had a gradient in step {number}, but did not move. Is it missing from the "
                     f"optimizer that was stepped, or is something putting it back?"
                 )
         self._must_move = {}
 
-    def check_closed(self, step: int) -> None:
+    def finish(self, done: int) -> None:
+        """Compare everything a last time."""
+        self._replicas.compare(fingerprint, done)
+        self._check_closed(done)
+
+    def _check_closed(self, step: int) -> None:
         """Compare every closed parameter with what it was when the phase began."""
         for name, before in self._closed.items():
             if fingerprint(self._parameters[name]) != before:
                 raise AuditError(_moved(name, step))
-
-    def end(self, step: int) -> None:
-        """Compare everything a last time."""
-        self._replicas.compare(fingerprint, step)
-        self.check_closed(step)
 
     def _check_versions(self, step: int) -> None:
         for name, version in self._versions.items():

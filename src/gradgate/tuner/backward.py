@@ -1,38 +1,42 @@
-"""Activation checkpointing beside closed layers: backward must end at the lowest open one, and must reach it."""
+"""The backward pass above closed layers: where checkpointing ends it, and how many graphs compiling may make."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from functools import partial
 from typing import Any
 
 from torch import nn
 
 from gradgate.errors import AttachError
+from gradgate.tuner.effect import ComingStep, Effect
 
 
-class Checkpointing:
-    """What activation checkpointing does to one model while layers at its bottom are closed.
+class Checkpointing(Effect):
+    """Ends the backward pass at the lowest open layer of a model with activation checkpointing.
 
-    For it transformers marks the output of the embeddings as requiring a gradient, so that backward would run
-    through, and recompute, every closed layer. Checkpoints that are not reentrant need no such mark.
+    With checkpointing, transformers marks the output of the embeddings as requiring a gradient, so that backward
+    would run through, and recompute, every closed layer. Checkpoints that are not reentrant need no such mark.
+
+    Args:
+        model: without wrappers such as DDP.
+        bottom: canonical names of the parameters of the lowest group.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, bottom: Collection[str]) -> None:
         self._model = model
+        self._bottom = frozenset(bottom)
         self._unmarked: list[Any] = []
         self._bottom_closed = False
 
-    def follow(self, bottom_closed: bool) -> None:
-        """Mark the embeddings' output, or not, for the coming step.
-
-        Args:
-            bottom_closed: whether nothing in the lowest group learns.
+    def on_plan(self, coming: ComingStep) -> None:
+        """Mark the embeddings' output if anything in the lowest group learns, and only then.
 
         Raises:
-            AttachError: if it is closed and checkpoints are reentrant: they give the layers above no gradient.
+            AttachError: if nothing does and checkpoints are reentrant: they give the layers above no gradient.
         """
+        bottom_closed = self._bottom.isdisjoint(coming.opened)
         if bottom_closed == self._bottom_closed:
             return
         if not bottom_closed:
@@ -52,7 +56,7 @@ class Checkpointing:
             self._unmarked = models
 
     def release(self) -> None:
-        """Mark the embeddings' output again where it was marked before."""
+        """Mark the embeddings' output again if it was marked before."""
         unmarked, self._unmarked = self._unmarked, []
         self._bottom_closed = False
         for model in unmarked:
@@ -76,7 +80,7 @@ def in_use() -> bool:
     return module is not None and getattr(module, "FRAME_COUNTER", 1) > 0
 
 
-class GraphLimits:
+class GraphLimits(Effect):
     """Raises dynamo's limits on graphs of one function as parameters open and close, until :meth:`release`.
 
     ``torch.compile`` makes a graph for each set of parameters that require a gradient, and after 8 of them would run
@@ -90,8 +94,9 @@ class GraphLimits:
         self._room: dict[str, int] = {}
         self._added: dict[str, int] = dict.fromkeys(_LIMITS, 0)
 
-    def admit(self, pattern: Hashable) -> None:
-        """Make room for the graphs of a set of open parameters, if it is new."""
+    def on_plan(self, coming: ComingStep) -> None:
+        """Make room for the graphs of a plan's open groups, if no plan before had the same."""
+        pattern = tuple(gate.share > 0.0 for gate in coming.plan.values())
         if pattern not in self._seen and len(self._seen) < MOST_PATTERNS:
             self._seen.add(pattern)
         config = _config()

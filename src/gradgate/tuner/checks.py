@@ -1,4 +1,4 @@
-"""One tuner for each model: to a second one, what the first closed would look frozen for good."""
+"""What must hold for a training: one tuner for each model, reachable parameters, matching copies, finite gradients."""
 
 from __future__ import annotations
 
@@ -7,70 +7,109 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.nn import Parameter
 
+from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import all_finite
 from gradgate.errors import AttachError, NonFiniteError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
+from gradgate.tuner.effect import ComingStep, Effect
 from gradgate.tuner.gating import Gating
 
 # The method of the tuner that each model has now.
 _ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
 
-def check_alone(model: nn.Module) -> None:
-    """Refuse a model that has a tuner.
+class OnlyTuner(Effect):
+    """Notes which models have a tuner: a second one would take what the first closed for frozen for good.
 
     Raises:
-        AttachError: naming the method of the one that it has.
+        AttachError: if the model has one, naming its method.
     """
-    if model in _ATTACHED:
-        raise AttachError(
-            f"This model already has a tuner ({_ATTACHED[model]!r}), and what that one keeps closed would "
-            f"look frozen for good to a second. Call its detach() first, or use it in a with block."
-        )
+
+    def __init__(self, model: nn.Module, method: str) -> None:
+        if model in _ATTACHED:
+            raise AttachError(
+                f"This model already has a tuner ({_ATTACHED[model]!r}), and what that one keeps closed would "
+                f"look frozen for good to a second. Call its detach() first, or use it in a with block."
+            )
+        self._model, self._method = model, method
+
+    def attach(self) -> None:
+        """The model has a tuner from now on."""
+        _ATTACHED[self._model] = self._method
+
+    def release(self) -> None:
+        """The model has no tuner any more."""
+        _ATTACHED.pop(self._model, None)
 
 
-def note_attached(model: nn.Module, method: str) -> None:
-    """The model has a tuner with this method from now on."""
-    _ATTACHED[model] = method
+class DistributedChecks(Effect):
+    """Checks that DDP can do what each plan asks for, also a DDP that is found in the first forward pass."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def attach(self) -> None:
+        """Look for a DDP that is not known yet."""
+        self._replicas.watch()
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Refuse a plan that DDP cannot follow."""
+        self._replicas.admit(coming.opened, coming.done)
+
+    def release(self) -> None:
+        """Stop looking."""
+        self._replicas.release()
 
 
-def note_detached(model: nn.Module) -> None:
-    """The model has no tuner any more."""
-    _ATTACHED.pop(model, None)
+class FiniteGradients(Effect):
+    """Refuses a step whose gradients are not finite, before it reaches the weights."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, gating: Gating) -> None:
+        self._optimizer, self._gating = optimizer, gating
+
+    def before_step(self, number: int) -> None:
+        """Look at the smallest gradient: a loss that is not finite makes every gradient not finite.
+
+        Raises:
+            NonFiniteError: naming the step.
+        """
+        if getattr(self._optimizer, "found_inf", None) is not None:  # a gradient scaler looks at them itself
+            return
+        opened = self._gating.gradients(lambda gate: gate.open)
+        # Of gated gradients the largest: in a small one, all that is not finite may be masked.
+        sparse = [] if opened else self._gating.gradients(lambda gate: gate.sparse)
+        seen = min(opened, key=Tensor.numel) if opened else max(sparse, key=Tensor.numel, default=None)
+        if seen is not None and not all_finite(seen):
+            raise NonFiniteError(
+                f"The gradients of step {number} are not finite; the weights are still those of step {number - 1}. "
+                f"Lower the learning rate, clip gradients, or use bf16 or fp32 instead of fp16."
+            )
 
 
-def check_reachable(
-    method: Method,
-    layers: LayerMap,
-    groups: Mapping[str, Sequence[str]],
-    parameters: Mapping[str, Parameter],
-    optimizer: torch.optim.Optimizer,
-) -> None:
-    """Check that there is something that the method will open, and that the optimizer holds all of it.
+def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizer: torch.optim.Optimizer) -> None:
+    """Check that the method will open something, and that the optimizer holds all of it.
 
     Args:
-        method: which groups it reaches.
+        method: says which groups it opens.
         layers: of the model.
-        groups: group name to the names of the parameters that may open.
-        parameters: canonical name to parameter.
+        gating: has the model's parameters, and says which may open.
         optimizer: the one that will be stepped.
 
     Raises:
         AttachError: if not.
     """
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    wanted = reached_names(method, layers, groups)
+    wanted = reached_names(method, layers, gating.groups)
     if not wanted:
         reached = method.reaches(layers)
         raise AttachError(
             f"The method {method.spec!r} would never open anything: its groups "
             f"({', '.join(sorted(reached)) or 'none'}) have no parameter that requires grad and that it trains. "
-            f"Groups of this model: {', '.join(groups)}."
+            f"Groups of this model: {', '.join(gating.groups)}."
         )
-    missing = [name for name in wanted if id(parameters[name]) not in held]
+    missing = [name for name in wanted if id(gating.parameters[name]) not in held]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise AttachError(
@@ -83,20 +122,3 @@ def reached_names(method: Method, layers: LayerMap, groups: Mapping[str, Sequenc
     """The canonical names of all parameters that the method opens at some step."""
     reached = method.reaches(layers)
     return [name for group in groups if group in reached for name in groups[group]]
-
-
-def check_finite(gating: Gating, step: int) -> None:
-    """Look at the smallest gradient: a loss that is not finite makes every gradient not finite.
-
-    Raises:
-        NonFiniteError: naming the step after ``step`` done ones.
-    """
-    opened = gating.gradients(lambda gate: gate.open)
-    # Of gated gradients the largest: in a small one, all that is not finite may be masked.
-    sparse = [] if opened else gating.gradients(lambda gate: gate.sparse)
-    seen = min(opened, key=Tensor.numel) if opened else max(sparse, key=Tensor.numel, default=None)
-    if seen is not None and not all_finite(seen):
-        raise NonFiniteError(
-            f"The gradients of step {step + 1} are not finite; the weights are still those of step {step}. Lower the "
-            f"learning rate, clip gradients, or use bf16 or fp32 instead of fp16."
-        )

@@ -1,12 +1,12 @@
-"""Puts plans into force on a model's parameters: flags, gradient hooks, held values."""
+"""A plan in force on the parameters of a model: their ``requires_grad`` flags and the hooks on their gradients."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,16 +19,25 @@ from gradgate.fisher.selection import unpack
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.methods.base import OPEN, Gate, Method, Plan
 from gradgate.tuner import backward
-from gradgate.tuner.held_weights import Held
+from gradgate.tuner.effect import ComingStep, Effect
 
 _ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE)
 
 
-class Gating:
-    """The parameters of one model with the plan that is in force on them.
+@dataclass(frozen=True)
+class Held:
+    """A parameter with masked weights. ``restore`` sets these to their values in the argument."""
+
+    name: str
+    parameter: Parameter
+    restore: Callable[[Tensor], None]
+
+
+class Gating(Effect):
+    """Opens, closes and gates the parameters of a model.
 
     Parameters that do not require a gradient when it is made are never opened, nor those that the method does not
-    train; :meth:`release` gives every flag back.
+    train. :meth:`release` restores every flag.
 
     Attributes:
         parameters: canonical name to parameter.
@@ -36,6 +45,8 @@ class Gating:
         plan: what is in force.
         chosen: name to mask of the elements that pass gates with ``chosen``; one bit each, see :func:`unpack`.
     """
+
+    state_name: ClassVar[str] = "chosen"
 
     def __init__(self, model: nn.Module, layers: LayerMap, method: Method, seed: int) -> None:
         self.parameters: Mapping[str, Parameter] = named_parameters(model)
@@ -53,8 +64,12 @@ class Gating:
         self._gated_shards: dict[str, Tensor] = {}
         self.chosen: dict[str, Tensor] = {}
 
-    def choose(self, masks: Mapping[str, Tensor]) -> None:
-        """Take up the masks of what passes gates with ``chosen``.
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The masks of the elements that pass gates with ``chosen``."""
+        return self.chosen
+
+    def load_tensors(self, masks: Mapping[str, Tensor]) -> None:
+        """Set the masks of the elements that pass gates with ``chosen``.
 
         Raises:
             RunError: if they are of other parameters.
@@ -65,14 +80,19 @@ class Gating:
                 raise RunError(f"The saved choice of weights in {name} does not fit this model.")
         self.chosen = dict(masks)
 
-    def enforce(self, plan: Plan, opened: Collection[str]) -> None:
-        """Open and close every parameter for the step that comes next; ``opened`` is what :meth:`opened` gave."""
-        self.plan = plan
+    @property
+    def trainable(self) -> frozenset[str]:
+        """The names of all parameters that may open."""
+        return frozenset(self._group_of)
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Open and close every parameter for the coming step."""
+        self.plan = coming.plan
         for name in self._never:
             self._close(name)
-        for group, gate in plan.items():
+        for group, gate in coming.plan.items():
             for name in self.groups[group]:
-                self._open(name, gate) if name in opened else self._close(name)
+                self._open(name, gate) if name in coming.opened else self._close(name)
 
     def opened(self, plan: Plan) -> set[str]:
         """The names of the parameters that require a gradient under a plan."""
@@ -84,16 +104,12 @@ class Gating:
                 opened.update(self.groups[group])
         return opened
 
-    def closing(self, plan: Plan) -> list[Parameter]:
-        """The parameters that a plan closes and the one in force does not."""
-        groups = [group for group, gate in plan.items() if gate.closed and not self.plan[group].closed]
+    def closing(self, previous: Plan, plan: Plan) -> list[Parameter]:
+        """The parameters that a plan closes and the previous one does not."""
+        groups = [group for group, gate in plan.items() if gate.closed and not previous[group].closed]
         return [self.parameters[name] for group in groups for name in self.groups[group]]
 
-    def learns(self, group: str) -> bool:
-        """Whether the coming step computes a gradient for anything in the group."""
-        return any(self.parameters[name].requires_grad for name in self.groups[group])
-
-    def before_step(self) -> None:
+    def before_step(self, number: int) -> None:
         """Leave the optimizer only the gradients that it may see."""
         self._gated_shards.clear()
         for name in self._never:
@@ -121,18 +137,14 @@ class Gating:
     def gate_of(self, name: str) -> Gate | None:
         """What is in force on one parameter; None for one that never opens."""
         group = self._group_of.get(name)
-        if group is None:
-            return None
-        gate = self.plan[group]
-        outside = gate.scope == "attention" and not self._in_attention(name)
-        return replace(OPEN, lr=gate.lr) if outside and gate.share > 0.0 else gate
+        return None if group is None else self._own(name, self.plan[group])
 
-    def gated(self, wanted: Callable[[Gate], bool]) -> Iterator[tuple[str, Gate]]:
-        """The parameters whose gate is as wanted, with that gate."""
-        for group, gate in self.plan.items():
+    def gated(self, wanted: Callable[[Gate], bool], plan: Plan | None = None) -> Iterator[tuple[str, Gate]]:
+        """The parameters whose gate is as wanted, with that gate; by default under the plan in force."""
+        for group, gate in (self.plan if plan is None else plan).items():
             if gate.scope == "attention":  # not one gate for all of the group
-                each = [(name, self.gate_of(name)) for name in self.groups[group]]
-                yield from [(name, own) for name, own in each if own is not None and wanted(own)]
+                each = [(name, self._own(name, gate)) for name in self.groups[group]]
+                yield from [(name, own) for name, own in each if wanted(own)]
             elif wanted(gate):
                 yield from [(name, gate) for name in self.groups[group]]
 
@@ -154,10 +166,15 @@ class Gating:
         factors = {group: gate.lr for group, gate in self.plan.items() if gate.lr != 1.0 and not gate.closed}
         return {self.parameters[name]: factor for group, factor in factors.items() for name in self.groups[group]}
 
-    @property
-    def open_elements(self) -> float:
-        """Expected number of elements that the coming step may change."""
-        return sum(self.parameters[name].numel() * gate.share for name, gate in self.gated(lambda g: g.share > 0.0))
+    def open_elements(self, plan: Plan) -> float:
+        """Expected number of elements that a step under this plan may change."""
+        gated = self.gated(lambda gate: gate.share > 0.0, plan)
+        return sum(self.parameters[name].numel() * gate.share for name, gate in gated)
+
+    def _own(self, name: str, gate: Gate) -> Gate:
+        """The gate of a parameter in a group with this gate."""
+        outside = gate.scope == "attention" and not self._in_attention(name)
+        return replace(OPEN, lr=gate.lr) if outside and gate.share > 0.0 else gate
 
     def _open(self, name: str, gate: Gate) -> None:
         parameter = self.parameters[name]

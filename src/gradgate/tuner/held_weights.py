@@ -1,9 +1,8 @@
-"""Exact holding: a masked weight keeps its bits through an optimizer step, without a second copy of the model."""
+"""Masked weights keep their bits through an optimizer step, without a second copy of the model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +11,8 @@ from torch.nn import Parameter
 
 from gradgate.distributed.shards import local
 from gradgate.errors import AttachError
+from gradgate.tuner.effect import Effect
+from gradgate.tuner.gating import Gating, Held
 
 ParamGroup = dict[str, Any]
 
@@ -21,37 +22,29 @@ _BY_PARAMETER = ("torch.optim", "transformers.optimization")
 _PART_BYTES = 2**26
 
 
-@dataclass(frozen=True)
-class Held:
-    """A parameter of which a part must not move. ``restore`` puts that part back to what the argument holds."""
+class HeldWeights(Effect):
+    """Steps an optimizer in parts, so that the old values of one part at a time are in memory.
 
-    name: str
-    parameter: Parameter
-    restore: Callable[[Tensor], None]
-
-
-class Holding:
-    """Steps one optimizer in parts, so that old values are kept of one part at a time.
-
-    All but the last part are stepped before the optimizer's own step begins, which then has what is left. The old
-    values of a part are put back where they are held as soon as it was stepped. An optimizer whose parameters do not
-    step independently of each other, or of which that is not known, is stepped at once, with the old values of all
-    held parameters beside it.
+    All parts but the last are stepped before the optimizer's own step, which then steps the last one. After each part
+    its masked weights get their old values back. An optimizer that is not known to step each parameter independently
+    of the others is stepped in one part, which needs the old values of all masked parameters at once.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, gating: Gating) -> None:
         self._optimizer = optimizer
+        self._gating = gating
         self._groups: list[tuple[ParamGroup, list[Parameter]]] = []
         self._last: list[tuple[Held, Tensor]] = []
         self._checked: set[str] = set()
 
-    def begin(self, held: Sequence[Held]) -> None:
-        """Step all parts but the last; called when a step begins, with what it must hold.
+    def before_step(self, number: int) -> None:
+        """Step all parts but the last.
 
         Raises:
-            AttachError: if the optimizer keeps weights of its own, which nothing here could hold.
+            AttachError: if the optimizer keeps a copy of the weights, which cannot be held.
         """
-        self.abandon()
+        self.cancel_step()
+        held = self._gating.held()
         if not held:
             return
         parts = list(_parts(held)) if _steps_by_parameter(self._optimizer) else [list(held)]
@@ -67,19 +60,19 @@ class Holding:
                 self._put_back(before)
                 done |= members
         except BaseException:
-            self.abandon()
+            self.cancel_step()
             raise
         self._restrict(lambda p: id(p) not in done)
         self._last = _values(parts[-1])
 
-    def end(self) -> None:
-        """Put back what the last part holds; called when the step is over."""
+    def after_step(self, number: int) -> None:
+        """Put back the masked weights of the last part."""
         last, self._last = self._last, []
         self._put_back(last)
-        self.abandon()
+        self.cancel_step()
 
-    def abandon(self) -> None:
-        """Give the optimizer all of its parameters back, also after a step that raised."""
+    def cancel_step(self) -> None:
+        """Give the optimizer all of its parameters back."""
         for group, parameters in self._groups:
             group["params"] = parameters
         self._groups, self._last = [], []

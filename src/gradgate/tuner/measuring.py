@@ -1,4 +1,7 @@
-"""What a method learns from training batches before a step: Fisher traces, and the choice of single weights."""
+"""Measurements that a method decides by: Fisher traces of groups, and the choice of single weights.
+
+No effect of a plan: they are made before it.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class Measuring:
         if selection is not None:
             groups = self._members(selection.request.groups)
             chosen = choose(self._model, groups, self._data(clock.step), selection)
-            self._gating.choose(self._replicas.first(chosen))
+            self._gating.load_tensors(self._replicas.first(chosen))
         return memory
 
     def _members(self, groups: tuple[str, ...]) -> dict[str, list[str]]:

@@ -1,10 +1,9 @@
-"""Weights that forward passes see mixed with their initial values, as mixout has it."""
+"""Mixout: forward passes that see weights mixed with their initial values."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +13,13 @@ from gradgate import gates
 from gradgate.errors import AttachError, RunError
 from gradgate.layers import named_parameters
 from gradgate.methods.base import MixoutSettings
+from gradgate.tuner.effect import ComingStep, Effect
 
-# Of modules that drop by a functional call and keep its probability in an attribute. LayerDrop is no dropout.
-_DROPOUT = re.compile(r"(^|_)drop(out)?(_p|_prob|_rate)?$|dropout", re.IGNORECASE)
 _STREAM = "mixout"
 
 
-class Mixing:
-    """Mixes the weights of one model's linear layers in training mode, until :meth:`release`.
+class Mixing(Effect):
+    """Mixes the weights of a model's linear layers in training mode.
 
     A forward pass of a layer whose weight learns sees ``W0 + (W - W0) * m / (1 - p)`` in its place, where ``m`` is 0
     with probability ``p`` and else 1: the formula of mixout, rearranged. The parameter itself is untouched, and
@@ -30,31 +28,45 @@ class Mixing:
 
     Attributes:
         step: optimizer steps done.
-        initial: canonical name to ``W0``: a copy of each weight that is mixed, made when this is.
+        initial: canonical name to ``W0``: a copy of each weight that is mixed, made by :meth:`attach`.
+
+    Raises:
+        AttachError: for a compiled model, or weights that are sharded.
     """
+
+    state_name: ClassVar[str] = "initial"
 
     def __init__(self, model: nn.Module, mix: MixoutSettings, names: Collection[str], seed: int) -> None:
         if hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None:
             raise AttachError("A compiled model bakes its weights in, so that mixout cannot mix them. Do not compile.")
         self.step = 0
+        self.initial: dict[str, Tensor] = {}
         self._mix = mix
         self._seed = seed
         wanted = {id(p): name for name, p in named_parameters(model).items() if name in names}
         linear: list[Any] = [module for module in model.modules() if _is_linear(module)]
-        layers = [(layer, wanted[id(layer.weight)]) for layer in linear if id(layer.weight) in wanted]
-        if any(isinstance(layer.weight, DTensor) for layer, _ in layers):
+        self._layers = [(layer, wanted[id(layer.weight)]) for layer in linear if id(layer.weight) in wanted]
+        if any(isinstance(layer.weight, DTensor) for layer, _ in self._layers):
             raise AttachError("mixout cannot mix weights that are sharded over processes. Use DDP instead of FSDP.")
-        self.initial: dict[str, Tensor] = {name: layer.weight.detach().clone() for layer, name in layers}
         self._hooks: list[Any] = []
-        for layer, name in layers:
+
+    def attach(self) -> None:
+        """Copy the weights as they are, and mix them from now on."""
+        self.initial = {name: layer.weight.detach().clone() for layer, name in self._layers}
+        for layer, name in self._layers:
             self._hooks.append(layer.register_forward_pre_hook(self._entering(name)))
             self._hooks.append(layer.register_forward_hook(_leave, always_call=True))
-        self._dropout = _dropout_probabilities(model) if mix.dropout == "replace" else []
-        for module, attribute, _ in self._dropout:
-            setattr(module, attribute, 0.0)
 
-    def load(self, initial: Mapping[str, Tensor]) -> None:
-        """Take up the initial values of an earlier training.
+    def on_plan(self, coming: ComingStep) -> None:
+        """Draw the masks of the coming step."""
+        self.step = coming.done
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The initial weights."""
+        return self.initial
+
+    def load_tensors(self, initial: Mapping[str, Tensor]) -> None:
+        """Take up the initial weights of an earlier training.
 
         Raises:
             RunError: if they are of other weights.
@@ -66,12 +78,10 @@ class Mixing:
             self.initial[name].copy_(tensor)
 
     def release(self) -> None:
-        """Remove every hook and give dropout its probabilities back."""
+        """Remove every hook."""
         for hook in self._hooks:
             hook.remove()
-        for module, attribute, probability in self._dropout:
-            setattr(module, attribute, probability)
-        self._hooks, self._dropout = [], []
+        self._hooks = []
 
     def _entering(self, name: str) -> Any:
         def enter(layer: nn.Module, inputs: Any) -> None:
@@ -124,13 +134,3 @@ def _is_linear(module: nn.Module) -> bool:
 
 def _leave(layer: nn.Module, inputs: Any, output: Any) -> None:
     vars(layer).pop("weight", None)
-
-
-def _dropout_probabilities(model: nn.Module) -> list[tuple[nn.Module, str, float]]:
-    """Every module, attribute and value that dropout takes its probability from."""
-    found = []
-    for module in model.modules():
-        own = isinstance(module, nn.modules.dropout._DropoutNd)
-        names = ["p"] if own else [name for name in vars(module) if _DROPOUT.search(name)]
-        found += [(module, name, getattr(module, name)) for name in names if isinstance(getattr(module, name), float)]
-    return found

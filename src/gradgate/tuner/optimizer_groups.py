@@ -1,4 +1,4 @@
-"""Lets parameters of one optimizer learn at different rates, without changing its parameter groups."""
+"""Learning rates by layer and the state of what closes, in an optimizer that keeps its own parameter groups."""
 
 from __future__ import annotations
 
@@ -11,35 +11,43 @@ from torch import Tensor
 
 from gradgate.errors import AttachError
 from gradgate.methods.base import State
+from gradgate.tuner.effect import ComingStep, Effect
+from gradgate.tuner.gating import Gating
 
 ParamGroup = dict[str, Any]
 
 
-class LearningRates:
-    """The parameter groups of one optimizer, split by learning rate while it steps.
+class LearningRates(Effect):
+    """Splits the parameter groups of an optimizer by learning rate while it steps.
 
     Before and after a step the optimizer has its own groups, the same dictionaries in the same list: schedulers and
     saved states see nothing of the split. An optimizer keeps its state by parameter, so the split does not touch it.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, gating: Gating) -> None:
         self._optimizer = optimizer
+        self._gating = gating
         self._split: list[tuple[ParamGroup, list[ParamGroup]]] = []
 
-    def scale(self, factors: Mapping[Tensor, float]) -> None:
-        """Multiply the learning rate of these parameters until :meth:`restore`. Without any, nothing is touched.
+    def before_step(self, number: int) -> None:
+        """Multiply the learning rates of the parameters whose gate says so.
 
         Raises:
-            AttachError: if a parameter's group has no learning rate.
+            AttachError: if the group of such a parameter has no learning rate.
         """
-        self.restore()
+        self.cancel_step()
+        factors = self._gating.lr_factors()
         if factors:
             groups = self._optimizer.param_groups
             self._split = [(group, _parts(group, factors)) for group in groups]
             groups[:] = chain.from_iterable(parts for _, parts in self._split)
 
-    def restore(self) -> None:
-        """Give the optimizer its own groups back, also after a step that raised."""
+    def after_step(self, number: int) -> None:
+        """Give the optimizer its own groups back."""
+        self.cancel_step()
+
+    def cancel_step(self) -> None:
+        """Give the optimizer its own groups back."""
         if not self._split:
             return
         for group, parts in self._split:
@@ -75,6 +83,26 @@ _ZERO_IS_NEW = (
     torch.optim.RMSprop,
     torch.optim.SGD,
 )
+
+
+class StateOfClosed(Effect):
+    """Applies a method's policy to the optimizer's state of each parameter that closes.
+
+    Raises:
+        AttachError: if the policy does not fit the optimizer; see :func:`check_state_policy`.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, policy: State, gating: Gating) -> None:
+        check_state_policy(optimizer, policy)
+        self._optimizer, self._policy, self._gating = optimizer, policy, gating
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Reset or drop the state of what was open in the step before and now is not.
+
+        A plan that continues from a saved state closes nothing: its optimizer state was treated when it was saved.
+        """
+        if self._policy != "keep" and coming.previous is not None:
+            forget(self._optimizer, self._gating.closing(coming.previous, coming.plan), self._policy)
 
 
 def check_state_policy(optimizer: torch.optim.Optimizer, policy: State) -> None:

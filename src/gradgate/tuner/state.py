@@ -1,56 +1,120 @@
-"""The state of a tuner as it is saved, and what it must agree with to be taken up again."""
+"""The state of a tuner as it is saved with a checkpoint, read back and compared with the training that continues."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from torch import Tensor
 
 from gradgate.errors import RunError
-from gradgate.tuner.gating import Gating
-from gradgate.tuner.mixout import Mixing
+from gradgate.methods.plan_file import Phase, Timeline
 
-ENTRIES = ("version", "method", "seed", "step", "notes", "open_sum", "timeline", "optimizer_parameters")
-_INITIAL, _CHOSEN = "initial", "chosen"
+_VERSION = 1
+_FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "version": (lambda value: value == _VERSION, f"{_VERSION}"),
+    "method": (lambda value: isinstance(value, str), "the text of a method"),
+    "seed": (lambda value: _is_count(value), "a whole number from 0"),
+    "step": (lambda value: _is_count(value), "a whole number from 0"),
+    "notes": (lambda value: isinstance(value, Mapping), "a mapping"),
+    "open_sum": (lambda value: isinstance(value, int | float) and isfinite(value) and value >= 0, "a number from 0"),
+    "timeline": (lambda value: isinstance(value, list | tuple), "a list of phases"),
+    "optimizer_parameters": (lambda value: isinstance(value, list | tuple), "a list of names"),
+}
 
 
-def missing_entry(state: Mapping[str, Any]) -> str | None:
-    """The first entry that something lacks to be a state."""
-    return next((name for name in ENTRIES if name not in state), None)
+@dataclass(frozen=True)
+class TunerState:
+    """What a resumed training needs besides the weights and the optimizer's state.
 
-
-def check_state(state: Mapping[str, Any], method: str, seed: int, optimizer_parameters: Sequence[str]) -> None:
-    """Refuse what would continue another training.
-
-    Raises:
-        RunError: see :meth:`gradgate.Tuner.load_state_dict`.
+    Attributes:
+        method: the method's text.
+        seed: of its random draws.
+        step: optimizer steps done.
+        notes: what the method measured, as JSON values.
+        open_sum: sum over these steps of the share of open parameters.
+        timeline: the plans so far.
+        optimizer_parameters: canonical names of the optimizer's parameters, in its order.
+        tensors: what effects cannot compute again, by name.
     """
-    missing = missing_entry(state)
-    if missing:
-        raise RunError(f"This is no state of a tuner: it has no {missing!r}.")
-    for what, mine in (("method", method), ("seed", seed)):
-        if state[what] != mine:
-            raise RunError(f"The saved state has {what} {state[what]!r}, this tuner has {mine!r}.")
-    if state["optimizer_parameters"] != optimizer_parameters:
-        raise RunError(
-            "The saved state belongs to an optimizer with other parameters or another order of them; its "
-            "moments would land on the wrong tensors. Build model and optimizer as in the saved training."
+
+    method: str
+    seed: int
+    step: int
+    notes: Mapping[str, Any]
+    open_sum: float
+    timeline: Timeline
+    optimizer_parameters: list[str]
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values; ``tensors`` is among them only where there are any."""
+        values: dict[str, Any] = {
+            "version": _VERSION,
+            "method": self.method,
+            "seed": self.seed,
+            "step": self.step,
+            "notes": dict(self.notes),
+            "open_sum": self.open_sum,
+            "timeline": [phase.to_dict() for phase in self.timeline.phases],
+            "optimizer_parameters": self.optimizer_parameters,
+        }
+        return {**values, "tensors": dict(self.tensors)} if self.tensors else values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TunerState:
+        """The inverse of :meth:`to_dict`.
+
+        Raises:
+            RunError: naming the entry that is missing or wrong.
+        """
+        if not isinstance(values, Mapping):
+            raise RunError(f"The state of a tuner is a {type(values).__name__}; expected a mapping.")
+        for name, (fits, expected) in _FITS.items():
+            if name not in values:
+                raise RunError(f"This is no state of a tuner: it has no {name!r}.")
+            if not fits(values[name]):
+                raise RunError(f"The state of a tuner has {name}={_short(values[name])}; expected {expected}.")
+        try:
+            timeline = Timeline([Phase.from_dict(phase) for phase in values["timeline"]])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"The state of a tuner has a timeline that cannot be read ({error}); expected a list of phases, each "
+                f"with 'step' and 'open'."
+            ) from None
+        return cls(
+            method=values["method"],
+            seed=values["seed"],
+            step=values["step"],
+            notes=dict(values["notes"]),
+            open_sum=float(values["open_sum"]),
+            timeline=timeline,
+            optimizer_parameters=list(values["optimizer_parameters"]),
+            tensors=values.get("tensors", {}),
         )
 
+    def check_continues(self, method: str, seed: int, optimizer_parameters: list[str]) -> None:
+        """Refuse to continue a training with another method, seed or optimizer.
 
-def tensors_of(mixing: Mixing | None, gating: Gating) -> dict[str, Tensor]:
-    """What cannot be computed again: the weights at the start, and which ones were chosen."""
-    by_kind = {_INITIAL: mixing.initial if mixing else {}, _CHOSEN: gating.chosen}
-    return {f"{kind}/{name}": tensor for kind, tensors in by_kind.items() for name, tensor in tensors.items()}
+        Raises:
+            RunError: see :meth:`gradgate.Tuner.load_state_dict`.
+        """
+        for what, saved, mine in (("method", self.method, method), ("seed", self.seed, seed)):
+            if saved != mine:
+                raise RunError(f"The saved state has {what} {saved!r}, this tuner has {mine!r}.")
+        if self.optimizer_parameters != optimizer_parameters:
+            raise RunError(
+                "The saved state belongs to an optimizer with other parameters or another order of them; its "
+                "moments would land on the wrong tensors. Build model and optimizer as in the saved training."
+            )
 
 
-def load_tensors(tensors: Mapping[str, Tensor], mixing: Mixing | None, gating: Gating) -> None:
-    """The inverse of :func:`tensors_of`; RunError for tensors of another model."""
-    by_kind: dict[str, dict[str, Tensor]] = {_INITIAL: {}, _CHOSEN: {}}
-    for path, tensor in tensors.items():
-        kind, _, name = path.partition("/")
-        by_kind.setdefault(kind, {})[name] = tensor
-    if mixing:
-        mixing.load(by_kind[_INITIAL])
-    gating.choose(by_kind[_CHOSEN])
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,4 +1,4 @@
-"""The tuner joins a model, its optimizer and a method, and keeps the gates through optimizer hooks."""
+"""The tuner joins a model, its optimizer and a method, and acts through the optimizer's hooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradgate.activation_cache import ActivationCache, FrozenPrefix, Horizon, Tally
+from gradgate.activation_cache import ActivationCache, Horizon, RowCounts
 from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.errors import AttachError, RunError
@@ -19,28 +19,30 @@ from gradgate.layers import LayerMap, map_layers
 from gradgate.layers.names import unwrap
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
-from gradgate.methods.plan_file import Phase, Timeline
+from gradgate.methods.plan_file import Timeline
 from gradgate.tuner.audit import Audit, audited
 from gradgate.tuner.backward import Checkpointing, GraphLimits
 from gradgate.tuner.checks import (
-    check_alone,
-    check_finite,
+    DistributedChecks,
+    FiniteGradients,
+    OnlyTuner,
     check_reachable,
-    note_attached,
-    note_detached,
     reached_names,
 )
+from gradgate.tuner.dropout import DropoutOff
+from gradgate.tuner.effect import ComingStep, Effect, Effects
+from gradgate.tuner.frozen_layers import FrozenLayers
 from gradgate.tuner.gating import Gating
-from gradgate.tuner.held_weights import Holding
+from gradgate.tuner.held_weights import HeldWeights
 from gradgate.tuner.measuring import Measuring
 from gradgate.tuner.mixout import Mixing
-from gradgate.tuner.optimizer_groups import LearningRates, check_state_policy, forget
+from gradgate.tuner.optimizer_groups import LearningRates, StateOfClosed
 from gradgate.tuner.optimizer_hooks import StepHooks, innermost, was_skipped
-from gradgate.tuner.state import check_state, load_tensors, tensors_of
+from gradgate.tuner.state import TunerState
 
 
 class Tuner:
-    """Makes the parameters of a model learn as a method says, in any PyTorch loop.
+    """Trains the parameters of a model that a method opens, in any PyTorch loop.
 
     The plan for a step is in force before its forward pass: a closed group has ``requires_grad=False``, and a
     sparse one has its gradient gated as autograd produces it, before accumulation and clipping. After each
@@ -57,14 +59,14 @@ class Tuner:
         audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.tuner.audit.Audit`. None is
             False unless the environment variable ``GRADGATE_AUDIT`` is 1.
         layers: a layer map, or the path of the layer stack for :func:`map_layers`; by default found.
-        fisher_data: called with the number of steps done where a method measures the Fisher information; returns
+        fisher_data: called with the number of steps done when a method measures the Fisher information; returns
             training batches, each the keyword arguments of the model.
-        state: what :meth:`state_dict` gave, to continue there: as :meth:`load_state_dict` right afterwards, but
-            nothing is measured before.
+        state: what :meth:`state_dict` returned, to continue from: like :meth:`load_state_dict` right after the
+            tuner is made, but without a measurement before it.
         activation_cache: keeps the output of the closed layers at the bottom, so that it is computed once for each
             example. Needs ``steps_per_epoch``; by default nothing is kept.
 
-    Closed groups at the bottom run in evaluation mode: dropout there would only disturb what no longer learns.
+    Closed groups at the bottom run in evaluation mode: dropout there would only add noise to what no longer learns.
 
     Raises:
         AttachError: if the optimizer lacks a parameter that the method will open, nothing can be opened, or the
@@ -97,50 +99,64 @@ class Tuner:
         self.memory = Memory(seed=seed)
         self.timeline = Timeline()
         self.optimizer = innermost(optimizer)
-        check_state_policy(self.optimizer, self.method.state_of_closed)
-        check_alone(self._model)
+        only = OnlyTuner(self._model, self.method.spec)
         self._gating = Gating(self._model, self.layers, self.method, seed)
-        check_reachable(self.method, self.layers, self._gating.groups, self._gating.parameters, self.optimizer)
-        self._rates = LearningRates(self.optimizer)
-        self._holding = Holding(self.optimizer)
-        self._checkpointing = Checkpointing(self._model)
-        self._graph_limits = GraphLimits()
+        check_reachable(self.method, self.layers, self._gating, self.optimizer)
+        self._frozen_layers = self._follow_frozen_layers(activation_cache)
+        self._effects = Effects([only, *self._ordered_effects(audited(audit))])
+        self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
         self._total = sum(parameter.numel() for parameter in self._gating.parameters.values())
         self._open_sum = 0.0
         self._steps: StepHooks | None = None
-        self._audit = Audit(self._gating.parameters, self._replicas) if audited(audit) else None
-        self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
-        self._mixing: Mixing | None = None
-        horizon = (
-            Horizon(self.method, self.layers, self.clock, seed, activation_cache.passes) if activation_cache else None
-        )
-        self._prefix = FrozenPrefix(self._model, self.layers, activation_cache, horizon)
         if state is None:
             self.memory = self._measuring.before(self.clock, self.memory)
+        self._attach(state)
+
+    def _follow_frozen_layers(self, cache: ActivationCache | None) -> FrozenLayers:
+        if cache is None:
+            return FrozenLayers(self._model, self.layers)
+        horizon = Horizon(self.method, self.layers, self.clock, self.memory.seed, cache.passes)
+        return FrozenLayers(self._model, self.layers, cache, horizon)
+
+    def _ordered_effects(self, audit: bool) -> list[Effect]:
+        """The effects in their order: the first acts first on a plan and before a step, and last after the step."""
+        gating, method, optimizer = self._gating, self.method, self.optimizer
+        return [
+            # A plan that DDP cannot follow is refused before anything has changed.
+            DistributedChecks(self._replicas),
+            # Flags and gradients come first: all that follows asks the gating what is open.
+            gating,
+            # The gradients that are left are looked at before a weight moves.
+            FiniteGradients(optimizer, gating),
+            # The audit expects what the scaled learning rates let move.
+            LearningRates(optimizer, gating),
+            # It compares before any part of the optimizer's step, and after the last masked weight is put back.
+            *([Audit(optimizer, gating, self._replicas)] if audit else []),
+            # Steps parts of the optimizer before its own step, so nothing may prepare a step after this.
+            HeldWeights(optimizer, gating),
+            # A state is forgotten only where its parameter is already closed.
+            StateOfClosed(optimizer, method.state_of_closed, gating),
+            # These act on forward and backward passes alone, in any order.
+            GraphLimits(),
+            Checkpointing(self._model, gating.groups[self.layers.names[0]]),
+            self._frozen_layers,
+            *([Mixing(self._model, method.mixing, gating.trainable, self.memory.seed)] if method.mixing else []),
+            *([DropoutOff(self._model)] if method.turns_dropout_off else []),
+        ]
+
+    def _attach(self, state: Mapping[str, Any] | None) -> None:
         first = self._next_plan()
-        self._replicas.expect(
-            reached_names(self.method, self.layers, self._gating.groups),
-            self._opened_at,
-            self.clock,
-            ahead=not self.method.decides_by_measuring,
-        )
+        to_open = reached_names(self.method, self.layers, self._gating.groups)
+        self._replicas.expect(to_open, self._opened_at, self.clock, ahead=not self.method.decides_by_measuring)
         try:
-            self._attach(first)
+            self._steps = StepHooks(self.optimizer, self._begin_step, self._end_step, self._effects.cancel_step)
+            self._effects.attach()
+            self._set_plan(first)
             if state is not None:
                 self.load_state_dict(state)
         except BaseException:
             self.detach(audit=False)
             raise
-
-    def _attach(self, first: Plan) -> None:
-        self._steps = StepHooks(self.optimizer, self._begin_step, self._end_step, self._give_back_groups)
-        note_attached(self._model, self.method.spec)
-        if self.method.mixing:
-            opening = {name for names in self._gating.groups.values() for name in names}
-            self._mixing = Mixing(self._model, self.method.mixing, opening, self.memory.seed)
-        self._replicas.watch()
-        self._set_plan(first)
-        self._begin_phase()
 
     def __enter__(self) -> Tuner:
         return self
@@ -158,7 +174,7 @@ class Tuner:
     @property
     def open_fraction(self) -> float:
         """Share of all parameters that the coming step may change; a sparse gate counts with its share."""
-        return self._gating.open_elements / self._total
+        return self._gating.open_elements(self.plan) / self._total
 
     @property
     def mean_open_fraction(self) -> float:
@@ -177,50 +193,41 @@ class Tuner:
         return frozenset(name for group in opened for name in self._gating.groups[group])
 
     @property
-    def prefix_rows(self) -> Tally | None:
-        """Rows of batches whose closed layers were read from the activation cache and computed; None without one."""
-        return self._prefix.tally
+    def cached_rows(self) -> RowCounts | None:
+        """How many rows of batches were read from the activation cache and computed; None without a cache."""
+        return self._frozen_layers.counts
 
     def detach(self, *, audit: bool = True) -> None:
         """Remove every hook and give each parameter the ``requires_grad`` that it had before.
 
         Args:
-            audit: let the audit, if there is one, compare what is closed a last time. False where other weights
+            audit: let the audit, if there is one, compare what is closed a last time. Use False if other weights
                 were loaded since the last step.
         """
         if self._steps is None:
             return
         self._steps.release()
         self._steps = None
-        note_detached(self._model)
-        self._replicas.release()
-        self._graph_limits.release()
-        self._give_back_groups()
-        self._prefix.release()
-        self._gating.release()
-        self._checkpointing.release()
-        if self._mixing:
-            self._mixing.release()
-        if self._audit and audit:
-            self._audit.end(self.clock.step)
+        self._effects.release()
+        if audit:
+            self._effects.finish(self.clock.step)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed training needs, as JSON values.
 
         Of a method that needs them, such as mixout, the entry ``tensors`` has tensors by name.
         """
-        state = {
-            "version": 1,
-            "method": self.method.spec,
-            "seed": self.memory.seed,
-            "step": self.clock.step,
-            "notes": dict(self.memory.notes),
-            "open_sum": self._open_sum,
-            "timeline": [phase.to_dict() for phase in self.timeline.phases],
-            "optimizer_parameters": self._optimizer_names(),
-        }
-        tensors = tensors_of(self._mixing, self._gating)
-        return {**state, "tensors": tensors} if tensors else state
+        state = TunerState(
+            method=self.method.spec,
+            seed=self.memory.seed,
+            step=self.clock.step,
+            notes=self.memory.notes,
+            open_sum=self._open_sum,
+            timeline=self.timeline,
+            optimizer_parameters=self._optimizer_names(),
+            tensors=self._effects.tensors(),
+        )
+        return state.to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where :meth:`state_dict` was taken.
@@ -229,29 +236,33 @@ class Tuner:
             RunError: if it is no state, or that of another method or seed, or of an optimizer that holds its
                 parameters in another order, in which case its moments would land on the wrong tensors.
         """
-        check_state(state, self.method.spec, self.memory.seed, self._optimizer_names())
-        load_tensors(state.get("tensors", {}), self._mixing, self._gating)
-        self.memory = Memory(seed=self.memory.seed, notes=dict(state["notes"]))
-        self.timeline = Timeline([Phase.from_dict(phase) for phase in state["timeline"]])
-        self._open_sum = float(state["open_sum"])
-        self._go_to(state["step"])
+        saved = TunerState.from_dict(state)
+        saved.check_continues(self.method.spec, self.memory.seed, self._optimizer_names())
+        self._effects.load_tensors(saved.tensors)
+        self.memory = Memory(seed=self.memory.seed, notes=saved.notes)
+        self.timeline, self._open_sum = saved.timeline, saved.open_sum
+        self._go_to(saved.step)
 
     def resume_at(self, step: int) -> None:
-        """Continue after ``step`` optimizer steps where no state was saved: the plan is a function of the step."""
-        if self.method.decides_by_measuring or self._mixing:
-            needed = "the weights that it began with" if self._mixing else "what it measured"
+        """Continue after ``step`` optimizer steps without a saved state: the plan is a function of the step.
+
+        Raises:
+            RunError: if the method also needs what it measured, or the weights that it began with.
+        """
+        if self.method.decides_by_measuring or self.method.mixing:
+            needed = "the weights that it began with" if self.method.mixing else "what it measured"
             raise RunError(f"{self.method.spec!r} needs {needed}, so it cannot resume without its saved state.")
         self.timeline, self._open_sum = Timeline(), 0.0
         for done in range(step):
             self.clock = replace(self.clock, step=done)
-            self._set_plan(self._next_plan())
-            self._open_sum += self.open_fraction
+            plan = self._next_plan()
+            self.timeline.record(done, plan)
+            self._open_sum += self._gating.open_elements(plan) / self._total
         self._go_to(step)
 
     def _go_to(self, step: int) -> None:
         self.clock = replace(self.clock, step=step)
         self._set_plan(self._next_plan())
-        self._begin_phase()  # the weights may have been loaded since the phase before began
 
     def _next_plan(self) -> Plan:
         plan = self.method.checked_plan(self.clock, self.layers, self.memory)
@@ -265,62 +276,25 @@ class Tuner:
     def _opened_at(self, clock: Clock) -> set[str]:
         return self._gating.opened(self.method.plan(clock, self.layers, self.memory))
 
-    def _begin_phase(self) -> None:
-        if self._audit:
-            closed = set(self._gating.parameters) - set(self._gating.names(lambda gate: not gate.closed))
-            self._audit.begin(closed, self.clock.step)
-
-    def _set_plan(self, plan: Plan) -> None:
-        opened = self._gating.opened(plan)
-        self._replicas.admit(opened, self.clock.step)
+    def _set_plan(self, plan: Plan, previous: Plan | None = None) -> None:
         self.timeline.record(self.clock.step, plan)
-        self._gating.enforce(plan, opened)
-        self._graph_limits.admit(tuple(gate.share > 0.0 for gate in plan.values()))
-        self._checkpointing.follow(not self._gating.learns(self.layers.names[0]))
-        self._prefix.follow(plan, self.clock.step, self.timeline)
-        if self._mixing:
-            self._mixing.step = self.clock.step
+        opened = self._gating.opened(plan)
+        self._effects.on_plan(ComingStep(plan, opened, self.clock.step, self.timeline, previous))
 
     def _begin_step(self) -> None:
-        self._gating.before_step()
-        if getattr(self.optimizer, "found_inf", None) is None:  # else a gradient scaler looks at them itself
-            check_finite(self._gating, self.clock.step)
-        self._rates.scale(self._gating.lr_factors())
-        if self._audit:  # which expects what a parameter's own learning rate lets move
-            learning = self._gating.names(lambda gate: gate.share > 0.0)
-            self._audit.before_step(learning, self.optimizer, self.clock.step)
-        self._holding.begin(self._gating.held())
+        self._effects.before_step(self.clock.step + 1)
 
     def _end_step(self) -> None:
-        self._holding.end()
-        self._rates.restore()
         if was_skipped(self.optimizer):
+            self._effects.cancel_step()
             return
+        self._effects.after_step(self.clock.step + 1)
         self._open_sum += self.open_fraction
         self.clock = self.clock.ticked()
         self.memory = self._measuring.before(self.clock, self.memory)
-        plan = self._next_plan()
-        new_phase = _closed_groups(self.plan) != _closed_groups(plan)
-        if self._audit:
-            self._audit.after_step(self.clock.step)
-            if new_phase:
-                self._audit.check_closed(self.clock.step)
-        closing = self._gating.closing(plan)
-        self._set_plan(plan)
-        forget(self.optimizer, closing, self.method.state_of_closed)
-        if new_phase:
-            self._begin_phase()
-
-    def _give_back_groups(self) -> None:
-        """Undo what a step that raised has left of the optimizer's parameter groups."""
-        self._holding.abandon()
-        self._rates.restore()
+        self._set_plan(self._next_plan(), previous=self.plan)
 
     def _optimizer_names(self) -> list[str]:
-        self._give_back_groups()
+        self._effects.cancel_step()
         names = {id(p): name for name, p in self._gating.parameters.items()}
         return [names.get(id(p), "?") for group in self.optimizer.param_groups for p in group["params"]]
-
-
-def _closed_groups(plan: Plan) -> list[bool]:
-    return [gate.closed for gate in plan.values()]

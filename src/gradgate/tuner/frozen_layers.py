@@ -1,25 +1,24 @@
-"""What a tuner does for the closed prefix of its model: evaluation mode always, the cache where there is one."""
+"""The closed layers at the bottom of a model: run without dropout, and only once for each example where cached."""
 
 from __future__ import annotations
 
 from torch import nn
 
-from gradgate.activation_cache.cache import ActivationCache, Reuse, Tally
+from gradgate.activation_cache.cache import ActivationCache, Reuse, RowCounts
 from gradgate.activation_cache.frozen_prefix import Quiet, closed_prefix
 from gradgate.activation_cache.horizon import Horizon
 from gradgate.layers import LayerMap
-from gradgate.methods.base import Plan
-from gradgate.methods.plan_file import Timeline
+from gradgate.tuner.effect import ComingStep, Effect
 
 
-class FrozenPrefix:
-    """The closed groups from the bottom of one model, as its plans come and go, until :meth:`release`.
+class FrozenLayers(Effect):
+    """Follows the closed groups from the bottom of a model, as its plans change.
 
     Args:
         model: without wrappers such as DDP.
         layers: its layer map.
-        cache: where the output of the prefix is kept; None for nowhere.
-        horizon: chooses how many layers are kept.
+        cache: where the output of the closed layers is kept; None for nowhere.
+        horizon: chooses how many layers are kept; needed with a cache.
     """
 
     def __init__(
@@ -33,18 +32,19 @@ class FrozenPrefix:
         self._quiet = Quiet(model, layers, prepare, finish)
 
     @property
-    def tally(self) -> Tally | None:
+    def counts(self) -> RowCounts | None:
         """How many rows were read from the cache and computed; None without a cache."""
-        return self._reuse.tally if self._reuse else None
+        return self._reuse.counts if self._reuse else None
 
-    def follow(self, plan: Plan, step: int, timeline: Timeline) -> None:
-        """Take up the plan for the step after ``step`` done ones; ``timeline`` has it already."""
-        self._quiet.follow(closed_prefix(plan, self._layers))
+    def on_plan(self, coming: ComingStep) -> None:
+        """Run the closed layers in evaluation mode, and keep the output of as many as pays."""
+        self._quiet.follow(closed_prefix(coming.plan, self._layers))
         if self._reuse is not None and self._horizon is not None:
-            self._reuse.follow(self._horizon.layers_to_keep(step, timeline), self._quiet.parts)
+            depth = self._horizon.layers_to_keep(coming.done, coming.timeline)
+            self._reuse.follow(depth, self._quiet.parts)
 
     def release(self) -> None:
-        """Remove every hook and let go of the cache."""
+        """Remove every hook and close the cache."""
         self._quiet.release()
         if self._reuse is not None:
             self._reuse.release()

@@ -1,0 +1,156 @@
+"""What a tuner does around each step of a training: one :class:`Effect` each, in an explicit order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from gradgate.methods.base import Plan
+from gradgate.methods.plan_file import Timeline
+
+
+@dataclass(frozen=True)
+class ComingStep:
+    """The plan for the step that comes next, and where training stands.
+
+    Attributes:
+        plan: one gate for each group.
+        opened: canonical names of the parameters that require a gradient under the plan.
+        done: optimizer steps done so far.
+        timeline: the plans so far, this one included.
+        previous: the plan of the step before; None where training begins or continues from a saved state.
+    """
+
+    plan: Plan
+    opened: Set[str]
+    done: int
+    timeline: Timeline
+    previous: Plan | None = None
+
+    @property
+    def begins_phase(self) -> bool:
+        """Whether other groups are closed than in the step before, or there was no step before."""
+        if self.previous is None:
+            return True
+        return any(gate.closed != self.previous[group].closed for group, gate in self.plan.items())
+
+
+class Effect:
+    """One mechanism that a tuner keeps in force on a model or its optimizer.
+
+    A constructor checks whether the mechanism can work, and changes nothing. Each method does nothing by default.
+    ``attach`` and ``release`` are called once; the others in every step, in this order: ``on_plan``, the forward and
+    backward passes of the training loop, ``before_step``, the optimizer's step, and ``after_step`` or ``cancel_step``.
+    """
+
+    state_name: ClassVar[str] = ""
+    """The first part of the names of :meth:`tensors` in a saved state; empty for an effect without any."""
+
+    def attach(self) -> None:
+        """Make the changes that last as long as the tuner is attached."""
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Put a plan into force, before the forward pass of the step."""
+
+    def before_step(self, number: int) -> None:
+        """Act right before the optimizer's step with this number, counted from 1."""
+
+    def after_step(self, number: int) -> None:
+        """Act right after it; undo what :meth:`before_step` has changed."""
+
+    def cancel_step(self) -> None:
+        """Undo what :meth:`before_step` has changed where the step failed or was skipped, or no step has begun."""
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """By name, the tensors that a resumed training needs and cannot compute again."""
+        return {}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up what :meth:`tensors` gave in an earlier training.
+
+        Raises:
+            RunError: if they do not fit the model.
+        """
+
+    def release(self) -> None:
+        """Undo everything, also what :meth:`attach` did only in part."""
+
+    def finish(self, done: int) -> None:
+        """Look at the model a last time, after ``done`` steps, when every effect is released."""
+
+
+class Effects:
+    """The effects of one tuner. What begins in their order ends in the reverse of it.
+
+    Args:
+        ordered: the first acts first on a plan and before a step, and last after a step and at the end.
+    """
+
+    def __init__(self, ordered: Iterable[Effect]) -> None:
+        self._ordered = list(ordered)
+        self._reversed = self._ordered[::-1]
+        self._with_state = [effect for effect in self._ordered if effect.state_name]
+
+    def attach(self) -> None:
+        """Attach each."""
+        for effect in self._ordered:
+            effect.attach()
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Put a plan into force."""
+        for effect in self._ordered:
+            effect.on_plan(coming)
+
+    def before_step(self, number: int) -> None:
+        """Prepare the optimizer's step; if one effect fails, cancel it in all."""
+        try:
+            for effect in self._ordered:
+                effect.before_step(number)
+        except BaseException:
+            self.cancel_step()
+            raise
+
+    def after_step(self, number: int) -> None:
+        """End the optimizer's step; if one effect fails, cancel it in all."""
+        try:
+            for effect in self._reversed:
+                effect.after_step(number)
+        except BaseException:
+            self.cancel_step()
+            raise
+
+    def cancel_step(self) -> None:
+        """Undo the preparation of a step that did not happen."""
+        for effect in self._reversed:
+            effect.cancel_step()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors of all effects, as ``state name/name``."""
+        return {
+            f"{effect.state_name}/{name}": tensor
+            for effect in self._with_state
+            for name, tensor in effect.tensors().items()
+        }
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of :meth:`tensors`; RunError for tensors of another model."""
+        by_effect: dict[str, dict[str, Tensor]] = {}
+        for path, tensor in tensors.items():
+            owner, _, name = path.partition("/")
+            by_effect.setdefault(owner, {})[name] = tensor
+        for effect in self._with_state:
+            effect.load_tensors(by_effect.get(effect.state_name, {}))
+
+    def release(self) -> None:
+        """Release each."""
+        for effect in self._reversed:
+            effect.cancel_step()
+            effect.release()
+
+    def finish(self, done: int) -> None:
+        """Let each look at the model a last time."""
+        for effect in self._ordered:
+            effect.finish(done)
