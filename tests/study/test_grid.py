@@ -14,7 +14,17 @@ from gradgate.errors import MethodError, RunError, UsageError
 from gradgate.study.grid import Grid, folder_name
 from gradgate.training.config import make_config
 
-TASK: dict[str, Any] = {"name": "moods", "fingerprint": "abc"}
+TASK: dict[str, Any] = {
+    "name": "moods",
+    "kind": "classification",
+    "metric": "accuracy",
+    "metric_higher_is_better": True,
+    "labels": ["bad", "good"],
+    "fingerprint": "abc",
+    "rows": {"train": 80},
+    "languages": {},
+    "source": "en",
+}
 
 
 def written(path: Path, methods: list[str], seeds: list[int], **settings: Any) -> Grid:

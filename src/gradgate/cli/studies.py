@@ -176,6 +176,9 @@ def worker(
     store: StoreAddress = None,
     workers: Workers = 1,
     wait: Annotated[bool, typer.Option("--wait", help="Stay for runs that are added later.")] = False,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the study's models.")
+    ] = False,
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
@@ -184,10 +187,10 @@ def worker(
     from gradgate.study.worker import join
 
     if quiet:
-        failed = join(study, store, SilentStudy(), workers, linger=wait)
+        failed = join(study, store, SilentStudy(), workers, linger=wait, trust_remote_code=trust_remote_code)
     else:
         with StudyBars(errors) as bars:
-            failed = join(study, store, bars, workers, linger=wait)
+            failed = join(study, store, bars, workers, linger=wait, trust_remote_code=trust_remote_code)
     if failed:
         errors.print(f"{failed} runs failed; 'gradgate study failed {study}' says why.", markup=False, soft_wrap=True)
         raise typer.Exit(1)

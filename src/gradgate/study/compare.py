@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,13 +14,15 @@ from gradgate.distributed import launch
 from gradgate.errors import UsageError
 from gradgate.methods import method as read_method
 from gradgate.study import search as searches
-from gradgate.study.grid import STUDY_FILE, Grid, held_settings
+from gradgate.study.grid import Grid, held_settings
 from gradgate.study.parts import Axes, Part
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
 from gradgate.study.ray import RayCluster, run_on_ray
-from gradgate.study.search import Space, space_of
-from gradgate.study.store import DamagedStoreError, Heartbeat, Store, alone_in, open_store, set_aside
+from gradgate.study.results import read_study
+from gradgate.study.search import Space
+from gradgate.study.store import DamagedStoreError, Heartbeat, Store, locked_folder, open_store, set_aside
+from gradgate.study.study_file import STUDY_FILE, SearchRecord
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.study.worker import Workers
 from gradgate.training.config import RunConfig
@@ -97,24 +98,31 @@ def compare(
     if parts[0].path != out:
         axes.write(out)
     grids, opened = _begin(out, planned, store, heartbeat, progress)
-    folders = [grid.folder_of(arm, seed) for grid in grids for seed in grid.seeds for arm in grid.arms]
     cache = out / CACHE_FOLDER
     before = Queue(opened).runs()
     progress.begin_study(len(before), sum(run.state == "finished" for run in before))
     try:
         with stoppable(progress.note) as stop:
             if ray is not None:
-                run_on_ray(ray, Queue(opened), store, cache, progress, stop)
+                run_on_ray(ray, Queue(opened), store, cache, progress, stop, base.trust_remote_code)
             else:
-                Workers(Queue(opened), cache, progress, stop).work(workers)
+                trusted = base.trust_remote_code
+                Workers(Queue(opened), cache, progress, stop, trust_remote_code=trusted).work(workers)
             if stop.is_set():
                 raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
     finally:
         opened.close()
-    failed = sum(not folder.finished for folder in folders)
-    if not failed:
+    tally = _tally(grids)
+    if not tally.failed:
         shutil.rmtree(cache, ignore_errors=True)
-    return Tally(len(folders) - failed, failed)
+    return tally
+
+
+def _tally(grids: list[Grid]) -> Tally:
+    """What a reader of the study sees: a run with damaged scores has failed as well."""
+    cells = [cell for grid in grids for cell in read_study(grid.path).cells]
+    finished = sum(cell.status == "finished" for cell in cells)
+    return Tally(finished, len(cells) - finished)
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ class _Asked:
     adapters: Sequence[str | None]
     sweep: FreezeSweep | None
     search: Space | None
-    held_search: dict[str, Any] | None = None
+    held_search: SearchRecord | None = None
 
     def with_held(self, paths: list[Path]) -> _Asked:
         """With what the study already compares, which a new part of it has to compare as well."""
@@ -142,9 +150,9 @@ class _Asked:
         )
 
     @property
-    def space(self) -> dict[str, Any] | None:
-        """What is searched, for the study's file."""
-        return self.search.record() if self.search is not None else space_of(self.held_search)
+    def space(self) -> SearchRecord | None:
+        """What is searched."""
+        return self.search.record() if self.search is not None else self.held_search
 
 
 @dataclass(frozen=True)
@@ -195,19 +203,27 @@ def _begin(
     """Write the files of the study, and queue what is missing."""
     grids = []
     for part in planned:
-        with alone_in(part.grid.path):
+        with locked_folder(part.grid.path):
             grids.append(part.grid.write(part.seen.task, part.seen.model, part.seen.versions))
     better = bool(planned[0].seen.task["metric_higher_is_better"])
-    try:
+
+    def open_and_fill() -> Store:
         opened = open_store(out, url, heartbeat=heartbeat, higher_is_better=better)
+        try:
+            Queue(opened).add(searches.all_runs(grids))
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    try:
+        return grids, open_and_fill()
     except DamagedStoreError as error:
         aside = set_aside(out)
         progress.note(
             f"{error} The damaged file is kept as {aside.name}, and the queue is built anew from the run folders."
         )
-        opened = open_store(out, url, heartbeat=heartbeat, higher_is_better=better)
-    Queue(opened).add(searches.all_runs(grids))
-    return grids, opened
+        return grids, open_and_fill()
 
 
 def _with_threads(parts: list[Part], cores: int) -> list[Part]:

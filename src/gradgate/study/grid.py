@@ -11,14 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
-from gradgate.files import in_use, read_json, write_json
-from gradgate.methods import Method
+from gradgate.files import in_use
 from gradgate.methods import method as read_method
+from gradgate.study.study_file import (
+    STUDY_FILE,
+    ModelRecord,
+    SearchRecord,
+    StudyRecord,
+    TaskRecord,
+    find_study,
+    read_study_file,
+    record_adapter,
+    write_study_file,
+)
 from gradgate.training.adapter_setting import canonical, checked_text, titled
 from gradgate.training.config import FREE, RunConfig, make_config
 from gradgate.training.run_folder import RunFolder
 
-STUDY_FILE = "study.json"
+MOST_RUNS = 10_000
+LARGEST_SEED = 2**32 - 1  # of numpy, which each run seeds as well
 Arm = tuple[str | None, str]  # an adapter and a method
 _OF_ONE_RUN = ("method", "adapter", "seed")
 
@@ -40,9 +51,9 @@ class GridRun:
 class Grid:
     """Adapters times methods times seeds on one task and model; the others are compared to the first.
 
-    An adapter that is None stands for the model itself. ``search`` is what :mod:`gradgate.study.search` notes of a
-    study that searches settings first; then only arms whose setting is chosen have runs. ``part`` is the task or model
-    that runs are named after, where the study has several.
+    An adapter that is None stands for the model itself. ``search`` is that of a study that searches settings first
+    (:mod:`gradgate.study.search`); then only arms with a chosen setting have runs. ``part`` names the task or model in
+    a study of several.
     """
 
     path: Path
@@ -50,7 +61,7 @@ class Grid:
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
     adapters: tuple[str | None, ...] = (None,)
-    search: dict[str, Any] | None = None
+    search: SearchRecord | None = None
     part: str = ""
 
     @classmethod
@@ -68,63 +79,80 @@ class Grid:
         Without adapters it has those that are there; a new one is of the model itself.
 
         Raises:
-            UsageError: without a method or a seed, or for an adapter that cannot be.
+            UsageError: without a method or a seed, for a seed that is out of range or an adapter that cannot be, or
+                for more than 10,000 runs.
             RunError: if the folder holds a study with other settings.
         """
         names = [text.replace(" ", "") for text in methods]
         if not names or not seeds:
             raise UsageError("A comparison needs at least one method (-m) or a sweep (--sweep), and one seed.")
         kinds = [checked_text(text) for text in adapters]
-        record = _held(path)
-        if record:
-            _same_settings(path, record["settings"], settings_of(base))
-            names = [*record["methods"], *names]
-            seeds = [*record["seeds"], *seeds]
-            kinds = [*record.get("adapters", [None]), *kinds]
+        held = find_study(path)
+        if held is not None:
+            _same_settings(path, held.settings, settings_of(base))
+            names = [*held.methods, *names]
+            seeds = [*held.seeds, *seeds]
+            kinds = [*held.adapters, *kinds]
         elif in_use(path):
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
         found = _distinct_adapters(kinds or [None])
         base.model_copy(update={"adapter": next(filter(None, found), None)}).check_tapt()
-        return cls(path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found, record.get("search"), part)
+        grid = cls(
+            path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found, held.search if held else None, part
+        )
+        grid.check_size()
+        return grid
 
     @classmethod
     def read(cls, path: Path) -> Grid:
         """The grid that a study folder holds.
 
         Raises:
-            RunError: if it holds none.
+            RunError: if it holds none, or one that is damaged.
         """
-        record = _held(path)
-        if not record:
-            raise RunError(f"{path} holds no study: {path / STUDY_FILE} is missing. Name a folder that compare made.")
-        return cls(
-            path,
-            make_config(**record["settings"]),
-            tuple(record["methods"]),
-            tuple(record["seeds"]),
-            tuple(record.get("adapters", [None])),
-            record.get("search"),
-            record.get("part", ""),
-        )
+        study = read_study_file(path)
+        try:
+            base = make_config(**study.settings)
+        except UsageError as error:
+            raise RunError(
+                f"{path / STUDY_FILE} has settings that cannot be used: {error} Put back a good copy, or give another "
+                f"--out."
+            ) from None
+        return cls(path, base, study.methods, study.seeds, study.adapters, study.search, study.part)
+
+    def check_size(self) -> None:
+        """UsageError for more runs than a study can hold, or a seed that is out of range."""
+        wrong = [seed for seed in self.seeds if not 0 <= seed <= LARGEST_SEED]
+        if wrong:
+            raise UsageError(f"Seed {wrong[0]} is out of range: expected 0 to {LARGEST_SEED}. Give other --seeds.")
+        count = len(self.arms) * len(self.seeds)
+        if count > MOST_RUNS:
+            raise UsageError(
+                f"{len(self.arms)} methods with {len(self.seeds)} seeds are {count:,} runs, more than the "
+                f"{MOST_RUNS:,} that a study can hold. Give fewer --seeds, or make several studies."
+            )
 
     def adding(self, methods: list[str]) -> Grid:
         """The same with further methods behind its own."""
-        return replace(self, methods=_distinct([*self.methods, *methods]))
+        grid = replace(self, methods=_distinct([*self.methods, *methods]))
+        grid.check_size()
+        return grid
 
-    def searching(self, space: dict[str, Any]) -> Grid:
+    def searching(self, search: SearchRecord) -> Grid:
         """The same with a search before it.
 
         Raises:
             RunError: if the study was begun without one, or with another.
         """
-        held = _held(self.path)
-        there = {name: value for name, value in (held.get("search") or {}).items() if name in space}
-        if held and there != space:
+        held = find_study(self.path)
+        if held is None:
+            return replace(self, search=search.without_results())
+        if held.search is None or held.search.without_results() != search.without_results():
             raise RunError(
-                f"{self.path} was begun with {'another search' if there else 'no search'}. Leave --search out to go on "
-                f"as it was begun, or give another --out."
+                f"{self.path} was begun with {'another search' if held.search else 'no search'}. Leave --search out to "
+                f"go on as it was begun, or give another --out."
             )
-        return self if held else replace(self, search={**space, "chosen": {}, "results": {}})
+        return self
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -133,7 +161,7 @@ class Grid:
 
     def runs(self) -> list[GridRun]:
         """Every run, seed by seed, so that an early stop still leaves methods to compare."""
-        chosen = {} if self.search is None else self.search["chosen"]
+        chosen = {} if self.search is None else self.search.chosen
         arms = [arm for arm in self.arms if self.search is None or titled_arm(arm) in chosen]
         return [self._run(arm, seed, chosen.get(titled_arm(arm), {})) for seed in self.seeds for arm in arms]
 
@@ -144,29 +172,34 @@ class Grid:
             RunError: if the study was begun on other data.
         """
         self.check_data(task)
-        record = _held(self.path)
-        methods = _distinct([*record.get("methods", []), *self.methods])
-        seeds = tuple(dict.fromkeys([*record.get("seeds", []), *self.seeds]))
-        adapters = _distinct_adapters([*(record.get("adapters", [None]) if record else []), *self.adapters])
-        search = record.get("search", self.search)
-        record = {
-            "task": task,
-            "model": model,
-            "methods": list(methods),
-            "adapters": list(adapters),
-            "seeds": list(seeds),
-            "settings": settings_of(self.base),
-            "versions": versions,
-            **({"search": search} if search else {}),
-            **({"part": self.part} if self.part else {}),
-        }
-        write_json(self.path / STUDY_FILE, record)
-        return replace(self, methods=methods, seeds=seeds, adapters=adapters, search=search)
+        held = find_study(self.path)
+        grid = self
+        if held is not None:
+            grid = replace(
+                self,
+                methods=_distinct([*held.methods, *self.methods]),
+                seeds=tuple(dict.fromkeys([*held.seeds, *self.seeds])),
+                adapters=_distinct_adapters([*held.adapters, *self.adapters]),
+                search=held.search or self.search,
+            )
+        study = StudyRecord(
+            task=record_adapter(TaskRecord).validate_python(task),
+            model=record_adapter(ModelRecord).validate_python(model),
+            methods=grid.methods,
+            adapters=grid.adapters,
+            seeds=grid.seeds,
+            settings=settings_of(grid.base),
+            versions=versions,
+            search=grid.search,
+            part=grid.part,
+        )
+        write_study_file(self.path, study)
+        return grid
 
     def check_data(self, task: dict[str, Any]) -> None:
         """RunError if the study was begun on other data than a task's record tells of."""
-        record = _held(self.path)
-        if record and record["task"].get("fingerprint") != task["fingerprint"]:
+        held = find_study(self.path)
+        if held is not None and held.task.fingerprint != task["fingerprint"]:
             raise RunError(
                 f"{self.path} was begun on other data: the files of task {task['name']!r} have changed since, so "
                 f"that new runs would not compare with finished ones. Give another --out."
@@ -174,7 +207,7 @@ class Grid:
 
     def write_search(self) -> None:
         """Write what the search has found into ``study.json``."""
-        write_json(self.path / STUDY_FILE, {**_held(self.path), "search": self.search})
+        write_study_file(self.path, replace(read_study_file(self.path), search=self.search))
 
     def config_of(self, arm: Arm, seed: int, setting: dict[str, Any]) -> RunConfig:
         """The configuration of one run; ``setting`` replaces what all runs share."""
@@ -208,27 +241,15 @@ def written(setting: dict[str, Any]) -> str:
 
 def held_settings(path: Path) -> dict[str, Any] | None:
     """What all runs of the study in a folder share; None where there is no study."""
-    settings: dict[str, Any] | None = _held(path).get("settings")
-    return settings
-
-
-def _held(path: Path) -> dict[str, Any]:
-    """What ``study.json`` says; empty where there is none."""
-    file = path / STUDY_FILE
-    if not file.is_file():
-        return {}
-    record = read_json(file)
-    lacking = [name for name in ("task", "methods", "seeds", "settings") if name not in record]
-    if lacking:
-        raise RunError(f"{file} is damaged: it has no {', '.join(lacking)}. Give another --out.")
-    return record
+    held = find_study(path)
+    return None if held is None else held.settings
 
 
 def _distinct(methods: list[str]) -> tuple[str, ...]:
     """Each method once, under the text that came first: ``graddrop`` is ``graddrop:p=0.2``."""
-    texts: dict[Method, str] = {}
+    texts: dict[str, str] = {}
     for text in methods:
-        texts.setdefault(read_method(text), text)
+        texts.setdefault(read_method(text).spec, text)
     return tuple(texts.values())
 
 

@@ -16,8 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use, read_json, write_json
-from gradgate.study.grid import STUDY_FILE, folder_name
-from gradgate.study.store import alone_in
+from gradgate.study.grid import folder_name
+from gradgate.study.store import locked_folder
+from gradgate.study.study_file import STUDY_FILE
 from gradgate.tasks.multitask import is_multitask, task_folder
 from gradgate.training.config import RunConfig
 
@@ -112,7 +113,7 @@ class Axes:
 
     def write(self, folder: Path) -> None:
         """Write ``axes.json``, with what another process may have put there meanwhile."""
-        with alone_in(folder):
+        with locked_folder(folder):
             axes = self.with_held(folder)
             write_json(folder / AXES_FILE, TypeAdapter(Axes).dump_python(axes, mode="json"))
 

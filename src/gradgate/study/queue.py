@@ -21,21 +21,41 @@ from optuna import create_study, create_trial
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.trial import FrozenTrial, TrialState
+from typing_extensions import TypedDict  # the one that pydantic can check before Python 3.12
 
 from gradgate.errors import RunError
-from gradgate.files import read_json, write_json
+from gradgate.files import write_json
 from gradgate.study.grid import GridRun
-from gradgate.study.store import Store
+from gradgate.study.store import DamagedStoreError, Store
+from gradgate.study.study_file import damage_of, read_scores, record_adapter
+from gradgate.training.config import fingerprint_of
 from gradgate.training.run_folder import RunFolder
 
 State = Literal["waiting", "running", "finished", "failed", "pruned"]
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
+_NOTED = ("fingerprint", "config", "label", "folder", "lost", "pruned_against", "worker", "progress", "error")
 _STATES: dict[TrialState, State] = {
     TrialState.WAITING: "waiting",
     TrialState.RUNNING: "running",
     TrialState.COMPLETE: "finished",
     TrialState.PRUNED: "pruned",
 }
+
+
+class WorkerName(TypedDict):
+    """Who claimed a run."""
+
+    host: str
+    pid: int
+    slot: int
+
+
+class StepsDone(TypedDict):
+    """How far a run is."""
+
+    step: int
+    total: int
+    loss: float | None
 
 
 @dataclass(frozen=True)
@@ -62,16 +82,16 @@ class QueuedRun:
     label: str
     folder: Path
     state: State
-    pruned_against: str | None
     lost: int
-    worker: dict[str, Any] | None
-    progress: dict[str, Any] | None
-    error: str | None
-    started: datetime | None
-    ended: datetime | None
+    pruned_against: str | None = None
+    worker: WorkerName | None = None
+    progress: StepsDone | None = None
+    error: str | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
 
 
-def this_worker(slot: int = 0) -> dict[str, Any]:
+def this_worker(slot: int = 0) -> WorkerName:
     """How this process names itself."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "slot": slot}
 
@@ -84,19 +104,39 @@ class Queue:
 
     def runs(self) -> list[QueuedRun]:
         """Every run once."""
-        with self.store.told():
+        with self.store.explained_errors():
             trials = self.store.study.get_trials(deepcopy=False)
-        latest = {trial.user_attrs["fingerprint"]: trial for trial in trials if "fingerprint" in trial.user_attrs}
-        return [_read(trial) for trial in latest.values()]
+            latest = {trial.user_attrs["fingerprint"]: trial for trial in trials if "fingerprint" in trial.user_attrs}
+            return [_read(trial) for trial in latest.values()]
 
     def folder_of(self, run: QueuedRun) -> RunFolder:
         """The run's folder."""
         return RunFolder(self.store.folder / run.folder)
 
+    def _check(self, run: QueuedRun) -> None:
+        """DamagedStoreError if a run is not what was queued: another configuration, or a folder elsewhere."""
+        if fingerprint_of(run.config) != run.fingerprint:
+            wrong = f"the configuration of {run.label!r} is not the one that was queued"
+        elif run.folder.is_absolute() or ".." in run.folder.parts:
+            wrong = f"the folder of {run.label!r}, {str(run.folder)!r}, is not in the study's"
+        else:
+            return
+        raise DamagedStoreError(
+            f"{self.store.place} is damaged ({wrong}). 'gradgate compare' builds it anew; finished runs stay."
+        )
+
+    def failure_of(self, run: QueuedRun) -> str | None:
+        """Why a run has failed, by the store or by a finished folder with damaged scores; None if it has not."""
+        if run.state == "failed":
+            return run.error or "its worker died"
+        return damage_of(self.folder_of(run)) if run.state == "finished" else None
+
     def add(self, runs: Sequence[GridRun]) -> None:
         """Queue what has not finished and neither waits nor runs; take over what has finished without the store."""
-        with self.store.alone(), self.store.told():
+        with self.store.locked(), self.store.explained_errors():
             held = {run.fingerprint: run for run in self.runs()}
+            for queued in held.values():
+                self._check(queued)
             for run in runs:
                 self._add(run, held.get(run.config.fingerprint()))
 
@@ -111,20 +151,23 @@ class Queue:
         }
         if held is not None and held.state == "waiting":
             self.store.storage.set_trial_user_attr(held.trial, "config", attributes["config"])
-        elif run.folder.finished:
+        elif run.folder.finished and damage_of(run.folder) is None:
             value, told = _outcome(run.folder)
             if held is None or (held.state == "failed" and value is not None):
                 self._create(TrialState.FAIL if value is None else TrialState.COMPLETE, {**attributes, **told}, value)
         elif held is None or held.state not in ("running", "pruned"):
             self._create(TrialState.WAITING, attributes)
 
-    def claim(self, worker: dict[str, Any]) -> QueuedRun | None:
+    def claim(self, worker: WorkerName) -> QueuedRun | None:
         """Make the first waiting run whose folder nobody trains in the worker's own; None if there is none."""
         storage = self.store.storage
         for run in self.runs():
-            if run.state != "waiting" or self.folder_of(run).is_locked:
+            if run.state != "waiting":
                 continue
-            with self.store.told():
+            self._check(run)
+            if self.folder_of(run).is_locked:
+                continue
+            with self.store.explained_errors():
                 storage.record_heartbeat(run.trial)  # before it runs: a claim without one would never be stale
                 with suppress(UpdateFinishedTrialError):
                     if storage.set_trial_state_values(run.trial, TrialState.RUNNING):
@@ -132,9 +175,9 @@ class Queue:
                         return run
         return None
 
-    def beat(self, run: QueuedRun, progress: dict[str, Any]) -> None:
+    def beat(self, run: QueuedRun, progress: StepsDone | None) -> None:
         """Show that the worker lives, and how far the run is."""
-        with self.store.told(), suppress(UpdateFinishedTrialError):
+        with self.store.explained_errors(), suppress(UpdateFinishedTrialError):
             self.store.storage.record_heartbeat(run.trial)
             if progress:
                 self.store.storage.set_trial_user_attr(run.trial, "progress", progress)
@@ -154,7 +197,7 @@ class Queue:
 
     def is_below_median(self, run: QueuedRun, step: int, score: float) -> bool:
         """Note the dev score after a step. Whether all so far are below the median there, of at least two like it."""
-        with self.store.told(), suppress(UpdateFinishedTrialError):
+        with self.store.explained_errors(), suppress(UpdateFinishedTrialError):
             self.store.storage.set_trial_intermediate_value(run.trial, step, score)
             trial = self.store.storage.get_trial(run.trial)
             others = self.store.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -170,8 +213,8 @@ class Queue:
 
     def retry(self, wanted: Callable[[QueuedRun], bool] = lambda run: True) -> list[QueuedRun]:
         """Queue failed runs again. Returns them."""
-        with self.store.alone(), self.store.told():
-            failed = [run for run in self.runs() if run.state == "failed" and wanted(run)]
+        with self.store.locked(), self.store.explained_errors():
+            failed = [run for run in self.runs() if self.failure_of(run) is not None and wanted(run)]
             for run in failed:
                 self._again(run, lost=0)
         return failed
@@ -179,7 +222,7 @@ class Queue:
     def recover(self) -> None:
         """Queue the runs of dead workers again; one that lost too many of them has failed."""
         storage = self.store.storage
-        with self.store.told():
+        with self.store.explained_errors():
             silent = storage._get_stale_trial_ids(self.store.id)  # fail_stale_trials warns at each call
             for run in self.runs():
                 if run.state == "running" and (run.trial in silent or _is_gone(run.worker)):
@@ -187,7 +230,7 @@ class Queue:
                         storage.set_trial_state_values(run.trial, TrialState.FAIL)
         if not any(map(_is_lost, self.runs())):
             return
-        with self.store.alone(), self.store.told():
+        with self.store.locked(), self.store.explained_errors():
             for run in filter(_is_lost, self.runs()):
                 self._again(run, run.lost + 1)
 
@@ -197,7 +240,8 @@ class Queue:
         if lost <= LOSSES:
             self._create(TrialState.WAITING, attributes)
             return
-        message = f"{lost} workers died while they ran it, the last one on {(run.worker or {}).get('host')}."
+        host = run.worker["host"] if run.worker else "an unknown host"
+        message = f"{lost} workers died while they ran it, the last one on {host}."
         with suppress(RunError):
             error = {"type": "WorkerDied", "message": message, "step": None}
             write_json(self.folder_of(run).error_file, error)
@@ -208,41 +252,35 @@ class Queue:
 
     def _settle(self, run: QueuedRun, state: TrialState, told: dict[str, Any], value: float | None = None) -> None:
         storage = self.store.storage
-        with self.store.told(), suppress(UpdateFinishedTrialError):  # another took this worker for dead
+        with self.store.explained_errors(), suppress(UpdateFinishedTrialError):  # another took this worker for dead
             for name, item in told.items():
                 storage.set_trial_user_attr(run.trial, name, item)
             storage.set_trial_state_values(run.trial, state, None if value is None else [value])
 
 
 def _read(trial: FrozenTrial) -> QueuedRun:
-    told = trial.user_attrs
-    return QueuedRun(
-        trial=trial._trial_id,
-        fingerprint=told["fingerprint"],
-        config=told["config"],
-        label=told["label"],
-        folder=Path(told["folder"]),
-        state=_STATES.get(trial.state, "failed"),
-        pruned_against=told.get("pruned_against"),
-        lost=told["lost"],
-        worker=told.get("worker"),
-        progress=told.get("progress"),
-        error=told.get("error"),
-        started=trial.datetime_start,
-        ended=trial.datetime_complete,
+    known = {name: value for name, value in trial.user_attrs.items() if name in _NOTED}
+    return record_adapter(QueuedRun).validate_python(
+        {
+            **known,
+            "trial": trial._trial_id,
+            "state": _STATES.get(trial.state, "failed"),
+            "started": trial.datetime_start,
+            "ended": trial.datetime_complete,
+        }
     )
 
 
 def _outcome(folder: RunFolder) -> tuple[float | None, dict[str, Any]]:
     """The dev score of a finished run, None if it is no number; and what else to note."""
     try:
-        scores = read_json(folder.scores_file, finite=False)
-        value = scores["dev"].get(scores["metric"])
-    except (RunError, LookupError, AttributeError) as error:
-        return None, {"error": f"scores.json is damaged: {error}"}
+        scores = read_scores(folder)
+    except RunError as error:
+        return None, {"error": str(error)}
+    value = scores.dev.get(scores.metric)
     if value is None or not isfinite(value):
-        return None, {"error": f"scores.json: {scores['metric']} on dev is {value}, expected a finite number."}
-    return float(value), {"metric": scores["metric"], "scores": {"dev": scores["dev"], **scores["tests"]}}
+        return None, {"error": f"scores.json: {scores.metric} on dev is {value}, expected a finite number."}
+    return value, {"metric": scores.metric, "scores": {"dev": scores.dev, **scores.tests}}
 
 
 def _is_lost(run: QueuedRun) -> bool:
@@ -250,13 +288,13 @@ def _is_lost(run: QueuedRun) -> bool:
     return run.state == "failed" and run.error is None
 
 
-def _is_gone(worker: dict[str, Any] | None) -> bool:
+def _is_gone(worker: WorkerName | None) -> bool:
     """Whether a worker on this machine has ended; of others only their silence tells."""
     if worker is None or worker["host"] != socket.gethostname() or sys.platform == "win32":
         return False
     try:
         os.kill(worker["pid"], 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return True
     except PermissionError:
         return False

@@ -39,7 +39,13 @@ class RayCluster:
 
 
 def run_on_ray(
-    cluster: RayCluster, queue: Queue, url: str | None, cache: Path, progress: StudyProgress, stop: Event
+    cluster: RayCluster,
+    queue: Queue,
+    url: str | None,
+    cache: Path,
+    progress: StudyProgress,
+    stop: Event,
+    trust_remote_code: bool = False,
 ) -> None:
     """Train what waits; return when nothing waits or runs any more, or when stopped.
 
@@ -63,7 +69,10 @@ def run_on_ray(
                 tasks = ray.wait(tasks, num_returns=len(tasks), timeout=0)[1]
             if not left and not advance(queue):
                 return
-            tasks += [train.remote(str(folder), url, str(cache.resolve())) for _ in range(left - len(tasks))]
+            tasks += [
+                train.remote(str(folder), url, str(cache.resolve()), trust_remote_code)
+                for _ in range(left - len(tasks))
+            ]
             stop.wait(_LOOK)
         for task in tasks:
             ray.cancel(task)
@@ -92,11 +101,12 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _train_one(folder: str, url: str | None, cache: str) -> None:
+def _train_one(folder: str, url: str | None, cache: str, trust_remote_code: bool) -> None:
     """What a task does. Cancelled, it has its run saved."""
     queue = Queue(open_store(Path(folder), url))
     try:
-        Workers(queue, Path(cache), SilentStudy(), Event()).work_once()
+        workers = Workers(queue, Path(cache), SilentStudy(), Event(), trust_remote_code=trust_remote_code)
+        workers.work_once()
     finally:
         queue.store.close()
 

@@ -5,32 +5,31 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any
 
 from gradgate.errors import MethodError, RunError
 from gradgate.methods import method as read_method
-from gradgate.study.grid import STUDY_FILE, folder_name
+from gradgate.study.grid import folder_name
 from gradgate.study.study_file import (
     DEV,
     LANGUAGE,
     Cell,
     DevRecord,
     Failure,
-    Scores,
     StudyRecord,
     StudyResults,
+    load_record,
     main_split_of,
+    read_scores,
+    read_study_file,
 )
 from gradgate.tasks.languages import AVERAGES
 from gradgate.training.adapter_setting import canonical, titled
 from gradgate.training.run_folder import RunFolder
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,7 @@ def read_study(folder: Path) -> StudyResults:
     Raises:
         RunError: if ``study.json`` is absent or damaged.
     """
-    file = folder / STUDY_FILE
-    if not file.is_file():
-        raise RunError(f"{folder} holds no study: {file} is missing. Name a folder that `gradgate compare` made.")
-    study = _load(file, StudyRecord)
-    if not study.methods or not study.seeds:
-        raise RunError(f"{file} is damaged: expected at least one method and one seed.")
+    study = read_study_file(folder)
     found, problems = _find_runs(folder, study)
     cells = [
         found.get((label, seed), Cell(method, seed, "missing", adapter=adapter))
@@ -80,18 +74,19 @@ def read_study(folder: Path) -> StudyResults:
 
 def _find_runs(folder: Path, study: StudyRecord) -> tuple[dict[tuple[str, int], Cell], list[str]]:
     """The study's runs by label and seed as ``run.json`` names them, and what is wrong with the rest."""
-    arms = {_canonical(adapter, method): (label, adapter, method) for label, adapter, method in _named(study)}
+    canonical_arm = lru_cache(maxsize=None)(_canonical)
+    arms = {canonical_arm(adapter, method): (label, adapter, method) for label, adapter, method in _named(study)}
     begun = {path.parent for path in folder.glob("runs/*/seed-*/run.json")}
     found: dict[tuple[str, int], Cell] = {}
     damaged: dict[Path, str] = {}
     problems = []
     for path in sorted(begun):
         try:
-            run = _load(RunFolder(path).run_file, _Run)
+            run = load_record(RunFolder(path).run_file, _Run)
         except RunError as error:
             damaged[path] = str(error)
             continue
-        arm, seed = arms.get(_canonical(run.config.adapter, run.config.method)), run.config.seed
+        arm, seed = arms.get(canonical_arm(run.config.adapter, run.config.method)), run.config.seed
         place = path.relative_to(folder)
         if arm is None or seed not in study.seeds:
             what = titled(run.config.method, run.config.adapter)
@@ -133,11 +128,11 @@ def _read_cell(folder: RunFolder, cell: Cell, versions: dict[str, Any]) -> Cell:
     cell = replace(cell, folder=folder.path, versions=versions)
     try:
         if folder.finished:
-            scores = _load(folder.scores_file, Scores)
+            scores = read_scores(folder)
             history = _read_history(folder.history_file)
             return replace(cell, status="finished", scores=scores, history=history)
         if folder.error_file.is_file():
-            failure = _load(folder.error_file, Failure)
+            failure = load_record(folder.error_file, Failure)
             return replace(cell, status="failed", failure=failure)
     except RunError as error:
         return replace(cell, status="failed", failure=Failure(type(error).__name__, str(error)))
@@ -186,14 +181,3 @@ def _read_history(path: Path) -> tuple[DevRecord, ...]:
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is damaged in line {number}: {error}.") from None
     return tuple(records)
-
-
-def _load(path: Path, kind: type[T]) -> T:
-    try:
-        return TypeAdapter(kind).validate_json(path.read_bytes())
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        place = ".".join(str(part) for part in wrong["loc"])
-        raise RunError(f"{path} is damaged: {place + ': ' if place else ''}{wrong['msg']}.") from None
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror or error}.") from None

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -16,11 +17,137 @@ from typing import Any, Literal
 
 from gradgate.errors import FolderLockedError, GradgateError, RunError
 from gradgate.files import read_json, write_json
-from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.progress import RunProgress
-from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
+
+_LOCKED = 75  # the exit code of a process that found another one training in the folder
+_UNKNOWN = 255  # what multiprocessing gives where the fork server ended before its child
+_STARTS = 3  # tries to start a process: the fork server may be killed at that moment, and is then started anew
+# Two threads that ask for the end of one process at once would read its exit code twice; one of them gets 255.
+_one_by_one = Lock()
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended, and the reason where it failed."""
+
+    how: Literal["finished", "failed", "stopped", "locked"]
+    reason: str = ""
+
+
+def run_in_process(
+    config: dict[str, Any],
+    folder: RunFolder,
+    cache: Path,
+    progress: RunProgress,
+    stop: Callable[[], bool],
+    kill: Event,
+) -> Ending:
+    """Train in a process of its own.
+
+    Args:
+        config: the record of a RunConfig.
+        folder: of the run.
+        cache: the folder of the activation cache that the study's runs share.
+        progress: is called for each step.
+        stop: when it returns true, the run is asked to save and stop.
+        kill: when set, the process is killed.
+    """
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return Ending("failed", f"Cannot write {folder.path}: {error.strerror or error}.")
+    try:
+        process, connection = _start(config, folder, cache)
+    except (EOFError, OSError) as error:
+        said = str(error) or "the server that starts processes was killed"
+        return Ending("failed", _note_failure(folder, f"The process of this run could not be started: {said}."))
+    try:
+        _follow(process, connection, progress, stop, kill)
+        wait([process.sentinel])
+    finally:
+        with _one_by_one:
+            process.join()
+        connection.close()
+    return _ending(folder, process.exitcode, stop() or kill.is_set())
+
+
+def _start(config: dict[str, Any], folder: RunFolder, cache: Path) -> tuple[Any, Connection]:
+    """The process that trains, and what it reports through."""
+    context = _context()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # the fork server keeps those with which it was started
+    ours, theirs = context.Pipe(duplex=False)
+    arguments = (config, str(folder.path), str(cache), theirs, visible)
+    process = context.Process(target=train_in_child, args=arguments, daemon=True)
+    for left in reversed(range(_STARTS)):
+        try:
+            with _one_by_one:
+                process.start()
+            break
+        except (EOFError, ConnectionError):
+            if not left:
+                raise
+    theirs.close()
+    return process, ours
+
+
+def _context() -> Any:
+    """A fork server imports torch and transformers once for all runs; Windows starts each process anew."""
+    if sys.platform == "win32":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["gradgate.study.run_process", "gradgate.training.run"])
+    return context
+
+
+def _follow(process: Any, connection: Connection, progress: RunProgress, stop: Callable[[], bool], kill: Event) -> None:
+    """Pass on what the run reports until it ends; pass on a request to stop once."""
+    asked = False
+    while True:
+        if kill.is_set():
+            process.kill()
+            return
+        if not asked and stop():
+            asked = True
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+        try:
+            if connection.poll(0.2):
+                word, *values = connection.recv()
+                getattr(progress, word)(*values)
+        except (EOFError, OSError):
+            return
+
+
+def _ending(folder: RunFolder, code: int, stopped: bool) -> Ending:
+    if code == 0 or (code == _UNKNOWN and folder.finished):
+        return Ending("finished")
+    if stopped:
+        return Ending("stopped")
+    if code == _LOCKED:
+        return Ending("locked")
+    if folder.error_file.is_file():
+        return Ending("failed", _reason(folder))
+    cause = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
+    hint = " The machine may have run out of memory: try a smaller --batch-size." if code == -signal.SIGKILL else ""
+    log = folder.path.with_name(f"{folder.path.name}.log")
+    message = f"The process of this run ended by {cause}.{hint} Its output is in {log}."
+    return Ending("failed", _note_failure(folder, message))
+
+
+def _reason(folder: RunFolder) -> str:
+    """Why the run says that it failed."""
+    try:
+        return str(read_json(folder.error_file)["message"])
+    except (RunError, KeyError) as error:
+        return f"{folder.error_file} is damaged: {error}"
+
+
+def _note_failure(folder: RunFolder, message: str) -> str:
+    with suppress(RunError):  # a full disk: the store and the caller still get the message
+        write_json(folder.error_file, {"type": "ProcessDied", "message": message, "step": None})
+    return message
 
 
 class Reporter:
@@ -48,33 +175,47 @@ class Reporter:
             self._connection.send(words)
 
 
-def train_and_tell(config: dict[str, Any], folder: str, cache: str, connection: Connection) -> None:
-    """Train; what is printed goes to ``run.log``, a failure to ``error.json`` and the exit code.
+def train_in_child(config: dict[str, Any], folder: str, cache: str, connection: Connection, gpus: str | None) -> None:
+    """Train; output goes to the run's log, a failure to ``error.json`` and the exit code.
 
     Args:
+        config: the record of a RunConfig.
+        folder: of the run.
         cache: the folder of the activation cache that the study's runs share.
+        connection: to the process that started this one.
+        gpus: ``CUDA_VISIBLE_DEVICES`` of that process; None where it is not set.
     """
+    if gpus is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus
     if hasattr(os, "setsid"):
         os.setsid()  # Ctrl-C reaches the parent alone, which passes it on once
-    path = RunFolder(Path(folder))
-    path.path.mkdir(parents=True, exist_ok=True)
-    _redirect(path.path.with_name(f"{path.path.name}.log"))
+    run = RunFolder(Path(folder))
+    run.path.mkdir(parents=True, exist_ok=True)
+    _redirect(run.path.with_name(f"{run.path.name}.log"))
     _end_with_parent()
     reporter = Reporter(connection)
-    path.error_file.unlink(missing_ok=True)
+    run.error_file.unlink(missing_ok=True)
     try:
-        train(RunConfig(**config), path.path, reporter, cache=Path(cache))
+        _train(config, run, reporter, Path(cache))
     except InterruptedRunError:
         sys.exit(InterruptedRunError.exit_code)
     except FolderLockedError as error:
         print(error, flush=True)
-        sys.exit(LOCKED)
+        sys.exit(_LOCKED)
     except Exception as error:
         traceback.print_exc()
         reason = str(error) if isinstance(error, GradgateError) else f"{type(error).__name__}: {error}"
         with suppress(RunError):
-            write_json(path.error_file, {"type": type(error).__name__, "message": reason, "step": reporter.step})
+            write_json(run.error_file, {"type": type(error).__name__, "message": reason, "step": reporter.step})
         sys.exit(1)
+
+
+def _train(config: dict[str, Any], folder: RunFolder, reporter: Reporter, cache: Path) -> None:
+    # torch and transformers are for the child alone: the process that follows it does without them.
+    from gradgate.training.config import RunConfig
+    from gradgate.training.run import train
+
+    train(RunConfig(**config), folder.path, reporter, cache=cache)
 
 
 def _end_with_parent() -> None:
@@ -93,103 +234,3 @@ def _redirect(log: Path) -> None:
     with log.open("a", encoding="utf-8") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-
-
-Ending = Literal["finished", "failed", "stopped", "locked"]
-LOCKED = 75  # the exit code of a process that found another one training in the folder
-# Two threads that ask for the end of one process at once would read its exit code twice; one of them gets 255.
-_one_by_one = Lock()
-
-
-def run_in_process(
-    config: dict[str, Any],
-    folder: RunFolder,
-    cache: Path,
-    progress: RunProgress,
-    stop: Callable[[], bool],
-    kill: Event,
-) -> tuple[Ending, str]:
-    """Train in a process of its own.
-
-    Args:
-        config: the record of a RunConfig.
-        folder: where to.
-        cache: the folder of the activation cache that the study's runs share.
-        progress: hears of each step.
-        stop: when it becomes true, the run is asked to save and stop.
-        kill: when set, it is killed.
-
-    Returns:
-        How it ended, and the reason where it failed.
-    """
-    try:
-        folder.path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return "failed", f"Cannot write {folder.path}: {error.strerror or error}."
-    context = _context()
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # the fork server keeps those with which it was started
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_enter, args=(config, str(folder.path), str(cache), theirs, visible), daemon=True)
-    with _one_by_one:
-        process.start()
-    theirs.close()
-    try:
-        _follow(process, ours, progress, stop, kill)
-        wait([process.sentinel])
-    finally:
-        with _one_by_one:
-            process.join()
-        ours.close()
-    if process.exitcode == 0:
-        return "finished", ""
-    if stop() or kill.is_set():
-        return "stopped", ""
-    if process.exitcode == LOCKED:
-        return "locked", ""
-    return "failed", _reason(folder, process.exitcode)
-
-
-def _enter(config: dict[str, Any], folder: str, cache: str, connection: Connection, visible: str | None) -> None:
-    if visible is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible
-    train_and_tell(config, folder, cache, connection)
-
-
-def _context() -> Any:
-    """A fork server imports torch and transformers once for all runs; Windows starts each process anew."""
-    if sys.platform == "win32":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gradgate.study.run_process"])
-    return context
-
-
-def _follow(process: Any, connection: Connection, progress: RunProgress, stop: Callable[[], bool], kill: Event) -> None:
-    """Pass on what the run tells until it ends; pass on a request to stop once."""
-    asked = False
-    while True:
-        if kill.is_set():
-            process.kill()
-            return
-        if not asked and stop():
-            asked = True
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGTERM)
-        try:
-            if connection.poll(0.2):
-                word, *values = connection.recv()
-                getattr(progress, word)(*values)
-        except (EOFError, OSError):
-            return
-
-
-def _reason(folder: RunFolder, code: int) -> str:
-    if folder.error_file.is_file():
-        return str(read_json(folder.error_file)["message"])
-    cause = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-    hint = " The machine may have run out of memory: try a smaller --batch-size." if code == -signal.SIGKILL else ""
-    log = folder.path.with_name(f"{folder.path.name}.log")
-    message = f"The process of this run ended by {cause}.{hint} Its output is in {log}."
-    with suppress(RunError):  # a full disk: the store and the caller are still told
-        write_json(folder.error_file, {"type": "ProcessDied", "message": message, "step": None})
-    return message

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.files import read_json, write_json
+from gradgate.files import write_json
 from gradgate.study.grid import Arm, Grid, GridRun, folder_name, titled_arm, written
 from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
-from gradgate.study.store import alone_in
+from gradgate.study.store import locked_folder
+from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, read_scores
 from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import make_config
 from gradgate.training.run_folder import RunFolder
@@ -47,10 +48,9 @@ class Space:
     seeds: tuple[int, ...]
     prune: bool = False
 
-    def record(self) -> dict[str, Any]:
-        """For ``study.json``."""
-        tried = {"space": list(self.texts), "settings": list(self.settings), "seeds": list(self.seeds)}
-        return {**tried, "prune": self.prune}
+    def record(self) -> SearchRecord:
+        """For ``study.json``, before anything was found."""
+        return SearchRecord(self.texts, self.settings, self.seeds, self.prune)
 
 
 def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, prune: bool = False) -> Space:
@@ -84,11 +84,6 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
     return Space(tuple(texts), tuple(settings), tuple(range(FIRST_SEED, FIRST_SEED + seeds)), prune)
 
 
-def space_of(record: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a study searches, out of what its file says of its search."""
-    return None if record is None else {name: record[name] for name in ("space", "settings", "seeds", "prune")}
-
-
 def _value(name: str, text: str) -> Any:
     if ".." in text or "," in text:
         return text
@@ -120,10 +115,14 @@ def all_runs(grids: Sequence[Grid]) -> list[GridRun]:
 
 def search_runs(grid: Grid, arms: Iterable[Arm]) -> list[GridRun]:
     """The runs of the search of some arms, setting by setting. None of them looks at a test split."""
-    search = grid.search or {"settings": [], "seeds": []}
+    if grid.search is None:
+        return []
     chosen = list(arms)
     return [
-        _run(grid, arm, setting, seed) for seed in search["seeds"] for setting in search["settings"] for arm in chosen
+        _run(grid, arm, setting, seed)
+        for seed in grid.search.seeds
+        for setting in grid.search.settings
+        for arm in chosen
     ]
 
 
@@ -131,15 +130,14 @@ def _run(grid: Grid, arm: Arm, setting: dict[str, Any], seed: int) -> GridRun:
     config = grid.config_of(arm, seed, {**setting, "skip_test": True, "keep_model": False})
     name = folder_name(written(setting))
     folder = RunFolder(grid.path / "search" / folder_name(arm[1], arm[0]) / name / f"seed-{seed}")
-    against = grid.labelled(titled_arm(arm)) if (grid.search or {}).get("prune") else None
+    against = grid.labelled(titled_arm(arm)) if grid.search is not None and grid.search.prune else None
     label = grid.labelled(f"{config.title} seed {seed}, search {written(setting)}")
     return GridRun(config, folder, label, against)
 
 
 def check(grid: Grid) -> None:
     """UsageError if an adapter has its own learning rate, which a searched one would not reach."""
-    search = grid.search or {"settings": []}
-    if not any("lr" in setting for setting in search["settings"]):
+    if grid.search is None or not any("lr" in setting for setting in grid.search.settings):
         return
     own = [text for text in grid.adapters if text is not None and read_choice(text).lr is not None]
     if own:
@@ -150,7 +148,7 @@ def undecided(grid: Grid) -> list[Arm]:
     """The arms whose setting is still to be chosen."""
     if grid.search is None:
         return []
-    return [arm for arm in grid.arms if grid.search["chosen"].get(titled_arm(arm)) is None]
+    return [arm for arm in grid.arms if grid.search.chosen.get(titled_arm(arm)) is None]
 
 
 def advance(queue: Queue) -> bool:
@@ -163,14 +161,16 @@ def _advance(queue: Queue, folder: Path) -> bool:
         return False
     known = {run.fingerprint: run.state for run in queue.runs()}
     higher = queue.store.higher_is_better
-    with alone_in(folder):
+    with locked_folder(folder):
         grid = Grid.read(folder)
         ended = [arm for arm in undecided(grid) if _has_ended(grid, arm, known)]
-        decided = {titled_arm(arm): _results(grid, arm, higher) for arm in ended}
-        search = dict(grid.search or {})
-        search["results"] = {**search["results"], **decided}
-        found = {name: results[0]["setting"] for name, results in decided.items() if results}
-        search["chosen"] = {**search["chosen"], **found}
+        if grid.search is None:
+            return False
+        decided = {titled_arm(arm): _results(grid, arm, grid.search, higher) for arm in ended}
+        found = {name: results[0].setting for name, results in decided.items() if results}
+        search = replace(
+            grid.search, results={**grid.search.results, **decided}, chosen={**grid.search.chosen, **found}
+        )
         grid = replace(grid, search=search)
         grid.write_search()
     for arm in ended:
@@ -183,28 +183,28 @@ def _advance(queue: Queue, folder: Path) -> bool:
 
 def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, str]) -> bool:
     runs = search_runs(grid, [arm])
-    if titled_arm(arm) in (grid.search or {})["results"]:
-        return False  # nothing of it has finished, and that is told
+    if grid.search is not None and titled_arm(arm) in grid.search.results:
+        return False  # nothing of it has finished, and error.json says so
     return all(states.get(run.config.fingerprint()) in ("finished", "failed", "pruned") for run in runs)
 
 
-def _results(grid: Grid, arm: Arm, higher: bool) -> list[dict[str, Any]]:
+def _results(grid: Grid, arm: Arm, search: SearchRecord, higher: bool) -> tuple[SearchResult, ...]:
     """Settings with their mean dev score, the best first; without those of which a run failed or ended early."""
     found = []
-    for setting in (grid.search or {})["settings"]:
-        scores = [_dev(_run(grid, arm, setting, seed).folder) for seed in (grid.search or {})["seeds"]]
+    for setting in search.settings:
+        scores = [_dev(_run(grid, arm, setting, seed).folder) for seed in search.seeds]
         finite = [score for score in scores if score is not None]
         if len(finite) == len(scores):
-            found.append({"setting": setting, "dev": fmean(finite)})
-    return sorted(found, key=lambda result: -result["dev"] if higher else result["dev"])
+            found.append(SearchResult(setting, fmean(finite)))
+    return tuple(sorted(found, key=lambda result: -result.dev if higher else result.dev))
 
 
 def _dev(folder: RunFolder) -> float | None:
-    if not folder.finished:
+    if not folder.finished or damage_of(folder) is not None:
         return None
-    scores = read_json(folder.scores_file, finite=False)
-    value = scores["dev"].get(scores["metric"])
-    return float(value) if value is not None and isfinite(value) else None
+    scores = read_scores(folder)
+    value = scores.dev.get(scores.metric)
+    return value if value is not None and isfinite(value) else None
 
 
 def _fail(grid: Grid, arm: Arm) -> None:

@@ -19,6 +19,7 @@ from gradgate.study.queue import Queue, QueuedRun
 from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.store import open_store, read_store
+from gradgate.study.study_file import read_study_file
 
 STATES = ("finished", "running", "waiting", "failed", "pruned")
 
@@ -89,7 +90,7 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
         StoreError: if the store cannot be read.
     """
     for part in part_folders(folder):
-        read_study(part)
+        read_study_file(part)
     store = read_store(folder, url)
     if store is None:
         return StudyStatus(folder, tuple(_of_folders(folder)))
@@ -109,7 +110,7 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
     """
     refuse_part(folder)
     grids = [Grid.read(part) for part in part_folders(folder)]
-    better = read_study(grids[0].path).study.task.metric_higher_is_better
+    better = read_study_file(grids[0].path).task.metric_higher_is_better
     queue = Queue(open_store(folder, url, higher_is_better=better))
     if not queue.runs():
         queue.add(all_runs(grids))
@@ -117,18 +118,22 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
 
 
 def _of_queue(run: QueuedRun, queue: Queue) -> RunStatus:
-    progress = (run.progress or {}) if run.state == "running" else {}
+    progress = run.progress if run.state == "running" else None
     worker = run.worker if run.state != "waiting" else None
     until = run.ended or datetime.now()
+    error = queue.failure_of(run)
+    folder = queue.folder_of(run)
     return RunStatus(
         label=run.label,
         folder=run.folder.as_posix(),
-        state="finished" if queue.folder_of(run).finished and run.state != "failed" else run.state,
+        state="failed" if error is not None else "finished" if folder.finished else run.state,
         worker=f"{worker['host']}:{worker['pid']}" if worker else None,
         lost=run.lost,
-        error=run.error if run.state == "failed" else None,
+        error=error,
         seconds=(until - run.started).total_seconds() if run.started and worker else None,
-        **progress,
+        step=progress["step"] if progress else None,
+        total=progress["total"] if progress else None,
+        loss=progress["loss"] if progress else None,
     )
 
 

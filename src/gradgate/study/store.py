@@ -1,4 +1,4 @@
-"""What the errors of a study's database mean to a person, and what to do about each."""
+"""The database of a study's queue: a SQLite file in the study's folder, or a server, opened as an optuna study."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,25 +29,33 @@ class DamagedStoreError(StoreError):
     """A database file that cannot be read any more."""
 
 
+# What sqlite3, SQLAlchemy and optuna raise over flipped bytes in a file: text that is no UTF-8, a date or JSON that
+# cannot be parsed, a state that does not exist, a value of another type.
+_OVER_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
+
+
 @contextmanager
-def told(place: str) -> Iterator[None]:
+def explained_errors(place: str, *, is_file: bool) -> Iterator[None]:
     """Turn what the database raises into a StoreError.
 
     Args:
         place: of the database, for the message.
+        is_file: whether it is a SQLite file, which may be damaged.
     """
     try:
         yield
+    except GradgateError:
+        raise
     except (SQLAlchemyError, StorageInternalError, sqlite3.Error) as error:
         raise _explained(place, _root(error)) from error
     except ImportError as error:
-        raise StoreError(
-            f"{place} needs a database driver that is not installed ({_root(error)}): pip install 'gradgate[postgres]'."
-        ) from error
-    except GradgateError:
-        raise
+        raise StoreError(_driver_advice(place, error)) from error
     except RuntimeError as error:  # optuna: tables of another version
         raise StoreError(f"{place}: {error}") from error
+    except _OVER_DAMAGE as error:
+        if not is_file:
+            raise
+        raise DamagedStoreError(_damaged(place, f"{type(error).__name__}: {error}")) from error
 
 
 def _root(error: BaseException) -> BaseException:
@@ -61,16 +69,31 @@ def _explained(place: str, error: BaseException) -> StoreError:
     said = str(error).strip()
     kept = "What has been saved is still there: run the same command again to go on."
     if not isinstance(error, sqlite3.Error):
+        if "timeout" in said.lower() or "timed out" in said.lower():
+            said = f"it did not answer within {_CONNECT_SECONDS} s ({said}). Check the address and that the server runs"
         return StoreError(f"The store {place} cannot be used: {said}. {kept}")
+    if any(word in said for word in _DAMAGE):
+        return DamagedStoreError(_damaged(place, said))
     if "locked" in said:
         return StoreError(f"{place} is locked by another program ({said}). End that program. {kept}")
     if "full" in said or "I/O" in said:
         return StoreError(f"{place} cannot be written ({said}). Make room on its disk. {kept}")
     if "readonly" in said or "unable to open" in said:
         return StoreError(f"{place} cannot be written ({said}). Make file and folder writable. {kept}")
-    if "not a database" in said or "malformed" in said:
-        return DamagedStoreError(f"{place} is damaged ({said}). 'gradgate compare' builds it anew; finished runs stay.")
     return StoreError(f"{place} cannot be used: {said}. {kept}")
+
+
+def _damaged(place: str, said: str) -> str:
+    return f"{place} is damaged ({said}). 'gradgate compare' builds it anew; finished runs stay."
+
+
+def _driver_advice(place: str, error: ImportError) -> str:
+    lacking = getattr(error, "name", None) or str(error)
+    if place.startswith("postgresql"):
+        advice = "Install it with: pip install 'gradgate[postgres]'."
+    else:
+        advice = "Install it, or give the address of a PostgreSQL server; without --store the queue is a SQLite file."
+    return f"--store {place}: the Python driver of this database is not installed (no module {lacking!r}). {advice}"
 
 
 DATABASE_FILE = "study.db"
@@ -78,7 +101,9 @@ STORE_FILE = "store.json"
 LOCK_FILE = "study.lock"
 _LOCAL = "gradgate"
 _PATIENCE = 30  # seconds for another process to end its write
+_CONNECT_SECONDS = 10  # for a server to answer
 _TRIES = 5
+_DAMAGE = ("not a database", "malformed", "no such table", "no such column", "Could not decode", "disk image")
 
 
 @dataclass(frozen=True)
@@ -116,10 +141,10 @@ class Store:
         return self.study.direction == StudyDirection.MAXIMIZE
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep all other processes out of the parts that are written in this way."""
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the study, for writes that must not interleave with those of other processes."""
         with ExitStack() as held:
-            held.enter_context(alone_in(self.folder))
+            held.enter_context(locked_folder(self.folder))
             if self.storage.engine.name == "postgresql":
                 connection = held.enter_context(self.storage.engine.connect())
                 key = zlib.crc32(self.study.study_name.encode())
@@ -127,9 +152,9 @@ class Store:
             yield
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def explained_errors(self) -> Iterator[None]:
         """Turn what the database raises into a StoreError."""
-        with told(self.place):
+        with explained_errors(self.place, is_file=self.storage.engine.name == "sqlite"):
             yield
 
     def close(self) -> None:
@@ -154,7 +179,7 @@ def open_store(
         DamagedStoreError: if the SQLite file is damaged.
         StoreError: if the store cannot be reached or written, or is not the one that the study was begun with.
     """
-    with alone_in(folder):
+    with locked_folder(folder):
         address, name = _address(folder, url)
         return _open(folder, address, name, heartbeat or Heartbeat(), higher_is_better)
 
@@ -173,7 +198,10 @@ def read_store(folder: Path, url: str | None = None) -> Store | None:
 
 def _has_study(file: Path) -> bool:
     """Whether a SQLite file is one that a study was made in; False while a process is still making it."""
-    with told(str(file)), closing(sqlite3.connect(f"file:{_quoted(file)}?mode=ro", uri=True, timeout=_PATIENCE)) as db:
+    with (
+        explained_errors(str(file), is_file=True),
+        closing(sqlite3.connect(f"file:{_quoted(file)}?mode=ro", uri=True, timeout=_PATIENCE)) as db,
+    ):
         made = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not {"version_info", "studies"} <= made:
             return False
@@ -183,7 +211,7 @@ def _has_study(file: Path) -> bool:
 
 def set_aside(folder: Path) -> Path:
     """Rename a study's SQLite file, so that a new one can be made. Returns the new name."""
-    with alone_in(folder):
+    with locked_folder(folder):
         journal = folder / f"{DATABASE_FILE}-journal"
         aside = folder / f"{DATABASE_FILE}.damaged-{time.time_ns()}"
         (folder / DATABASE_FILE).rename(aside)
@@ -193,8 +221,8 @@ def set_aside(folder: Path) -> Path:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Keep all other processes on machines that share a study folder out of what is done so."""
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a study folder, on every machine that sees it."""
     lock, until = None, time.monotonic() + _PATIENCE
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -241,17 +269,23 @@ def _address(folder: Path, url: str | None) -> tuple[sqlalchemy.URL, str]:
 
 def _parsed(url: str) -> sqlalchemy.URL:
     try:
-        return sqlalchemy.make_url(url)
+        address = sqlalchemy.make_url(url)
+        if not url.startswith("sqlite"):  # a database that SQLAlchemy does not know; its driver may still be missing
+            with suppress(ImportError):
+                address.get_dialect()
     except ArgumentError:
+        shown = re.sub(r"(://[^:/@]*:)[^@/]*@", r"\1***@", url)
         raise StoreError(
-            f"--store {url!r} is no address: expected one such as postgresql+psycopg://user:password@host/database."
+            f"--store {shown!r} is no address: expected one such as postgresql+psycopg://user:password@host/database."
         ) from None
+    return address
 
 
 def _open(folder: Path, address: sqlalchemy.URL, name: str, heartbeat: Heartbeat, higher_is_better: bool) -> Store:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    place = (address.database or "").removeprefix("file:") if address.get_backend_name() == "sqlite" else str(address)
-    with told(place):
+    is_file = address.get_backend_name() == "sqlite"
+    place = (address.database or "").removeprefix("file:") if is_file else str(address)
+    with explained_errors(place, is_file=is_file):
         storage = _storage(address)
         study = _study(storage, name, heartbeat, higher_is_better, create=not _reads_only(address))
         beats = study.user_attrs.get("heartbeat", [heartbeat.interval, heartbeat.grace])
@@ -273,12 +307,9 @@ def _storage(address: sqlalchemy.URL) -> RDBStorage:
     """optuna's storage. Others may make the same tables at this moment."""
     url = re.sub(r"([{}])", r"\1\1", address.render_as_string(hide_password=False))  # optuna formats it
     sqlite = address.get_backend_name() == "sqlite"
-    options: dict[str, Any] = {"pool_pre_ping": True}
-    if sqlite and "timeout" not in address.query:
-        options = {"connect_args": {"timeout": _PATIENCE}}
     for left in reversed(range(_TRIES)):
         try:
-            storage = RDBStorage(url, engine_kwargs=options)
+            storage = RDBStorage(url, engine_kwargs=_engine_options(address))
             break
         except SQLAlchemyError as error:
             if not left or "exist" not in str(error):
@@ -287,6 +318,16 @@ def _storage(address: sqlalchemy.URL) -> RDBStorage:
     if sqlite:
         _write_one_by_one(storage.engine, "BEGIN" if _reads_only(address) else "BEGIN IMMEDIATE")
     return storage
+
+
+def _engine_options(address: sqlalchemy.URL) -> dict[str, Any]:
+    """How long to wait for a lock of a file, or for a server to answer, where the address does not say it."""
+    if address.get_backend_name() == "sqlite":
+        return {} if "timeout" in address.query else {"connect_args": {"timeout": _PATIENCE}}
+    options: dict[str, Any] = {"pool_pre_ping": True}
+    if address.get_backend_name() in ("postgresql", "mysql", "mariadb") and "connect_timeout" not in address.query:
+        options["connect_args"] = {"connect_timeout": _CONNECT_SECONDS}
+    return options
 
 
 def _write_one_by_one(engine: Engine, begin: str) -> None:

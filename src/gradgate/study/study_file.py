@@ -1,15 +1,22 @@
-"""What a study and its runs hold, as records: which runs finished, which failed and why, what each of them scored."""
+"""``study.json`` and what its runs hold, as records. Each has one schema, which writes and reads it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
+from gradgate.errors import RunError
+from gradgate.files import read_json, remedy, write_json
 from gradgate.tasks.languages import ZERO_SHOT
 from gradgate.training.adapter_setting import titled
+from gradgate.training.run_folder import RunFolder
 
+T = TypeVar("T")
+STUDY_FILE = "study.json"
 Status = Literal["finished", "failed", "missing"]
 DEV = "dev"
 LANGUAGE, TASK, COMBINATION = "language", "task", "combination"
@@ -44,8 +51,44 @@ class ModelRecord:
 
 
 @dataclass(frozen=True)
+class SearchResult:
+    """A setting that was tried, and its mean score on dev."""
+
+    setting: dict[str, Any]
+    dev: float
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """The search of a study: what is tried for each arm, and what was found.
+
+    Attributes:
+        space: the ranges and lists, as they were typed.
+        settings: to try for each arm.
+        seeds: each setting runs once with each.
+        prune: whether runs below the median of their arm's end early.
+        chosen: an arm's label to the setting that its runs take.
+        results: an arm's label to the settings of which every run has finished, the best first.
+    """
+
+    space: tuple[str, ...]
+    settings: tuple[dict[str, Any], ...]
+    seeds: tuple[int, ...]
+    prune: bool = False
+    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: dict[str, tuple[SearchResult, ...]] = field(default_factory=dict)
+
+    def without_results(self) -> SearchRecord:
+        """The same search before anything was found."""
+        return replace(self, chosen={}, results={})
+
+
+@dataclass(frozen=True)
 class StudyRecord:
-    """``study.json``: the grid of adapters, methods and seeds, and the settings that all runs share."""
+    """``study.json``: the grid of adapters, methods and seeds, and the settings that all runs share.
+
+    ``part`` names the task or model in a study of several.
+    """
 
     task: TaskRecord
     model: ModelRecord
@@ -54,7 +97,8 @@ class StudyRecord:
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
     adapters: tuple[str | None, ...] = (None,)
-    search: dict[str, Any] | None = None
+    search: SearchRecord | None = None
+    part: str = ""
 
     @property
     def arms(self) -> tuple[tuple[str | None, str], ...]:
@@ -216,3 +260,92 @@ def main_split_of(test_splits: tuple[str, ...], averages: tuple[str, ...]) -> st
     if averages:
         return ZERO_SHOT if ZERO_SHOT in averages else averages[0]
     return "test" if "test" in test_splits else (*test_splits, DEV)[0]
+
+
+def find_study(folder: Path) -> StudyRecord | None:
+    """What ``study.json`` in a folder says; None where there is none.
+
+    Raises:
+        RunError: if the file is damaged.
+    """
+    file = folder / STUDY_FILE
+    if not file.is_file():
+        return None
+    given = read_json(file)
+    lacking = [name for name in ("task", "methods", "seeds", "settings") if name not in given]
+    if lacking:
+        raise RunError(
+            f"{file} is damaged: it has no {', '.join(lacking)}. Put back a good copy, or give another --out."
+        )
+    study = load_record(file, StudyRecord)
+    if not study.methods or not study.seeds or not study.adapters:
+        raise RunError(
+            f"{file} is damaged: expected at least one method, adapter and seed. Put back a good copy, or give another "
+            f"--out."
+        )
+    return study
+
+
+def read_study_file(folder: Path) -> StudyRecord:
+    """What ``study.json`` in a folder says.
+
+    Raises:
+        RunError: if the file is absent or damaged.
+    """
+    study = find_study(folder)
+    if study is None:
+        raise RunError(
+            f"{folder} holds no study: {folder / STUDY_FILE} is missing. Name a folder that `gradgate compare` made."
+        )
+    return study
+
+
+def write_study_file(folder: Path, study: StudyRecord) -> None:
+    """Write ``study.json``."""
+    optional = ("search", "part")
+    record = {name: value for name, value in asdict(study).items() if value or name not in optional}
+    write_json(folder / STUDY_FILE, record)
+
+
+def load_record(file: Path, kind: type[T]) -> T:
+    """A record from a JSON file.
+
+    Raises:
+        RunError: if the file cannot be read, or is not what the record expects.
+    """
+    given = read_json(file, finite=False)
+    try:
+        return record_adapter(kind).validate_python(given)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(str(part) for part in wrong["loc"])
+        raise RunError(f"{file} is damaged: {place + ': ' if place else ''}{wrong['msg']}. {remedy(file)}") from None
+
+
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+
+
+def record_adapter(kind: type[T]) -> TypeAdapter[T]:
+    """What reads and checks records of one kind; made once, as that takes milliseconds."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def read_scores(folder: RunFolder) -> Scores:
+    """The scores of a finished run.
+
+    Raises:
+        RunError: if ``scores.json`` is damaged.
+    """
+    return load_record(folder.scores_file, Scores)
+
+
+def damage_of(folder: RunFolder) -> str | None:
+    """Why the scores of a finished run cannot be read; None if they can, or if the run has not finished."""
+    try:
+        if folder.finished:
+            read_scores(folder)
+    except RunError as error:
+        return str(error)
+    return None

@@ -1,24 +1,23 @@
-"""Workers: each claims one waiting run after another, trains it in a process of its own and stores what came out."""
+"""Workers: each claims one waiting run after another, trains it in a process of its own and stores its outcome."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
-from gradgate.errors import StoreError
-from gradgate.files import read_json
+from gradgate.errors import RunError, StoreError, UsageError
 from gradgate.study.progress import StudyProgress
-from gradgate.study.queue import Queue, QueuedRun, this_worker
-from gradgate.study.run_process import run_in_process
+from gradgate.study.queue import Queue, QueuedRun, StepsDone, this_worker
+from gradgate.study.run_process import Ending, run_in_process
 from gradgate.study.search import advance
 from gradgate.study.status import open_queue
+from gradgate.study.study_file import damage_of, read_scores
 from gradgate.tasks.languages import average_label
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.progress import RunProgress
@@ -33,20 +32,30 @@ class Workers:
     """Workers of one process, each a thread that follows one run's process at a time.
 
     Args:
-        queue: what to do.
+        queue: the runs.
         cache: the folder of the activation cache that the runs share.
-        progress: hears of each run.
+        progress: is called for each run.
         stop: when set, each worker has its run saved and ends.
         linger: stay when nothing waits or runs, for runs that are added later.
+        trust_remote_code: train runs that execute code from a model's folder or repository. The study cannot decide
+            this: whoever starts the workers must.
     """
 
     def __init__(
-        self, queue: Queue, cache: Path, progress: StudyProgress, stop: Event, *, linger: bool = False
+        self,
+        queue: Queue,
+        cache: Path,
+        progress: StudyProgress,
+        stop: Event,
+        *,
+        linger: bool = False,
+        trust_remote_code: bool = False,
     ) -> None:
         self.queue = queue
         self.cache = cache
         self.progress = progress
         self.linger = linger
+        self.trust_remote_code = trust_remote_code
         self._stop = stop
         self._kill = Event()
 
@@ -82,7 +91,7 @@ class Workers:
     def _claim_and_train(self) -> None:
         run = self.queue.claim(this_worker())
         if run is not None:
-            self._train(run)
+            self._train_or_give_back(run)
 
     def _watch(self, crew: list[Future[None]]) -> None:
         counted = 0.0
@@ -106,7 +115,7 @@ class Workers:
                 looked = time.monotonic()
             run = self.queue.claim(worker)
             if run is not None:
-                self._train(run)
+                self._train_or_give_back(run)
             elif advance(self.queue):
                 continue
             elif self.linger or any(other.state in ("waiting", "running") for other in self.queue.runs()):
@@ -114,27 +123,49 @@ class Workers:
             else:
                 return
 
+    def _train_or_give_back(self, run: QueuedRun) -> None:
+        """Train a run; whatever goes wrong here, it does not stay claimed."""
+        try:
+            check_trust([run], self.trust_remote_code)
+            self._train(run)
+        except BaseException:
+            with suppress(StoreError):
+                self.queue.give_back(run)
+            raise
+
     def _train(self, run: QueuedRun) -> None:
         folder = self.queue.folder_of(run)
-        heard = _Heard(self.progress.begin_run(run.label), lambda step, score: self._is_poor(run, step, score))
-        ending, reason = "finished", ""
+        tracker = _Tracker(self.progress.begin_run(run.label), lambda step, score: self._is_poor(run, step, score))
+        self._set_damaged_scores_aside(run, folder)
+        ending = Ending("finished")
         if not folder.finished:
-            with _beating(self.queue, run, heard):
-                ending, reason = run_in_process(
-                    run.config, folder, self.cache, heard, lambda: heard.poor or self._stop.is_set(), self._kill
+            with _heartbeat(self.queue, run, tracker):
+                ending = run_in_process(
+                    run.config, folder, self.cache, tracker, lambda: tracker.poor or self._stop.is_set(), self._kill
                 )
-        if ending == "stopped" and heard.poor:
-            self._patiently(lambda: self.queue.prune(run))
+        if ending.how == "stopped" and tracker.poor:
+            self._retry(lambda: self.queue.prune(run))
             self.progress.end_run(run.label, "stopped early, below the median of its search", False)
-            return
-        if ending in ("stopped", "locked"):
-            self._patiently(lambda: self.queue.give_back(run))
-            return
-        if ending == "finished":
-            self._patiently(lambda: self.queue.finish(run))
+        elif ending.how in ("stopped", "locked"):
+            self._retry(lambda: self.queue.give_back(run))
+        elif ending.how == "failed":
+            self._retry(lambda: self.queue.fail(run, ending.reason))
+            self.progress.end_run(run.label, ending.reason, True)
         else:
-            self._patiently(lambda: self.queue.fail(run, reason))
-        self.progress.end_run(run.label, reason or scores_line(folder), ending == "failed")
+            self._retry(lambda: self.queue.finish(run))
+            self.progress.end_run(run.label, scores_line(folder), False)
+
+    def _set_damaged_scores_aside(self, run: QueuedRun, folder: RunFolder) -> None:
+        """Let a finished run be trained again if its scores cannot be read."""
+        damage = damage_of(folder)
+        if damage is None:
+            return
+        aside = folder.scores_file.with_name(f"{folder.scores_file.name}.damaged-{time.time_ns()}")
+        try:
+            folder.scores_file.rename(aside)
+        except OSError as error:
+            raise RunError(f"{damage} It cannot be renamed to {aside.name}: {error.strerror or error}.") from error
+        self.progress.note(f"{run.label}: {damage} The file is kept as {aside.name}, and the run is trained again.")
 
     def _is_poor(self, run: QueuedRun, step: int, score: float) -> bool:
         """Note a dev score. Whether its run should end early."""
@@ -145,11 +176,11 @@ class Workers:
         except StoreError:
             return False
 
-    def _patiently(self, tell: Callable[[], None]) -> None:
-        """Tell the store, which may be away for a while."""
+    def _retry(self, write: Callable[[], None]) -> None:
+        """Write to the store, several times if it cannot be reached for a while."""
         for left in reversed(range(_TRIES)):
             try:
-                tell()
+                write()
                 return
             except StoreError:
                 if not left:
@@ -157,42 +188,70 @@ class Workers:
                 self._stop.wait(self.queue.store.heartbeat.interval)
 
 
-def join(folder: Path, store: str | None, progress: StudyProgress, count: int = 1, *, linger: bool = False) -> int:
+def join(
+    folder: Path,
+    store: str | None,
+    progress: StudyProgress,
+    count: int = 1,
+    *,
+    linger: bool = False,
+    trust_remote_code: bool = False,
+) -> int:
     """Work on a study that was begun elsewhere. Returns how many of its runs have failed.
 
     Raises:
         RunError: if the folder holds no study.
+        UsageError: if its runs execute code that comes with a model, and ``trust_remote_code`` is false.
         StoreError: if the store fails.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the worker after saving its runs.
     """
     queue = open_queue(folder, store)
     runs = queue.runs()
-    progress.begin_study(len(runs), sum(run.state == "finished" for run in runs))
     try:
+        check_trust([run for run in runs if run.state == "waiting"], trust_remote_code)
+        progress.begin_study(len(runs), sum(run.state == "finished" for run in runs))
         with stoppable(progress.note) as stop:
-            Workers(queue, folder / CACHE_FOLDER, progress, stop, linger=linger).work(count)
+            workers = Workers(
+                queue, folder / CACHE_FOLDER, progress, stop, linger=linger, trust_remote_code=trust_remote_code
+            )
+            workers.work(count)
             if stop.is_set():
                 raise InterruptedRunError(f"Stopped; the runs of {folder} are saved. Any worker goes on with them.")
-        return sum(run.state == "failed" for run in queue.runs())
+        return sum(queue.failure_of(run) is not None for run in queue.runs())
     finally:
         queue.store.close()
 
 
-class _Heard:
-    """Passes on what a run tells, and remembers how far it is, and whether a dev score was too poor to go on."""
+def check_trust(runs: Sequence[QueuedRun], trust_remote_code: bool) -> None:
+    """Refuse runs that execute code that comes with a model, unless whoever runs the command allows it.
+
+    Raises:
+        UsageError: if a run wants it and ``trust_remote_code`` is false.
+    """
+    for run in runs:
+        if run.config.get("trust_remote_code") and not trust_remote_code:
+            raise UsageError(
+                f"{run.label} runs code that comes with the model {run.config.get('model')}, as the study was begun "
+                f"with --trust-remote-code. Give --trust-remote-code to this command as well if you trust that code."
+            )
+
+
+class _Tracker:
+    """Passes on the progress of a run; keeps how far it is, and whether a dev score was too poor to go on."""
 
     def __init__(self, progress: RunProgress, is_poor: Callable[[int, float], bool]) -> None:
         self._progress = progress
         self._is_poor = is_poor
         self.poor = False
-        self.latest: dict[str, Any] = {}
+        self.latest: StepsDone | None = None
 
     def begin(self, total: int, done: int) -> None:
         self.latest = {"step": done, "total": total, "loss": None}
         self._progress.begin(total, done)
 
     def advance(self, step: int, loss: float | None) -> None:
-        self.latest = {**self.latest, "step": step, "loss": loss}
+        if self.latest is not None:
+            self.latest = {"step": step, "total": self.latest["total"], "loss": loss}
         self._progress.advance(step, loss)
 
     def scored(self, split: str, metric: str, score: float) -> None:
@@ -205,16 +264,16 @@ class _Heard:
 
 
 @contextmanager
-def _beating(queue: Queue, run: QueuedRun, heard: _Heard) -> Iterator[None]:
+def _heartbeat(queue: Queue, run: QueuedRun, tracker: _Tracker) -> Iterator[None]:
     """Show the store that the worker lives until the block ends."""
     ended = Event()
 
     def beat() -> None:
         while not ended.wait(queue.store.heartbeat.interval):
             try:
-                queue.beat(run, heard.latest)
+                queue.beat(run, tracker.latest)
             except StoreError as error:
-                heard.note(f"{run.label}: no sign of life can be given: {error}")
+                tracker.note(f"{run.label}: its heartbeat cannot be written: {error}")
 
     thread = Thread(target=beat, daemon=True)
     thread.start()
@@ -232,8 +291,16 @@ def counts(runs: list[QueuedRun]) -> dict[str, int]:
 
 def scores_line(folder: RunFolder) -> str:
     """What a finished run scored, for people."""
-    scores = read_json(folder.scores_file)
-    metric = scores["metric"]
-    averages = {average_label(name): values for name, values in scores.get("averages", {}).items()}
-    splits = {"dev": scores["dev"], **(averages or scores["tests"])}
-    return ", ".join(f"{split} {metric} {values[metric]:.4f}" for split, values in splits.items())
+    try:
+        scores = read_scores(folder)
+    except RunError as error:
+        return str(error)
+    averages = {average_label(name): values for name, values in scores.averages.items()}
+    splits = {"dev": scores.dev, **(averages or scores.tests)}
+    return ", ".join(
+        f"{split} {scores.metric} {_written(values.get(scores.metric))}" for split, values in splits.items()
+    )
+
+
+def _written(score: float | None) -> str:
+    return "none" if score is None else f"{score:.4f}"

@@ -185,8 +185,13 @@ class RunConfig(BaseModel):
 
     def fingerprint(self) -> str:
         """Equal for runs that compute the same; what is proved or kept along the way does not count."""
-        record = {k: v for k, v in self.record().items() if k not in FREE}
-        return sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+        return fingerprint_of(self.record())
+
+
+def fingerprint_of(record: Mapping[str, Any]) -> str:
+    """The fingerprint of a configuration from its record, which an earlier version may have written."""
+    computed = {name: value for name, value in record.items() if name not in FREE}
+    return sha256(json.dumps(computed, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class PretrainConfig(BaseModel):

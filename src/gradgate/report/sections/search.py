@@ -11,18 +11,18 @@ def search_notes(study: StudyRecord) -> list[str]:
     search = study.search
     if search is None:
         return []
-    seeds = ", ".join(map(str, search["seeds"]))
+    seeds = ", ".join(map(str, search.seeds))
     notes = [
-        f"Searched before the comparison: {'; '.join(search['space'])}. The same {len(search['settings'])} settings "
+        f"Searched before the comparison: {'; '.join(search.space)}. The same {len(search.settings)} settings "
         f"were tried for each method, with seed {seeds}, and judged by {study.task.metric} on dev alone; no test "
         f"split was scored in the search."
-        + (" Runs whose dev scores fell below the median of their method's were ended early." * search["prune"])
+        + (" Runs whose dev scores fell below the median of their method's were ended early." * search.prune)
     ]
     for name in study.labels:
-        results = search["results"].get(name)
+        results = search.results.get(name)
         if results:
-            tried = "; ".join(f"{written(result['setting'])}: {result['dev']:.4f}" for result in results)
-            notes.append(f"{name} runs with {written(results[0]['setting'])} (dev {study.task.metric}: {tried}).")
+            tried = "; ".join(f"{written(result.setting)}: {result.dev:.4f}" for result in results)
+            notes.append(f"{name} runs with {written(results[0].setting)} (dev {study.task.metric}: {tried}).")
         elif results is not None:
             notes.append(f"{name}: no setting of its search has finished.")
     return notes
