@@ -14,7 +14,8 @@ from scipy import stats
 
 from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
-from gradgate.report.verdict import cautions, over_parts, verdict
+from gradgate.report.sections.t_statistics import over_parts
+from gradgate.report.verdict import cautions, verdict
 from gradgate.study.parts import Axes, TaskChoice
 from gradgate.study.pooled import read_whole
 from support.study_folder import fail, finish, write_study

@@ -19,7 +19,7 @@ from gradgate.errors import RunError
 from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
 from gradgate.report.plans import read_plan
-from gradgate.report.sections import all_tables, gather
+from gradgate.report.sections import find_sections
 from gradgate.report.sections.curves import draw_curves, find_curves
 from gradgate.report.table import Entry, ranked, significance
 from gradgate.study.results import read_study
@@ -56,7 +56,8 @@ def report(folder, **study):
 
 
 def tables_of(folder, **study):
-    return {table.name: table for table in all_tables(gather(find(read_study(write_study(folder, **study)))))}
+    sections = find_sections(find(read_study(write_study(folder, **study))))
+    return {table.name: table for section in sections for table in section.tables()}
 
 
 def rows(folder, name):

@@ -10,7 +10,7 @@ from scipy import stats
 
 from gradgate.report import write_report
 from gradgate.report.findings import find
-from gradgate.report.sections.evidence import statistics_tables
+from gradgate.report.sections.evidence import EvidenceSection
 from gradgate.report.sections.stability import stability_table
 from gradgate.statistics import holm, pairs_needed
 from gradgate.study.results import read_study
@@ -21,7 +21,8 @@ SCORES = {"full": FULL, "gradual:every=40": GRADUAL, "head": HEAD}
 
 
 def tables(folder):
-    return {table.name: table for table in statistics_tables(find(read_study(folder)))}
+    section = EvidenceSection.find(find(read_study(folder)))
+    return {table.name: table for table in section.tables()} if section else {}
 
 
 def lines(table):

@@ -12,19 +12,14 @@ from gradgate.files import write_bytes, write_text
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.findings import find
 from gradgate.report.page import PAGE, render_page
-from gradgate.report.sections import all_tables, draw_figures, gather
-from gradgate.report.sections.freezing import answer, find_curve
-from gradgate.report.sections.gains import gain_table
-from gradgate.report.sections.scores import main_table
-from gradgate.report.verdict import cautions, over_parts, verdict
+from gradgate.report.sections import find_sections
+from gradgate.report.verdict import cautions, verdict
 from gradgate.study.pooled import read_whole
 from gradgate.study.study_file import StudyResults
 
 __all__ = ["Report", "render_table", "write_report"]
 
 _WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
-_TERMINAL = ("method", "score", "difference", "p", "seeds", "step", "share")
-_WITH_ADAPTERS = ("method", "score", "difference", "p", "seeds", "parameters", "stored", "step")
 
 
 @dataclass(frozen=True)
@@ -53,8 +48,10 @@ def write_report(folder: Path) -> Report:
 
 def _write(results: StudyResults) -> Report:
     folder = results.folder
-    contents = gather(find(results))
-    tables, drawings = all_tables(contents), draw_figures(contents)
+    findings = find(results)
+    sections = find_sections(findings)
+    tables = [table for section in sections for table in section.tables()]
+    drawings = [drawing for section in sections for drawing in section.drawings()]
     table_files = {
         folder / "tables" / f"{table.name}.{ending}": writer(table)
         for table in tables
@@ -63,7 +60,7 @@ def _write(results: StudyResults) -> Report:
     pictures = {folder / "figures" / f"{drawing.name}.svg": drawing.svg for drawing in drawings}
     prints = {folder / "figures" / f"{drawing.name}.pdf": drawing.pdf for drawing in drawings}
     html = folder / PAGE
-    for path, text in {**table_files, **pictures, html: render_page(contents, tables, drawings)}.items():
+    for path, text in {**table_files, **pictures, html: render_page(findings, sections, tables, drawings)}.items():
         write_text(path, text)
     for path, content in prints.items():
         write_bytes(path, content)
@@ -72,20 +69,13 @@ def _write(results: StudyResults) -> Report:
 
 def render_table(folder: Path, console: Console) -> None:
     """Print the answer, the main table and its cautions: the same numbers as in the report."""
-    results = read_whole(folder)
-    findings = find(results)
-    table = main_table(findings)
-    has_adapters = any(adapter is not None for adapter in results.study.adapters)
-    # Of a study that was made before it was counted, what is stored is not known.
-    columns = _WITH_ADAPTERS if has_adapters and any(c.key == "stored" for c in table.columns) else _TERMINAL
-    console.print(to_terminal(table, columns, console.width))
-    if results.parts:
-        scores = gain_table(findings)
-        console.print(to_terminal(scores, tuple(column.key for column in scores.columns), console.width))
+    findings = find(read_whole(folder))
+    sections = find_sections(findings)
+    for section in sections:
+        for table, columns in section.printed():
+            console.print(to_terminal(table, columns, console.width))
     console.print(Text(verdict(findings), style="bold"))
-    curve = find_curve(findings)
-    for remark in (over_parts(findings), answer(curve) if curve else None):
-        if remark:
-            console.print(Text(remark))
-    for note in cautions(findings):
+    for remark in (remark for section in sections for remark in section.remarks()):
+        console.print(Text(remark))
+    for note in (*cautions(findings), *(caution for section in sections for caution in section.cautions())):
         console.print(Text(f"- {note}"))

@@ -115,6 +115,13 @@ class Findings:
         top = max((mean for mean, _ in ranked), default=0.0)
         return tuple(method for mean, method in ranked if mean >= top - 1e-12 * abs(top))
 
+    @property
+    def others(self) -> tuple[MethodFindings, ...]:
+        """The scored methods other than the reference, the best first."""
+        sign = 1 if self.results.study.task.metric_higher_is_better else -1
+        others = [method for method in self.scored if method is not self.reference]
+        return tuple(sorted(others, key=lambda method: -sign * (method.score.mean or 0.0)))
+
 
 def find(results: StudyResults) -> Findings:
     """Summarize each method and compare it to the first over their common seeds."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
-from gradgate.report.sections.t_statistics import over_splits
 from gradgate.study.study_file import COMBINATION, DEV
 
 LEVEL = 0.05
@@ -25,27 +24,6 @@ def verdict(findings: Findings) -> str:
     if winner is findings.reference:
         return f"{_lead(findings, winner)}. {_runner_up(findings)}"
     return f"{_lead(findings, winner)}, {_difference(findings, winner)}."
-
-
-def over_parts(findings: Findings) -> str | None:
-    """What the tasks or models of a study say of its best method, each as one pair; None without one."""
-    results, reference = findings.results, findings.reference
-    others = [method for method in findings.scored if method is not reference]
-    if not results.parts or not others or not reference.finished:
-        return None
-    unit, line = results.split_unit, over_splits(findings)
-    method = next((m for m in findings.best if m is not reference), None) or _second(findings)
-    place = findings.methods.index(method) - 1
-    test, p = line.tests[place], line.p[place]
-    if not test.n:
-        return None
-    sign = 1 if results.study.task.metric_higher_is_better else -1
-    ahead = sum(sign * difference > 0 for difference in test.differences)
-    counted_units = f"{method.name} is ahead of {reference.name} on {ahead} of {counted(test.n, unit)}"
-    if test.p is None or p is None:
-        return f"{counted_units}."
-    after = f", {p_value(p)} after Holm's correction" if sum(test.p is not None for test in line.tests) > 1 else ""
-    return f"{counted_units}; with {unit}s as pairs, {p_equation(test.p)}{after}."
 
 
 def cautions(findings: Findings) -> list[str]:
@@ -144,15 +122,8 @@ def _difference(findings: Findings, method: MethodFindings) -> str:
 
 
 def _runner_up(findings: Findings) -> str:
-    second = _second(findings)
+    second = findings.others[0]
     return f"It is the reference; the nearest, {second.name}, is at {_difference(findings, second)}."
-
-
-def _second(findings: Findings) -> MethodFindings:
-    """The best that is not the reference."""
-    sign = 1 if findings.results.study.task.metric_higher_is_better else -1
-    others = [method for method in findings.scored if method is not findings.reference]
-    return max(others, key=lambda method: sign * (method.score.mean or 0.0))
 
 
 def _alone(findings: Findings) -> str:

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, look, styled, wrapped
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE, shortened
+from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
 
 
@@ -35,6 +36,27 @@ class Curve:
 
     method: MethodFindings
     points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True)
+class CurvesSection(Section):
+    """The scores on dev while the runs were trained."""
+
+    curves: list[Curve]
+
+    @classmethod
+    def find(cls, findings: Findings) -> CurvesSection | None:
+        """None without an evaluation."""
+        curves = find_curves(findings)
+        return cls(findings, curves) if curves else None
+
+    def tables(self) -> list[Table]:
+        """One row an evaluation."""
+        return [curve_table(self.findings, self.curves)]
+
+    def drawings(self) -> list[Drawing]:
+        """The curves."""
+        return [draw_curves(self.findings, self.curves)]
 
 
 def find_curves(findings: Findings) -> list[Curve]:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from math import isfinite
 from statistics import fmean
 
 from gradgate.report import formats
 from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE, ScoreFormat
+from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, spread_entry, spread_record
 from gradgate.study.study_file import DEV, Cell, Cost
 from gradgate.tasks.languages import average_label
+
+
+@dataclass(frozen=True)
+class EveryScoreSection(Section):
+    """All scores of all runs."""
+
+    @classmethod
+    def find(cls, findings: Findings) -> EveryScoreSection:
+        """Every study has it."""
+        return cls(findings)
+
+    def tables(self) -> list[Table]:
+        """By test split (languages, tasks and models have a table of their own), by run, and by metric."""
+        results = self.findings.results
+        tables = [split_table(self.findings)] if len(results.test_splits) > 1 and not results.averages else []
+        tables.append(seed_table(self.findings))
+        return [*tables, metric_table(self.findings)] if self.findings.scored else tables
 
 
 def seed_table(findings: Findings) -> Table:

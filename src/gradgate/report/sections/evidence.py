@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gradgate.report import formats
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import MINUS, NONE, ScoreFormat
+from gradgate.report.sections.base import Section
 from gradgate.report.sections.t_statistics import scores_by_split
 from gradgate.report.table import Column, Entry, Raw, Table
 from gradgate.statistics import BootstrapInterval, Evidence, bootstrap_interval, compare_over, weigh
@@ -23,12 +26,19 @@ _TESTS = (
 )
 
 
-def statistics_tables(findings: Findings) -> list[Table]:
-    """Paired by seed, and by test split where there are several; none if there is nothing to compare."""
-    if len(findings.methods) < 2 or not findings.scored:
-        return []
-    tables = [seed_statistics(findings)]
-    return [*tables, split_statistics(findings)] if len(findings.results.test_splits) > 1 else tables
+@dataclass(frozen=True)
+class EvidenceSection(Section):
+    """Tests, intervals and effect sizes."""
+
+    @classmethod
+    def find(cls, findings: Findings) -> EvidenceSection | None:
+        """None if there is nothing to compare."""
+        return cls(findings) if len(findings.methods) > 1 and findings.scored else None
+
+    def tables(self) -> list[Table]:
+        """Paired by seed, and by test split where there are several."""
+        tables = [seed_statistics(self.findings)]
+        return [*tables, split_statistics(self.findings)] if len(self.findings.results.test_splits) > 1 else tables
 
 
 def seed_statistics(findings: Findings) -> Table:

@@ -19,6 +19,7 @@ from gradgate.report import formats
 from gradgate.report.drawing import COLOURS, INK, MUTED, PAPER, Drawing, finish, styled
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.plans import WrittenPlan, read_plan
+from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table
 from gradgate.statistics import relative_quality
 from gradgate.study.sharing import ParamCounts, Sizes, model_sizes, saved_share
@@ -87,6 +88,36 @@ class FreezeCurve:
     def sizes(self, param_counts: ParamCounts) -> Sizes:
         """For :func:`gradgate.study.sharing.saved_share`."""
         return model_sizes(self.groups, param_counts)
+
+
+@dataclass(frozen=True)
+class FreezingSection(Section):
+    """Quality kept and parameters saved by frozen layers."""
+
+    curve: FreezeCurve
+
+    @classmethod
+    def find(cls, findings: Findings) -> FreezingSection | None:
+        """None for a study without a curve."""
+        curve = find_curve(findings)
+        return cls(findings, curve) if curve else None
+
+    def tables(self) -> list[Table]:
+        """One row a number of frozen layers."""
+        return [freeze_table(self.curve)]
+
+    def drawings(self) -> list[Drawing]:
+        """The curve, where it is defined."""
+        drawing = draw_freezing(self.curve)
+        return [drawing] if drawing else []
+
+    def remarks(self) -> list[str]:
+        """How few tuned layers suffice."""
+        return [answer(self.curve)]
+
+    def notes(self) -> list[str]:
+        """How relative quality and savings are defined."""
+        return notes(self.curve)
 
 
 def find_curve(findings: Findings) -> FreezeCurve | None:

@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 from gradgate.report.drawing import COLOURS, MUTED, PAPER, Drawing, finish, look, styled
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE, ScoreFormat, shortened
+from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, significance, star_note
 from gradgate.statistics import Comparison, compare_paired, holm, summarize
 from gradgate.study.study_file import DEV, LANGUAGE
@@ -37,6 +38,32 @@ class Gain:
     def difference(self) -> float | None:
         """The mean of the paired differences; None without pairs."""
         return self.versus.difference
+
+
+@dataclass(frozen=True)
+class GainsSection(Section):
+    """Scores in each language, or on each task or model."""
+
+    @classmethod
+    def find(cls, findings: Findings) -> GainsSection | None:
+        """None for a study of one task in one language."""
+        return cls(findings) if findings.results.averages else None
+
+    def tables(self) -> list[Table]:
+        """One row a language, task or model."""
+        return [gain_table(self.findings)]
+
+    def drawings(self) -> list[Drawing]:
+        """The gains on the first method."""
+        drawing = draw_gains(self.findings) if self.findings.scored else None
+        return [drawing] if drawing else []
+
+    def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
+        """Tasks and models; languages are too many for a terminal."""
+        if not self.findings.results.parts:
+            return []
+        table = gain_table(self.findings)
+        return [(table, tuple(column.key for column in table.columns))]
 
 
 def gain_splits(findings: Findings) -> tuple[str, ...]:

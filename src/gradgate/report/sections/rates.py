@@ -21,6 +21,7 @@ from gradgate.report import formats
 from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, look, styled, wrapped
 from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE
+from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
 from gradgate.study.study_file import DEV, StudyResults
 from gradgate.tasks.languages import average_label
@@ -48,6 +49,27 @@ class Rates:
     def all(self) -> tuple[float, ...]:
         """Every rate in ascending order."""
         return tuple(sorted({rate for method in self.methods for rate in method.scores}))
+
+
+@dataclass(frozen=True)
+class RatesSection(Section):
+    """Scores by learning rate."""
+
+    rates: Rates
+
+    @classmethod
+    def find(cls, findings: Findings) -> RatesSection | None:
+        """None for a study of one learning rate."""
+        rates = find_rates(findings)
+        return cls(findings, rates) if rates else None
+
+    def tables(self) -> list[Table]:
+        """One row a method, one column a rate."""
+        return [rate_table(self.findings, self.rates)]
+
+    def drawings(self) -> list[Drawing]:
+        """A box for each method at each rate."""
+        return [draw_rates(self.findings, self.rates)] if self.findings.scored else []
 
 
 def find_rates(findings: Findings) -> Rates | None:

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from gradgate.report.findings import Findings
+from gradgate.report.sections.base import Section
 from gradgate.study.grid import written
 from gradgate.study.study_file import StudyRecord
+
+
+@dataclass(frozen=True)
+class SearchSection(Section):
+    """How the settings of each method were chosen."""
+
+    @classmethod
+    def find(cls, findings: Findings) -> SearchSection | None:
+        """None without a search."""
+        return cls(findings) if findings.results.study.search else None
+
+    def notes(self) -> list[str]:
+        """What was tried, and what was chosen."""
+        return search_notes(self.findings.results.study)
 
 
 def search_notes(study: StudyRecord) -> list[str]:

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isfinite
 
 from gradgate.report import formats
 from gradgate.report.findings import Findings
+from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, spread_entry
 from gradgate.statistics import MeanAgainstBest, mean_against_best, summarize
 from gradgate.study.study_file import Cell
+
+
+@dataclass(frozen=True)
+class StabilitySection(Section):
+    """How much the best of many evaluations differs from their mean."""
+
+    @classmethod
+    def find(cls, findings: Findings) -> StabilitySection:
+        """Its table may still be empty."""
+        return cls(findings)
+
+    def tables(self) -> list[Table]:
+        """One row a method."""
+        table = stability_table(self.findings)
+        return [table] if table else []
 
 
 def stability_table(findings: Findings) -> Table | None:

@@ -15,6 +15,7 @@ from gradgate.report import formats
 from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, look, styled
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE
+from gradgate.report.sections.base import Section
 from gradgate.report.sections.gains import gain, name
 from gradgate.report.table import Column, Entry, Raw, Table, significance, star_note
 from gradgate.statistics import Comparison, compare_over, holm
@@ -42,6 +43,31 @@ class SplitTests:
         return float(stats.t.ppf(0.975, min(pairs) - 1)) if pairs else None
 
 
+@dataclass(frozen=True)
+class TStatisticsSection(Section):
+    """The t statistics of a study with several test splits."""
+
+    lines: list[SplitTests]
+
+    @classmethod
+    def find(cls, findings: Findings) -> TStatisticsSection:
+        """Without a line, it may still have a remark on the tasks of the study."""
+        return cls(findings, find_t(findings))
+
+    def tables(self) -> list[Table]:
+        """One row a line."""
+        return [t_table(self.findings, self.lines)] if self.lines else []
+
+    def drawings(self) -> list[Drawing]:
+        """The statistics, and how large they must be."""
+        return [draw_t(self.findings, self.lines)] if self.lines else []
+
+    def remarks(self) -> list[str]:
+        """How the best method fares over tasks or models."""
+        remark = over_parts(self.findings)
+        return [remark] if remark else []
+
+
 def find_t(findings: Findings) -> list[SplitTests]:
     """One line for all test splits, then one for each; none where no test could be made or there is one split."""
     splits, others = findings.results.test_splits, findings.methods[1:]
@@ -61,6 +87,28 @@ def over_splits(findings: Findings) -> SplitTests:
     reference = scores_by_split(findings.reference, splits)
     tests = tuple(compare_over(unit, scores_by_split(method, splits), reference) for method in findings.methods[1:])
     return _corrected([SplitTests(f"over {unit}s", unit, tests)])[0]
+
+
+def over_parts(findings: Findings) -> str | None:
+    """What the tasks or models of a study say of its best method, each as one pair; None without one."""
+    results, reference = findings.results, findings.reference
+    if not results.parts or not findings.others or not reference.finished:
+        return None
+    unit, line = results.split_unit, over_splits(findings)
+    method = findings.others[0]
+    place = findings.methods.index(method) - 1
+    test, p = line.tests[place], line.p[place]
+    if not test.n:
+        return None
+    sign = 1 if results.study.task.metric_higher_is_better else -1
+    ahead = sum(sign * difference > 0 for difference in test.differences)
+    counted_units = f"{method.name} is ahead of {reference.name} on {ahead} of {formats.counted(test.n, unit)}"
+    if test.p is None or p is None:
+        return f"{counted_units}."
+    after = (
+        f", {formats.p_value(p)} after Holm's correction" if sum(test.p is not None for test in line.tests) > 1 else ""
+    )
+    return f"{counted_units}; with {unit}s as pairs, {formats.p_equation(test.p)}{after}."
 
 
 def scores_by_split(method: MethodFindings, splits: Sequence[str]) -> dict[str, dict[int, float]]:

@@ -18,6 +18,7 @@ from gradgate.report.drawing import Drawing, finish, styled
 from gradgate.report.findings import Findings
 from gradgate.report.formats import shortened
 from gradgate.report.plans import WrittenPlan, read_plan
+from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table
 from gradgate.training.run_folder import RunFolder
 
@@ -29,6 +30,32 @@ class MethodPlan:
     method: str
     seed: int
     plan: WrittenPlan
+
+
+@dataclass(frozen=True)
+class TimelineSection(Section):
+    """What each method trained when."""
+
+    plans: list[MethodPlan]
+    problems: list[str]
+
+    @classmethod
+    def find(cls, findings: Findings) -> TimelineSection | None:
+        """None without a plan, or the reason why one could not be read."""
+        plans, problems = read_plans(findings)
+        return cls(findings, plans, problems) if plans or problems else None
+
+    def tables(self) -> list[Table]:
+        """One row a group."""
+        return [timeline_table(self.plans)] if self.plans else []
+
+    def drawings(self) -> list[Drawing]:
+        """One panel a method."""
+        return [draw_timeline(self.plans)] if self.plans else []
+
+    def cautions(self) -> list[str]:
+        """The plans that could not be read."""
+        return self.problems
 
 
 def read_plans(findings: Findings) -> tuple[list[MethodPlan], list[str]]:

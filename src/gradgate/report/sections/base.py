@@ -1,0 +1,49 @@
+"""What a section gives to a report."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from gradgate.report.drawing import Drawing
+from gradgate.report.findings import Findings
+from gradgate.report.table import Table
+
+
+@dataclass(frozen=True)
+class Section(ABC):
+    """One subject of a report: its data, and the tables, figures and sentences made from it.
+
+    Write a subclass into a file of this package and add it to ``SECTIONS``. It overrides what it has something for.
+    """
+
+    findings: Findings
+
+    @classmethod
+    @abstractmethod
+    def find(cls, findings: Findings) -> Section | None:
+        """The section with its data; None for a study that has none for it."""
+
+    def tables(self) -> list[Table]:
+        """Shown on the page, and written as CSV, Markdown and LaTeX under their names."""
+        return []
+
+    def drawings(self) -> list[Drawing]:
+        """Figures, shown on the page, and written as SVG and PDF under their names."""
+        return []
+
+    def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
+        """Tables for the terminal, each with the keys of the columns to show there, most important first."""
+        return []
+
+    def remarks(self) -> list[str]:
+        """Sentences that add to the study's answer."""
+        return []
+
+    def notes(self) -> list[str]:
+        """How the section's numbers are made, for a reader who was not there."""
+        return []
+
+    def cautions(self) -> list[str]:
+        """What could not be read, and why."""
+        return []
