@@ -51,9 +51,7 @@ class WeatherSection(Section):
         return ["One day was missing."]
 
 
-def test_a_section_reaches_the_page_the_files_and_the_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_section_reaches_the_page_the_files_and_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "SECTIONS", (*sections.SECTIONS, WeatherSection))
     write_study(tmp_path, scores=SCORES)
     written = write_report(tmp_path)
