@@ -188,6 +188,19 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
         raise RunError(f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.") from error
 
 
+def append_text(path: Path, text: str) -> None:
+    """Append to a UTF-8 text file.
+
+    Raises:
+        RunError: if it cannot be written.
+    """
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+
+
 def is_part(path: Path) -> bool:
     """Whether a file was left half written by :func:`write_files`."""
     return path.name.startswith(".") and path.name.endswith(".part")

@@ -11,7 +11,8 @@ from gradgate.papers.arms import arm_labels
 from gradgate.papers.check import Verdict, check_studies, check_study
 from gradgate.papers.measured import numbers_of_study
 from gradgate.study.results import read_study
-from gradgate.study.study_file import ModelRecord, StudyRecord, TaskRecord
+from gradgate.study.study_file import StudyRecord
+from gradgate.training.records import ModelRecord, TaskRecord
 from support.command_line import Command
 from support.study_folder import write_study
 

@@ -8,7 +8,7 @@ import pytest
 
 from gradgate.errors import RunError
 from gradgate.study.results import read_study
-from gradgate.study.study_file import Failure
+from gradgate.training.records import Failure
 from support.study_folder import begin, fail, finish, write_study
 
 

@@ -179,8 +179,8 @@ def test_a_run_without_power_ends_as_if_unbroken(together: dict[str, Any], finis
 
 def test_a_study_can_say_what_it_will_work_on(together: dict[str, Any], mixture: Path) -> None:
     seen = preview(make_config(**together))
-    assert seen.task["rows"] == {"train": 120, "dev": 46}
-    assert [task["name"] for task in seen.task["tasks"]] == ["moods", "scores"]
+    assert seen.task.rows == {"train": 120, "dev": 46}
+    assert [task.name for task in seen.task.tasks] == ["moods", "scores"]
     assert seen.layers.names == ("embeddings", "layers.0", "layers.1", "head")
 
 

@@ -30,8 +30,9 @@ from gradgate.report.formats import ScoreFormat
 from gradgate.report.plans import WrittenPlan, read_plan
 from gradgate.report.sections.rates import searched_runs
 from gradgate.study.search import SEARCHED
-from gradgate.study.study_file import DEV, Cell, StudyResults
+from gradgate.study.study_file import Cell, StudyResults
 from gradgate.tasks.languages import distant_languages
+from gradgate.training.records import DEV
 from gradgate.training.run_folder import RunFolder
 
 SOURCE = "en"

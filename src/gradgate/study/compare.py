@@ -181,10 +181,10 @@ def _plan(part: Part, asked: _Asked, progress: StudyProgress) -> _Planned:
 
 def _check_together(planned: list[_Planned]) -> None:
     """UsageError if the parts of a study cannot share one queue or one table."""
-    metrics = {bool(part.seen.task["metric_higher_is_better"]): part.seen.task for part in planned}
+    metrics = {bool(part.seen.task.metric_higher_is_better): part.seen.task for part in planned}
     if len(metrics) > 1:
         better = " and ".join(
-            f"{task['metric']} of {task['name']} where it is {'higher' if higher else 'lower'}"
+            f"{task.metric} of {task.name} where it is {'higher' if higher else 'lower'}"
             for higher, task in metrics.items()
         )
         raise UsageError(f"These tasks cannot be in one study: {better} is better. Compare on them in two studies.")
@@ -205,7 +205,7 @@ def _begin(
     for part in planned:
         with locked_folder(part.grid.path):
             grids.append(part.grid.write(part.seen.task, part.seen.model, part.seen.versions))
-    better = bool(planned[0].seen.task["metric_higher_is_better"])
+    better = bool(planned[0].seen.task.metric_higher_is_better)
 
     def open_and_fill() -> Store:
         opened = open_store(out, url, heartbeat=heartbeat, higher_is_better=better)

@@ -15,17 +15,15 @@ from gradgate.files import in_use
 from gradgate.methods import method as read_method
 from gradgate.study.study_file import (
     STUDY_FILE,
-    ModelRecord,
     SearchRecord,
     StudyRecord,
-    TaskRecord,
     find_study,
     read_study_file,
-    record_adapter,
     write_study_file,
 )
 from gradgate.training.adapter_setting import canonical, checked_text, titled
 from gradgate.training.config import FREE, RunConfig, make_config
+from gradgate.training.records import ModelRecord, TaskRecord
 from gradgate.training.run_folder import RunFolder
 
 MOST_RUNS = 10_000
@@ -165,7 +163,7 @@ class Grid:
         arms = [arm for arm in self.arms if self.search is None or titled_arm(arm) in chosen]
         return [self._run(arm, seed, chosen.get(titled_arm(arm), {})) for seed in self.seeds for arm in arms]
 
-    def write(self, task: dict[str, Any], model: dict[str, Any], versions: dict[str, str]) -> Grid:
+    def write(self, task: TaskRecord, model: ModelRecord, versions: dict[str, str]) -> Grid:
         """Write ``study.json``. Returns the grid with what another process may have put there meanwhile.
 
         Raises:
@@ -183,8 +181,8 @@ class Grid:
                 search=held.search or self.search,
             )
         study = StudyRecord(
-            task=record_adapter(TaskRecord).validate_python(task),
-            model=record_adapter(ModelRecord).validate_python(model),
+            task=task,
+            model=model,
             methods=grid.methods,
             adapters=grid.adapters,
             seeds=grid.seeds,
@@ -196,12 +194,12 @@ class Grid:
         write_study_file(self.path, study)
         return grid
 
-    def check_data(self, task: dict[str, Any]) -> None:
+    def check_data(self, task: TaskRecord) -> None:
         """RunError if the study was begun on other data than a task's record tells of."""
         held = find_study(self.path)
-        if held is not None and held.task.fingerprint != task["fingerprint"]:
+        if held is not None and held.task.fingerprint != task.fingerprint:
             raise RunError(
-                f"{self.path} was begun on other data: the files of task {task['name']!r} have changed since, so "
+                f"{self.path} was begun on other data: the files of task {task.name!r} have changed since, so "
                 f"that new runs would not compare with finished ones. Give another --out."
             )
 

@@ -15,19 +15,8 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.study.parts import Axes, part_folders, part_names, read_axes, short_names
 from gradgate.study.results import read_study
-from gradgate.study.study_file import (
-    COMBINATION,
-    DEV,
-    TASK,
-    Cell,
-    Cost,
-    Failure,
-    ModelRecord,
-    Scores,
-    StudyRecord,
-    StudyResults,
-    TaskRecord,
-)
+from gradgate.study.study_file import COMBINATION, TASK, Cell, StudyRecord, StudyResults
+from gradgate.training.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 
 MIXED = {True: "score", False: "error"}
 """What scores of tasks that have different metrics are called, where higher is better and where lower is."""
@@ -103,10 +92,10 @@ def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -
     settings = {name: value for name, value in first.settings.items() if all(_has(p, name, value) for p in parts)}
     return StudyRecord(
         task=TaskRecord(
-            ", ".join(tasks),
-            f"{len(parts)} {unit}s",
-            metric,
-            first.task.metric_higher_is_better,
+            name=", ".join(tasks),
+            kind=f"{len(parts)} {unit}s",
+            metric=metric,
+            metric_higher_is_better=first.task.metric_higher_is_better,
             fingerprint=", ".join(f"{name} {(part.task.fingerprint or 'unknown')[:12]}" for name, part in named),
             rows={f"{name}, {split}": rows for name, part in named for split, rows in part.task.rows.items()},
         ),
@@ -139,7 +128,7 @@ def _joined_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str
         return plain
     tests = {name: _number(cell.score(split)) for name, split, cell in cells}
     scores = Scores(
-        metric,
+        metric=metric,
         best_step=None,
         dev={metric: fmean(_number(cell.score(DEV)) for _, _, cell in cells)},
         tests={name: {metric: score} for name, score in tests.items()},

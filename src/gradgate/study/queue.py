@@ -24,11 +24,11 @@ from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import TypedDict  # the one that pydantic can check before Python 3.12
 
 from gradgate.errors import RunError
-from gradgate.files import write_json
 from gradgate.study.grid import GridRun
 from gradgate.study.store import DamagedStoreError, Store
-from gradgate.study.study_file import damage_of, read_scores, record_adapter
+from gradgate.study.study_file import damage_of
 from gradgate.training.config import fingerprint_of
+from gradgate.training.records import Failure, Scores, read_record, record_adapter, write_record
 from gradgate.training.run_folder import RunFolder
 
 State = Literal["waiting", "running", "finished", "failed", "pruned"]
@@ -243,8 +243,7 @@ class Queue:
         host = run.worker["host"] if run.worker else "an unknown host"
         message = f"{lost} workers died while they ran it, the last one on {host}."
         with suppress(RunError):
-            error = {"type": "WorkerDied", "message": message, "step": None}
-            write_json(self.folder_of(run).error_file, error)
+            write_record(self.folder_of(run).error_file, Failure("WorkerDied", message))
         self._create(TrialState.FAIL, {**attributes, "error": message})
 
     def _create(self, state: TrialState, attributes: dict[str, Any], value: float | None = None) -> None:
@@ -274,7 +273,7 @@ def _read(trial: FrozenTrial) -> QueuedRun:
 def _outcome(folder: RunFolder) -> tuple[float | None, dict[str, Any]]:
     """The dev score of a finished run, None if it is no number; and what else to note."""
     try:
-        scores = read_scores(folder)
+        scores = read_record(folder.scores_file, Scores)
     except RunError as error:
         return None, {"error": str(error)}
     value = scores.dev.get(scores.metric)

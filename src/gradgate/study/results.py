@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import isfinite
@@ -14,35 +13,11 @@ from typing import Any
 from gradgate.errors import MethodError, RunError
 from gradgate.methods import method as read_method
 from gradgate.study.grid import folder_name
-from gradgate.study.study_file import (
-    DEV,
-    LANGUAGE,
-    Cell,
-    DevRecord,
-    Failure,
-    StudyRecord,
-    StudyResults,
-    load_record,
-    main_split_of,
-    read_scores,
-    read_study_file,
-)
+from gradgate.study.study_file import LANGUAGE, Cell, StudyRecord, StudyResults, main_split_of, read_study_file
 from gradgate.tasks.languages import AVERAGES
 from gradgate.training.adapter_setting import canonical, titled
+from gradgate.training.records import DEV, Failure, RunRecord, read_history, read_record, read_scores
 from gradgate.training.run_folder import RunFolder
-
-
-@dataclass(frozen=True)
-class _RunConfig:
-    method: str
-    seed: int
-    adapter: str | None = None
-
-
-@dataclass(frozen=True)
-class _Run:
-    config: _RunConfig
-    versions: dict[str, Any] = field(default_factory=dict)
 
 
 def read_study(folder: Path) -> StudyResults:
@@ -82,14 +57,14 @@ def _find_runs(folder: Path, study: StudyRecord) -> tuple[dict[tuple[str, int], 
     problems = []
     for path in sorted(begun):
         try:
-            run = load_record(RunFolder(path).run_file, _Run)
+            run = read_record(RunFolder(path).run_file, RunRecord)
         except RunError as error:
             damaged[path] = str(error)
             continue
-        arm, seed = arms.get(canonical_arm(run.config.adapter, run.config.method)), run.config.seed
+        arm, seed = arms.get(canonical_arm(run.adapter, run.method)), run.seed
         place = path.relative_to(folder)
         if arm is None or seed not in study.seeds:
-            what = titled(run.config.method, run.config.adapter)
+            what = titled(run.method, run.adapter)
             problems.append(f"{place} is left out: {what} with seed {seed} is not part of this study.")
         elif (arm[0], seed) in found:
             problems.append(f"{place} is left out: {found[arm[0], seed].folder} holds the same method and seed.")
@@ -128,11 +103,13 @@ def _read_cell(folder: RunFolder, cell: Cell, versions: dict[str, Any]) -> Cell:
     cell = replace(cell, folder=folder.path, versions=versions)
     try:
         if folder.finished:
-            scores = read_scores(folder)
-            history = _read_history(folder.history_file)
+            scores = read_scores(folder.scores_file)
+            if not folder.history_file.is_file():
+                raise RunError(f"{folder.history_file} is missing although the run has finished.")
+            history = read_history(folder.history_file)
             return replace(cell, status="finished", scores=scores, history=history)
         if folder.error_file.is_file():
-            failure = load_record(folder.error_file, Failure)
+            failure = read_record(folder.error_file, Failure)
             return replace(cell, status="failed", failure=failure)
     except RunError as error:
         return replace(cell, status="failed", failure=Failure(type(error).__name__, str(error)))
@@ -166,18 +143,3 @@ def _differing(cells: list[Cell]) -> list[str]:
 
 def _tally(counts: Counter[str]) -> str:
     return ", ".join(f"{value} ({count} run{'s' * (count > 1)})" for value, count in counts.items())
-
-
-def _read_history(path: Path) -> tuple[DevRecord, ...]:
-    records = []
-    if not path.is_file():
-        raise RunError(f"{path} is missing although the run has finished.")
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        try:
-            record = json.loads(line)
-            if record["split"] == DEV:
-                values = {name: value for name, value in record.items() if isinstance(value, int | float)}
-                records.append(DevRecord(int(record["step"]), values))
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path} is damaged in line {number}: {error}.") from None
-    return tuple(records)

@@ -16,9 +16,9 @@ from threading import Event, Lock, Thread
 from typing import Any, Literal
 
 from gradgate.errors import FolderLockedError, GradgateError, RunError
-from gradgate.files import read_json, write_json
 from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.progress import RunProgress
+from gradgate.training.records import Failure, read_record, write_record
 from gradgate.training.run_folder import RunFolder
 
 _LOCKED = 75  # the exit code of a process that found another one training in the folder
@@ -139,14 +139,14 @@ def _ending(folder: RunFolder, code: int, stopped: bool) -> Ending:
 def _reason(folder: RunFolder) -> str:
     """Why the run says that it failed."""
     try:
-        return str(read_json(folder.error_file)["message"])
+        return read_record(folder.error_file, Failure).message
     except (RunError, KeyError) as error:
         return f"{folder.error_file} is damaged: {error}"
 
 
 def _note_failure(folder: RunFolder, message: str) -> str:
     with suppress(RunError):  # a full disk: the store and the caller still get the message
-        write_json(folder.error_file, {"type": "ProcessDied", "message": message, "step": None})
+        write_record(folder.error_file, Failure("ProcessDied", message))
     return message
 
 
@@ -206,7 +206,7 @@ def train_in_child(config: dict[str, Any], folder: str, cache: str, connection: 
         traceback.print_exc()
         reason = str(error) if isinstance(error, GradgateError) else f"{type(error).__name__}: {error}"
         with suppress(RunError):
-            write_json(run.error_file, {"type": type(error).__name__, "message": reason, "step": reporter.step})
+            write_record(run.error_file, Failure(type(error).__name__, reason, reporter.step))
         sys.exit(1)
 
 

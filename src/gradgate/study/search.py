@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.files import write_json
 from gradgate.study.grid import Arm, Grid, GridRun, folder_name, titled_arm, written
 from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
 from gradgate.study.store import locked_folder
-from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, read_scores
+from gradgate.study.study_file import SearchRecord, SearchResult, damage_of
 from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import make_config
+from gradgate.training.records import Failure, Scores, read_record, write_record
 from gradgate.training.run_folder import RunFolder
 
 SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
@@ -202,7 +202,7 @@ def _results(grid: Grid, arm: Arm, search: SearchRecord, higher: bool) -> tuple[
 def _dev(folder: RunFolder) -> float | None:
     if not folder.finished or damage_of(folder) is not None:
         return None
-    scores = read_scores(folder)
+    scores = read_record(folder.scores_file, Scores)
     value = scores.dev.get(scores.metric)
     return value if value is not None and isfinite(value) else None
 
@@ -214,4 +214,4 @@ def _fail(grid: Grid, arm: Arm) -> None:
         folder = grid.folder_of(arm, seed)
         if folder.finished:
             raise RunError(f"{folder.path} has finished without its search.")
-        write_json(folder.error_file, {"type": "SearchFailed", "message": message, "step": None})
+        write_record(folder.error_file, Failure("SearchFailed", message))

@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any, Literal
 
 from gradgate.errors import RunError
-from gradgate.files import read_json, remedy, write_json
+from gradgate.files import read_json, write_json
 from gradgate.tasks.languages import ZERO_SHOT
 from gradgate.training.adapter_setting import titled
+from gradgate.training.records import (
+    DEV,
+    DevRecord,
+    Failure,
+    Metrics,
+    ModelRecord,
+    Scores,
+    TaskRecord,
+    read_record,
+    to_json,
+)
 from gradgate.training.run_folder import RunFolder
 
-T = TypeVar("T")
 STUDY_FILE = "study.json"
 Status = Literal["finished", "failed", "missing"]
-DEV = "dev"
 LANGUAGE, TASK, COMBINATION = "language", "task", "combination"
 """Units of test splits: each in a language; or, put together from parts, each of a task, or of a task with a model."""
-
-
-@dataclass(frozen=True)
-class TaskRecord:
-    """The task of a study.
-
-    ``rows``: split to number of rows; ``languages``: split to language, of a task in several; ``source``: the language
-    that it is trained in; ``fingerprint``: digest of the data.
-    """
-
-    name: str
-    kind: str
-    metric: str
-    metric_higher_is_better: bool = True
-    labels: tuple[str | int, ...] | None = None
-    fingerprint: str | None = None
-    rows: dict[str, int] = field(default_factory=dict)
-    languages: dict[str, str] = field(default_factory=dict)
-    source: str = "en"
-
-
-@dataclass(frozen=True)
-class ModelRecord:
-    """The model of a study, with its number of parameters."""
-
-    name: str
-    parameters: int
 
 
 @dataclass(frozen=True)
@@ -112,66 +92,6 @@ class StudyRecord:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What a run cost.
-
-    Attributes:
-        steps: optimizer steps done.
-        seconds_per_step: median over the steps.
-        seconds_total: of the whole training.
-        peak_memory_bytes: None where it was not measured.
-        trainable_share: open parameters over all parameters, the mean over the steps.
-        parameters: in the model.
-        parameters_trained: open at any time.
-        device: where it ran.
-        bytes_stored: that the task needs beside the pretrained model; None where it was not counted.
-    """
-
-    steps: int
-    seconds_per_step: float
-    seconds_total: float
-    trainable_share: float
-    parameters: int
-    parameters_trained: int
-    device: str
-    peak_memory_bytes: int | None = None
-    bytes_stored: int | None = None
-
-
-@dataclass(frozen=True)
-class Scores:
-    """``scores.json``: metric name to value, on dev and on each test split, from the best checkpoint on dev.
-
-    ``best_step``: of that checkpoint; None for scores of several runs. ``averages``: the same over languages, as
-    :func:`gradgate.tasks.languages.average` gives them.
-    """
-
-    metric: str
-    best_step: int | None
-    dev: dict[str, float | None]
-    tests: dict[str, dict[str, float | None]]
-    cost: Cost
-    averages: dict[str, dict[str, float | None]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Failure:
-    """``error.json``: why a run failed, and after how many steps where that is known."""
-
-    type: str
-    message: str
-    step: int | None = None
-
-
-@dataclass(frozen=True)
-class DevRecord:
-    """One evaluation on dev during training: metric name to value after ``step`` optimizer steps."""
-
-    step: int
-    metrics: dict[str, float]
-
-
-@dataclass(frozen=True)
 class Cell:
     """One method with one seed, on an adapter or the model. ``scores`` is there if finished, ``failure`` if failed.
 
@@ -194,7 +114,7 @@ class Cell:
         """What tables and figures call its method."""
         return titled(self.method, self.adapter)
 
-    def metrics(self, split: str) -> dict[str, float | None]:
+    def metrics(self, split: str) -> Metrics:
         """All metrics on ``"dev"``, a test split or an average; empty if the run has not finished or has none."""
         if self.scores is None:
             return {}
@@ -277,7 +197,7 @@ def find_study(folder: Path) -> StudyRecord | None:
         raise RunError(
             f"{file} is damaged: it has no {', '.join(lacking)}. Put back a good copy, or give another --out."
         )
-    study = load_record(file, StudyRecord)
+    study = read_record(file, StudyRecord)
     if not study.methods or not study.seeds or not study.adapters:
         raise RunError(
             f"{file} is damaged: expected at least one method, adapter and seed. Put back a good copy, or give another "
@@ -303,49 +223,15 @@ def read_study_file(folder: Path) -> StudyRecord:
 def write_study_file(folder: Path, study: StudyRecord) -> None:
     """Write ``study.json``."""
     optional = ("search", "part")
-    record = {name: value for name, value in asdict(study).items() if value or name not in optional}
+    record = {name: value for name, value in to_json(study).items() if value or name not in optional}
     write_json(folder / STUDY_FILE, record)
-
-
-def load_record(file: Path, kind: type[T]) -> T:
-    """A record from a JSON file.
-
-    Raises:
-        RunError: if the file cannot be read, or is not what the record expects.
-    """
-    given = read_json(file, finite=False)
-    try:
-        return record_adapter(kind).validate_python(given)
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        place = ".".join(str(part) for part in wrong["loc"])
-        raise RunError(f"{file} is damaged: {place + ': ' if place else ''}{wrong['msg']}. {remedy(file)}") from None
-
-
-_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
-
-
-def record_adapter(kind: type[T]) -> TypeAdapter[T]:
-    """What reads and checks records of one kind; made once, as that takes milliseconds."""
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
-
-
-def read_scores(folder: RunFolder) -> Scores:
-    """The scores of a finished run.
-
-    Raises:
-        RunError: if ``scores.json`` is damaged.
-    """
-    return load_record(folder.scores_file, Scores)
 
 
 def damage_of(folder: RunFolder) -> str | None:
     """Why the scores of a finished run cannot be read; None if they can, or if the run has not finished."""
     try:
         if folder.finished:
-            read_scores(folder)
+            read_record(folder.scores_file, Scores)
     except RunError as error:
         return str(error)
     return None

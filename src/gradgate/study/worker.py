@@ -17,10 +17,11 @@ from gradgate.study.queue import Queue, QueuedRun, StepsDone, this_worker
 from gradgate.study.run_process import Ending, run_in_process
 from gradgate.study.search import advance
 from gradgate.study.status import open_queue
-from gradgate.study.study_file import damage_of, read_scores
+from gradgate.study.study_file import damage_of
 from gradgate.tasks.languages import average_label
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.progress import RunProgress
+from gradgate.training.records import read_scores
 from gradgate.training.run_folder import CACHE_FOLDER, RunFolder
 
 _IDLE = 0.5  # seconds between two looks for a run to claim
@@ -292,7 +293,7 @@ def counts(runs: list[QueuedRun]) -> dict[str, int]:
 def scores_line(folder: RunFolder) -> str:
     """What a finished run scored, for people."""
     try:
-        scores = read_scores(folder)
+        scores = read_scores(folder.scores_file)
     except RunError as error:
         return str(error)
     averages = {average_label(name): values for name, values in scores.averages.items()}

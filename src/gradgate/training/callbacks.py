@@ -15,10 +15,11 @@ from safetensors.torch import save_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gradgate.distributed import launch
-from gradgate.files import read_json, write_json, write_text
+from gradgate.files import append_text, read_json, write_json, write_text
 from gradgate.training.fsdp import is_sharded, save_whole
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.progress import RunProgress
+from gradgate.training.records import DevRecord, TrainRecord, lines_until
 from gradgate.training.run_folder import SEAL_FILE, RunFolder, seal
 from gradgate.training.trainer import WEIGHTS_FILE
 
@@ -48,12 +49,8 @@ class HistoryLogger(TrainerCallback):  # type: ignore[misc]
         """Drop what was noted after the checkpoint that training resumes from."""
         if not launch.is_first():
             return
-        path = self.folder.history_file
-        kept = []
-        if state.global_step > 0 and path.is_file():
-            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-            kept = [line for line in lines if json.loads(line)["step"] <= state.global_step]
-        write_text(path, "".join(f"{line}\n" for line in kept))
+        path, step = self.folder.history_file, state.global_step
+        write_text(path, lines_until(path, step) if step > 0 and path.is_file() else "")
 
     def on_log(
         self,
@@ -66,18 +63,21 @@ class HistoryLogger(TrainerCallback):  # type: ignore[misc]
         """Write one line for the training loss or for the dev scores."""
         if not launch.is_first():
             return
-        logs = logs or {}
-        line: dict[str, Any] = {"step": state.global_step, "epoch": round(float(state.epoch or 0.0), 4)}
+        logs, epoch = logs or {}, round(float(state.epoch or 0.0), 4)
         if "loss" in logs:
-            line |= {"split": "train", "loss": logs["loss"], "lr": logs.get("learning_rate")}
-            line |= {"grad_norm": logs.get("grad_norm")}
-            line |= {"open_fraction": self.gate.tuner.open_fraction if self.gate.tuner else None}
+            line = TrainRecord(
+                step=state.global_step,
+                epoch=epoch,
+                loss=logs["loss"],
+                lr=logs.get("learning_rate"),
+                grad_norm=logs.get("grad_norm"),
+                open_fraction=self.gate.tuner.open_fraction if self.gate.tuner else None,
+            ).line()
         elif "eval_loss" in logs:
-            line |= {"split": "dev", **dev_scores(logs)}
+            line = DevRecord(state.global_step, dev_scores(logs)).line(epoch)
         else:
             return
-        with self.folder.history_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        append_text(self.folder.history_file, json.dumps(line) + "\n")
 
 
 class StepTimer(TrainerCallback):  # type: ignore[misc]

@@ -14,7 +14,7 @@ from transformers import AutoConfig, PrinterCallback
 from gradgate import adapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
-from gradgate.files import in_use, read_json, write_json
+from gradgate.files import in_use
 from gradgate.tasks import TaskSpec, find_task, kind_of
 from gradgate.tasks.data import load_tests
 from gradgate.tasks.kinds import KINDS
@@ -25,9 +25,16 @@ from gradgate.training.callbacks import dev_scores
 from gradgate.training.config import RunConfig
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
-from gradgate.training.records import task_record
+from gradgate.training.records import (
+    EvaluationRecord,
+    RunRecord,
+    TaskRecord,
+    read_record,
+    to_json,
+    write_record,
+)
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.single_task import Scorer, Split, find_task_of, predictions_text, write_predictions
+from gradgate.training.single_task import Scorer, Split, find_task_of, predictions_text, task_record, write_predictions
 from gradgate.training.trainer import RunTrainer, scoring_arguments
 
 
@@ -44,7 +51,7 @@ class FinishedRun:
 
     folder: RunFolder
     config: RunConfig
-    task: dict[str, Any]
+    task: TaskRecord
     model: Any
     tokenizer: Any
 
@@ -63,18 +70,24 @@ def load_finished(path: Path) -> FinishedRun:
         raise RunError(f"The run in {folder.path} has not finished. Run its command again to finish it first.")
     if not folder.model.is_dir():
         raise RunError(f"The run in {folder.path} kept no model ({folder.model} is missing). Train with --keep-model.")
-    record = read_json(folder.run_file)
+    record = read_record(folder.run_file, RunRecord)
     try:
-        config = RunConfig.model_validate(record["config"])
-        task = dict(record["task"])
-        if task["kind"] == MIXED:
-            raise RunError(
-                f"The run in {folder.path} trained several tasks at once, and what it keeps is their encoder. Its own "
-                f"scores are in {folder.scores_file}; to score one task, train it from --model {folder.model}."
-            )
-        kind = KINDS[task["kind"]]
-    except (ValidationError, KeyError, TypeError) as error:
+        config = RunConfig.model_validate(record.config)
+    except ValidationError as error:
         raise RunError(f"{folder.run_file} is damaged or of another version: {error}.") from None
+    task = record.task
+    if task is not None and task.kind == MIXED:
+        raise RunError(
+            f"The run in {folder.path} trained several tasks at once, and what it keeps is their encoder. Its own "
+            f"scores are in {folder.scores_file}; to score one task, train it from --model {folder.model}."
+        )
+    if task is None or task.kind not in KINDS:
+        found = "no task" if task is None else f"a task of kind {task.kind!r}"
+        raise RunError(
+            f"{folder.run_file} is damaged or of another version: it names {found}, expected one of kind "
+            f"{', '.join(KINDS)}. Train it again with --out and another folder."
+        )
+    kind = KINDS[task.kind]
     saved = config.model_copy(update={"model": str(folder.model)})
     settings = load_pretrained(AutoConfig, saved, "configuration")
     base = saved if config.adapter is None else config
@@ -116,15 +129,15 @@ def evaluate(
     progress = progress or Silent()
     found = load_finished(run)
     spec = _task(found.config, task, data, languages, test_file)
-    if spec.kind != found.task["kind"]:
+    if spec.kind != found.task.kind:
         raise UsageError(
-            f"The task {spec.name} is {spec.kind}, and the model of {run} was trained for {found.task['kind']}. Give a "
+            f"The task {spec.name} is {spec.kind}, and the model of {run} was trained for {found.task.kind}. Give a "
             f"task of that kind."
         )
     name = "-".join((spec.name, *(languages or ())))
     folder = RunFolder(out if out is not None else found.folder.path / "evaluations" / name)
     _check_free(folder)
-    held = load_tests(spec, found.task.get("labels"))
+    held = load_tests(spec, found.task.labels)
     for note in held.notes:
         progress.note(note)
     kind = kind_of(held.spec)
@@ -137,16 +150,16 @@ def evaluate(
         tests, predictions = _score(found, scorer, folder, progress)
     finally:
         shutil.rmtree(folder.checkpoints, ignore_errors=True)  # Trainer makes the folder
-    record = {
-        "run": found.config.record(),
-        "task": task_record(held),
-        "metric": spec.metric,
-        "tests": tests,
-        "averages": average(tests, held.languages, spec.source),
-    }
+    record = EvaluationRecord(
+        run=found.config.record(),
+        task=task_record(held),
+        metric=spec.metric,
+        tests=tests,
+        averages=average(tests, held.languages, spec.source),
+    )
     write_predictions(folder, predictions)
-    write_json(folder.scores_file, record)
-    return record
+    write_record(folder.scores_file, record)
+    return to_json(record)
 
 
 def _task(
@@ -178,7 +191,8 @@ def _score(
         compute_metrics=scorer,
     )
     trainer.remove_callback(PrinterCallback)
-    tests, predictions = {}, {}
+    tests: dict[str, dict[str, float]] = {}
+    predictions = {}
     progress.begin(len(scorer.splits), 0)
     for number, (split, held) in enumerate(scorer.splits.items(), 1):
         scorer.split = split

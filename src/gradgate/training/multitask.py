@@ -15,6 +15,7 @@ from gradgate.tasks.multitask import KIND, MultitaskSpec, find_multitask
 from gradgate.training.config import RunConfig
 from gradgate.training.multitask_model import load_multitask, save_encoder, save_heads
 from gradgate.training.multitask_trainer import MEAN, MultitaskTrainer, TaskBatches
+from gradgate.training.records import SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import TASK_FLAGS, EncodedSingleTask, PreparedSingleTask, write_predictions
 
@@ -52,36 +53,34 @@ class EncodedMultitask:
         """A Trainer for them; ``options`` are all but the data."""
         return MultitaskTrainer(lessons=self.lessons, batches=self.batches, **options)
 
-    def scores(self, trainer: MultitaskTrainer, dev: dict[str, float], folder: RunFolder) -> dict[str, Any]:
-        """``dev`` and ``tests`` with the mean over tasks, ``tasks`` with each one's own, and the test splits' files.
+    def scores(self, trainer: MultitaskTrainer, dev: dict[str, float], folder: RunFolder) -> SplitScores:
+        """Score the weights in the model on each task's test splits, and write the prediction files of these.
 
-        There is a mean over test splits only where every task has one.
+        Returns:
+            The means over tasks, and each task's own scores. The tests have a mean only where every task has one.
         """
         tasks = {task: self._task_scores(trainer, task, dev, folder) for task in self.lessons}
-        means = [
-            fmean(scores[lesson.metric] for scores in tasks[task]["tests"].values())
-            for task, lesson in self.lessons.items()
-            if tasks[task]["tests"]
-        ]
-        return {
-            "dev": {name: value for name, value in dev.items() if "/" not in name},
-            "tests": {TEST: {MEAN: fmean(means)}} if len(means) == len(tasks) else {},
-            "tasks": tasks,
-            "averages": {},
-        }
+        means = [mean for scores in tasks.values() if (mean := scores.test_mean) is not None]
+        return SplitScores(
+            metric=MEAN,
+            dev={name: value for name, value in dev.items() if "/" not in name},
+            tests={TEST: {MEAN: fmean(means)}} if len(means) == len(tasks) else {},
+            tasks=tasks,
+        )
 
     def _filed(self, task: str) -> dict[str, str]:
         return {f"{task}/{split}": text for split, text in self.lessons[task].predictions().items()}
 
     def _task_scores(
         self, trainer: MultitaskTrainer, task: str, dev: dict[str, float], folder: RunFolder
-    ) -> dict[str, Any]:
-        lesson, tests = self.lessons[task], {}
+    ) -> SplitScores:
+        lesson = self.lessons[task]
+        tests: dict[str, dict[str, float]] = {}
         for split in lesson.tests:
             tests[split] = trainer.score(task, split)
             write_predictions(folder, self._filed(task))
         own = {name.removeprefix(f"{task}/"): value for name, value in dev.items() if name.startswith(f"{task}/")}
-        return {"metric": lesson.metric, "dev": own, "tests": tests, "averages": lesson.averages(own, tests)}
+        return SplitScores(metric=lesson.metric, dev=own, tests=tests, averages=lesson.averages(own, tests))
 
 
 class PreparedMultitask:
@@ -106,24 +105,21 @@ class PreparedMultitask:
         _check_settings(config)
         return cls(find_multitask(config.task, data=config.data, mix=config.mix))
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> TaskRecord:
         """What results say about the data."""
-        tasks = [task.record() for task in self.tasks.values()]
-        marks = json.dumps([[task["name"], task["fingerprint"]] for task in tasks] + [self.mix.text])
-        counted = [record["rows"] for record in tasks]
-        return {
-            "name": self.name,
-            "kind": KIND,
-            "metric": self.metric,
-            "metric_higher_is_better": self.higher_is_better,
-            "labels": None,
-            "fingerprint": hashlib.sha256(marks.encode()).hexdigest(),
-            "rows": {split: sum(rows[split] for rows in counted) for split in ("train", "dev")},
-            "languages": {},
-            "source": tasks[0]["source"],
-            "mix": self.mix.text,
-            "tasks": tasks,
-        }
+        tasks = tuple(task.record() for task in self.tasks.values())
+        marks = json.dumps([[task.name, task.fingerprint] for task in tasks] + [self.mix.text])
+        return TaskRecord(
+            name=self.name,
+            kind=KIND,
+            metric=self.metric,
+            metric_higher_is_better=self.higher_is_better,
+            fingerprint=hashlib.sha256(marks.encode()).hexdigest(),
+            rows={split: sum(task.rows[split] for task in tasks) for split in ("train", "dev")},
+            source=tasks[0].source,
+            mix=self.mix.text,
+            tasks=tasks,
+        )
 
     def check_size(self, config: RunConfig) -> None:
         """UsageError if a task has fewer training rows than are to be drawn of each."""

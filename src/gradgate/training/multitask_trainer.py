@@ -16,7 +16,8 @@ from transformers import TrainerControl
 
 from gradgate.tasks.multitask import TaskMixing
 from gradgate.training.callbacks import dev_scores
-from gradgate.training.single_task import DEV, TRAIN, EncodedSingleTask
+from gradgate.training.records import DEV
+from gradgate.training.single_task import TRAIN, EncodedSingleTask
 from gradgate.training.trainer import RunTrainer
 
 TASK_IDS = "task_ids"

@@ -8,6 +8,7 @@ from gradgate.errors import UsageError
 from gradgate.tasks.multitask import is_multitask
 from gradgate.training.config import RunConfig
 from gradgate.training.multitask import PreparedMultitask
+from gradgate.training.records import SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import PreparedSingleTask
 
@@ -29,8 +30,8 @@ class EncodedTask(Protocol):
     def predictions(self) -> dict[str, str]:
         """Name -> content of the prediction files of the latest score on dev."""
 
-    def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> dict[str, Any]:
-        """Score the test splits, write their prediction files, and return what ``scores.json`` says of the scores."""
+    def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> SplitScores:
+        """Score the weights in the model on the test splits, and write the prediction files of these."""
 
 
 class PreparedTask(Protocol):
@@ -45,7 +46,7 @@ class PreparedTask(Protocol):
     metric: str
     higher_is_better: bool
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> TaskRecord:
         """What results say about the data."""
 
     def check_size(self, config: RunConfig) -> None:

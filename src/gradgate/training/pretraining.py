@@ -94,10 +94,9 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
     silence_libraries()
     folder = RunFolder(Path(out))
     with ExitStack() as held:
-        done: dict[str, Any] | None = launch.on_first(lambda: folder.claim_alone(config, held))
-        if done is not None:
+        if launch.on_first(lambda: folder.claim_alone(config, held)):
             progress.note(f"{folder.path} is finished; nothing to do.")
-            return done
+            return launch.on_first(lambda: read_json(folder.scores_file))
         return _pretrain(config, run, folder, progress)
 
 

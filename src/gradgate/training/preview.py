@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -12,7 +11,7 @@ from gradgate.layers import LayerMap, map_layers
 from gradgate.training.config import RunConfig
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries, try_adapter
-from gradgate.training.records import versions
+from gradgate.training.records import ModelRecord, TaskRecord, versions
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Preview:
         notes: what a person should know about the data.
     """
 
-    task: dict[str, Any]
-    model: dict[str, Any]
+    task: TaskRecord
+    model: ModelRecord
     layers: LayerMap
     versions: dict[str, str]
     notes: tuple[str, ...]
@@ -49,7 +48,7 @@ def preview(config: RunConfig, adapters: Sequence[str] = ()) -> Preview:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Preview(
         task=work.record(),
-        model={"name": config.model, "parameters": parameters},
+        model=ModelRecord(config.model, parameters),
         layers=map_layers(model, layers=config.layers),
         versions=versions(),
         notes=work.notes,

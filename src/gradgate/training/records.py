@@ -1,78 +1,407 @@
-"""What a run's folder says about it: its configuration, its data, its model, and what computed it."""
+"""What a run's folder says, as one schema for those who write it and those who read it back.
+
+``run.json`` is a :class:`RunRecord`, ``scores.json`` holds :class:`Scores` (an evaluation's an
+:class:`EvaluationRecord`), ``error.json`` a :class:`Failure`, and each line of ``history.jsonl`` is a
+:class:`TrainRecord` or a :class:`DevRecord`.
+"""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
-from typing import Any
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, TypeVar
 
-from gradgate.distributed import launch
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
 from gradgate.errors import RunError
-from gradgate.files import read_json, write_json
-from gradgate.tasks import TaskData, greater_is_better
-from gradgate.training.config import RunConfig
-from gradgate.training.run_folder import RunFolder
+from gradgate.files import parse_json, read_json, remedy, write_json
+
+Record = TypeVar("Record")
+DEV = "dev"
+Metrics = Mapping[str, float | None]
+"""Metric name to value."""
+
+_LARGEST = 1e100  # beyond it, squares and sums of scores are no numbers any more
+_IF_GIVEN = {"if_given": True}  # metadata of a field that is not written as null
 
 
-def write_run_file(config: RunConfig, folder: RunFolder, task: dict[str, Any], model: Any, examples: int) -> None:
-    """Write the record of a run into its folder before it trains.
+def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings that name their run, whatever version wrote them."""
+    for name, kinds in (("method", str), ("seed", int), ("adapter", (str, type(None)))):
+        value = settings.get(name)
+        if not isinstance(value, kinds):
+            raise ValueError(f"{name} is {value!r}")
+    return settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRecord:
+    """The data of a run or study.
+
+    Attributes:
+        name: of the task.
+        kind: of the task.
+        metric: that selects the best checkpoint.
+        metric_higher_is_better: how it selects.
+        labels: the model's outputs in their order; None where they are no classes.
+        fingerprint: digest of the data.
+        rows: split to number of rows.
+        languages: split to language, for a task in several.
+        source: the language that is trained on.
+        mix: how several tasks are mixed.
+        tasks: the record of each of several tasks.
+    """
+
+    name: str
+    kind: str
+    metric: str
+    metric_higher_is_better: bool = True
+    labels: tuple[str, ...] | None = None
+    fingerprint: str | None = None
+    rows: dict[str, int] = field(default_factory=dict)
+    languages: dict[str, str] = field(default_factory=dict)
+    source: str = "en"
+    mix: str | None = field(default=None, metadata=_IF_GIVEN)
+    tasks: tuple[TaskRecord, ...] | None = field(default=None, metadata=_IF_GIVEN)
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """The model of a study, with its number of parameters."""
+
+    name: str
+    parameters: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """``run.json``. A run that has not begun to train has written its ``config`` only.
+
+    Attributes:
+        config: the settings, as :meth:`gradgate.training.config.RunConfig.record` gives them.
+        fingerprint: of the settings.
+        versions: of what computes.
+        task: the data.
+        train_examples: rows that the run trains on.
+        processes: that were launched together.
+        model: ``class`` and number of ``parameters``.
+    """
+
+    config: Annotated[dict[str, Any], AfterValidator(_check_settings)]
+    fingerprint: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    task: TaskRecord | None = None
+    train_examples: int | None = None
+    processes: int | None = None
+    model: dict[str, str | int] = field(default_factory=dict)
+
+    @property
+    def method(self) -> str:
+        """The method, as it was typed."""
+        return str(self.config["method"])
+
+    @property
+    def adapter(self) -> str | None:
+        """The adapter, as it was typed."""
+        adapter: str | None = self.config.get("adapter")
+        return adapter
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return int(self.config["seed"])
+
+    def check_continues(self, begun: RunRecord, folder: Path) -> None:
+        """Check that this run goes on with one that was begun in a folder.
+
+        Raises:
+            RunError: if that one has another number of processes or other data.
+        """
+        if begun.processes is not None and begun.processes != self.processes:
+            raise RunError(
+                f"{folder} was begun with {begun.processes} processes, and {self.processes} were launched: "
+                f"each would see other batches. Launch as many as before, or give another --out."
+            )
+        if begun.task is not None and self.task is not None and begun.task.fingerprint != self.task.fingerprint:
+            raise RunError(
+                f"{folder} was begun on other data: the files of task {self.task.name!r} have changed since. "
+                f"Give another --out to train on them."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a run cost.
+
+    Attributes:
+        steps: optimizer steps done.
+        seconds_per_step: median over the steps.
+        seconds_total: of the whole training.
+        peak_memory_bytes: None where it was not measured.
+        trainable_share: open parameters over all parameters, the mean over the steps.
+        parameters: in the model.
+        parameters_trained: open at any time.
+        bytes_stored: that the task needs in addition to the pretrained model; None where it was not counted.
+        device: where it ran.
+        prefix_rows: rows that the frozen lower layers computed and that the activation cache spared; None without it.
+    """
+
+    steps: int
+    seconds_per_step: float
+    seconds_total: float
+    peak_memory_bytes: int | None = None
+    trainable_share: float
+    parameters: int
+    parameters_trained: int
+    bytes_stored: int | None = None
+    device: str
+    prefix_rows: dict[str, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitScores:
+    """The scores of one set of weights.
+
+    Attributes:
+        metric: that selects.
+        dev: the scores on dev.
+        tests: the scores on each test split.
+        averages: the same over languages, as :func:`gradgate.tasks.languages.average` gives them.
+        tasks: the scores of each of several tasks.
+    """
+
+    metric: str
+    dev: Metrics
+    tests: Mapping[str, Metrics]
+    tasks: dict[str, SplitScores] | None = field(default=None, metadata=_IF_GIVEN)
+    averages: Mapping[str, Metrics] = field(default_factory=dict)
+
+    @property
+    def test_mean(self) -> float | None:
+        """The mean of the metric over the test splits; None where there are none."""
+        values = [value for metrics in self.tests.values() if (value := metrics[self.metric]) is not None]
+        return fmean(values) if values else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """``scores.json``: what the best weights on dev score, and what the run cost.
+
+    Attributes:
+        metric: that selected them.
+        best_step: after which they were kept; None for the scores of several runs.
+        dev: the scores on dev.
+        tests: the scores on each test split.
+        tasks: the scores of each of several tasks.
+        averages: as in :class:`SplitScores`.
+        cost: of the run.
+    """
+
+    metric: str
+    best_step: int | None
+    dev: Metrics
+    tests: Mapping[str, Metrics]
+    tasks: dict[str, SplitScores] | None = field(default=None, metadata=_IF_GIVEN)
+    averages: Mapping[str, Metrics] = field(default_factory=dict)
+    cost: Cost
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with a number: one that is absent, not finite, or too large to compute with."""
+        for split in (DEV, *self.tests):
+            if (self.dev if split == DEV else self.tests[split]).get(self.metric) is None:
+                return f"{self.metric} on {split} is None, expected a finite number"
+        for place, value in self._numbers():
+            if not isfinite(value):
+                return f"{place} is {value}, expected a finite number"
+            if abs(value) > _LARGEST:
+                return f"{place} is {value:g}, expected a number between -{_LARGEST:g} and {_LARGEST:g}"
+        return None
+
+    def _numbers(self) -> Iterator[tuple[str, float]]:
+        splits = {DEV: self.dev, **self.tests, **self.averages}
+        for task, scores in (self.tasks or {}).items():
+            splits |= {f"{task}/{name}": values for name, values in {DEV: scores.dev, **scores.tests}.items()}
+        for split, metrics in splits.items():
+            yield from ((f"{name} on {split}", value) for name, value in metrics.items() if value is not None)
+        for item in fields(self.cost):
+            value = getattr(self.cost, item.name)
+            if isinstance(value, int | float):
+                yield f"cost.{item.name}", value
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationRecord:
+    """``scores.json`` of an evaluation: how the model of a run scores on a task.
+
+    Attributes:
+        run: the settings of the run.
+        task: the data.
+        metric: the task's.
+        tests: the scores on each split.
+        averages: as in :class:`SplitScores`.
+    """
+
+    run: dict[str, Any]
+    task: TaskRecord
+    metric: str
+    tests: Mapping[str, Metrics]
+    averages: Mapping[str, Metrics]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """``error.json``: why a run failed, and after how many steps where that is known."""
+
+    type: str
+    message: str
+    step: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRecord:
+    """The mean training loss since the line before, after ``step`` optimizer steps."""
+
+    step: int
+    epoch: float
+    loss: float
+    lr: float | None
+    grad_norm: float | None
+    open_fraction: float | None
+
+    def line(self) -> dict[str, Any]:
+        """The values of a line of ``history.jsonl``."""
+        values = to_json(self)
+        return {"step": values.pop("step"), "epoch": values.pop("epoch"), "split": "train", **values}
+
+
+@dataclass(frozen=True)
+class DevRecord:
+    """One evaluation on dev during training: metric name to value after ``step`` optimizer steps."""
+
+    step: int
+    metrics: dict[str, float]
+
+    def line(self, epoch: float) -> dict[str, Any]:
+        """The values of a line of ``history.jsonl``."""
+        return {"step": self.step, "epoch": epoch, "split": DEV, **self.metrics}
+
+
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+
+
+def record_adapter(kind: type[Record]) -> TypeAdapter[Record]:
+    """What reads and checks records of one kind; made once, as that takes milliseconds."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def read_record(path: Path, kind: type[Record]) -> Record:
+    """Read a file that holds one record.
 
     Raises:
-        RunError: if the folder was begun with another number of processes or on other data.
+        RunError: if it cannot be read, or its content is not such a record; the file and the field are named.
     """
-    record = {
-        "config": config.record(),
-        "fingerprint": config.fingerprint(),
-        "versions": versions(),
-        "task": task,
-        "train_examples": examples,
-        "processes": launch.count(),
-        "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
-    }
-    before = read_json(folder.run_file)
-    if before.get("processes", launch.count()) != launch.count():
-        raise RunError(
-            f"{folder.path} was begun with {before['processes']} processes, and {launch.count()} were launched: "
-            f"each would see other batches. Launch as many as before, or give another --out."
-        )
-    begun = before.get("task")
-    if begun is not None and begun["fingerprint"] != task["fingerprint"]:
-        raise RunError(
-            f"{folder.path} was begun on other data: the files of task {task['name']!r} have changed since. "
-            f"Give another --out to train on them."
-        )
-    write_json(folder.run_file, record)
+    values = read_json(path, finite=False)
+    try:
+        return record_adapter(kind).validate_python(values)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(str(part) for part in wrong["loc"])
+        raise RunError(f"{path} is damaged: {place + ': ' if place else ''}{wrong['msg']}. {remedy(path)}") from None
+
+
+def read_scores(path: Path) -> Scores:
+    """Read ``scores.json``, with numbers that can be computed with.
+
+    Raises:
+        RunError: as :func:`read_record`.
+    """
+    scores = read_record(path, Scores)
+    if scores.fault is not None:
+        raise RunError(f"{path} is damaged: {scores.fault}. {remedy(path)}")
+    return scores
+
+
+def read_history(path: Path) -> tuple[DevRecord, ...]:
+    """The evaluations on dev in ``history.jsonl``, in their order.
+
+    Raises:
+        RunError: if the file cannot be read or a line is damaged; the line is named.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise RunError(f"Cannot read {path}: {error.strerror or error}.") from error
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            values = parse_json(line, finite=False)
+            if values["split"] == DEV:
+                metrics = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
+                records.append(DevRecord(int(values["step"]), metrics))
+        except KeyError as error:
+            raise RunError(f"{path} is damaged in line {number}: it has no {error}. {remedy(path)}") from None
+        except (ValueError, TypeError, OverflowError) as error:
+            raise RunError(f"{path} is damaged in line {number}: {error}. {remedy(path)}") from None
+    return tuple(records)
+
+
+def lines_until(path: Path, step: int) -> str:
+    """The lines of ``history.jsonl`` up to an optimizer step; a last line that was cut off is left out.
+
+    Raises:
+        RunError: if the file cannot be read or a line is damaged; the line is named.
+    """
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise RunError(f"Cannot read {path}: {error.strerror or error}.") from error
+    kept = []
+    for number, line in enumerate(lines, 1):
+        if number == len(lines) and not line.endswith(b"}\n"):
+            break
+        try:
+            if parse_json(line, finite=False)["step"] <= step:
+                kept.append(line.decode())
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{path} is damaged in line {number}: {error}. {remedy(path)}") from None
+    return "".join(kept)
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Write a record, so that its file is whole or as it was before; RunError if it cannot be written."""
+    write_json(path, to_json(record))
+
+
+def to_json(record: Any) -> dict[str, Any]:
+    """The plain JSON values of a record."""
+    values = {item.name: getattr(record, item.name) for item in fields(record)}
+    left_out = {item.name for item in fields(record) if item.metadata.get("if_given") and values[item.name] is None}
+    return {name: _plain(value) for name, value in values.items() if name not in left_out}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return to_json(value)
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
 
 
 def versions() -> dict[str, str]:
-    """What the numbers of a run depend on besides its configuration."""
-    packages = (
-        "gradgate",
-        "torch",
-        "transformers",
-        "accelerate",
-        "datasets",
-        "tokenizers",
-        "numpy",
-        "scikit-learn",
-    )
+    """What the numbers of a run depend on in addition to its configuration."""
+    packages = ("gradgate", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy", "scikit-learn")
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         **{name: version(name) for name in packages},
-    }
-
-
-def task_record(data: TaskData) -> dict[str, Any]:
-    """What a result should say about its data."""
-    return {
-        "name": data.spec.name,
-        "kind": data.spec.kind,
-        "metric": data.spec.metric,
-        "metric_higher_is_better": greater_is_better(data.spec.metric),
-        "labels": list(data.labels) if data.labels is not None else None,
-        "fingerprint": data.fingerprint,
-        "rows": data.rows,
-        "languages": data.languages,
-        "source": data.spec.source,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,6 @@ from gradgate import adapters
 from gradgate.activation_cache import ActivationCache
 from gradgate.distributed import launch
 from gradgate.errors import RunError
-from gradgate.files import write_json
 from gradgate.layers import map_layers
 from gradgate.training import pretrained, pretraining
 from gradgate.training.callbacks import (
@@ -38,7 +37,17 @@ from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.prepared_task import EncodedTask, prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
-from gradgate.training.records import write_run_file
+from gradgate.training.records import (
+    Cost,
+    RunRecord,
+    Scores,
+    TaskRecord,
+    read_record,
+    read_scores,
+    to_json,
+    versions,
+    write_record,
+)
 from gradgate.training.run_folder import RunFolder, is_whole
 from gradgate.training.single_task import EncodedSingleTask, copy_predictions
 from gradgate.training.trainer import RunTrainer, on_cpu, training_arguments
@@ -72,14 +81,13 @@ def train(
     check_launch(config)
     launch.join(on_cpu(config))
     with ExitStack() as held:
-        finished = launch.on_first(lambda: folder.claim_alone(config, held))
-        if finished is not None:
+        if launch.on_first(lambda: folder.claim_alone(config, held)):
             progress.note(f"{folder.path} is finished; nothing to do.")
-            return finished
-        return _run(config, folder, progress, cache or folder.cache)
+            return to_json(launch.on_first(lambda: read_scores(folder.scores_file)))
+        return to_json(_run(config, folder, progress, cache or folder.cache))
 
 
-def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Path) -> dict[str, Any]:
+def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Path) -> Scores:
     try:
         with stoppable(progress.note) as stop, _threads(config.threads):
             return _train(config, folder, progress, stop, cache)
@@ -113,7 +121,7 @@ def _threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> dict[str, Any]:
+def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> Scores:
     silence_libraries()
     work = prepare_task(config)
     for text in work.notes:
@@ -134,12 +142,12 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     kept = _activation_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, activation_cache=kept)
     gate.method.check(layers)
-    launch.on_first(lambda: write_run_file(config, folder, work.record(), model, lesson.examples))
+    launch.on_first(lambda: _write_run_file(config, folder, work.record(), model, lesson.examples))
     arguments = training_arguments(config, folder, lesson.windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
     best = BestCheckpoint(folder, work.metric, work.higher_is_better, lesson.predictions)
-    cost = StepTimer()
+    timer = StepTimer()
     trainer = lesson.trainer(
         model=model,
         args=arguments,
@@ -148,7 +156,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             gate,
             HistoryLogger(folder, gate),
             best,
-            cost,
+            timer,
             ProgressCallback(progress, work.metric, stop),
             SealCheckpoint(),
         ],
@@ -164,8 +172,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             f"Stopped at step {trainer.state.global_step} of {trainer.state.max_steps}; the state is saved in "
             f"{folder.path}. Run the same command again to go on from there."
         )
-    scores = _score(trainer, lesson, best, folder)
-    scores["cost"] = _cost(trainer, gate, cost, fresh)
+    scores = _score(trainer, lesson, best, folder, lambda: _cost(trainer, gate, timer, fresh))
 
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
 
@@ -176,12 +183,27 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
             else:
                 work.save_model(model, config, folder, whole)
             tokenizer.save_pretrained(folder.model)
-        write_json(folder.scores_file, scores)
+        write_record(folder.scores_file, scores)
         folder.error_file.unlink(missing_ok=True)
         folder.clean()
 
     launch.on_first(finish)
     return scores
+
+
+def _write_run_file(config: RunConfig, folder: RunFolder, task: TaskRecord, model: Any, examples: int) -> None:
+    """Write ``run.json`` before the run trains; RunError if its folder was begun in another way or on other data."""
+    record = RunRecord(
+        config=config.record(),
+        fingerprint=config.fingerprint(),
+        versions=versions(),
+        task=task,
+        train_examples=examples,
+        processes=launch.count(),
+        model={"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
+    )
+    record.check_continues(read_record(folder.run_file, RunRecord), folder.path)
+    write_record(folder.run_file, record)
 
 
 def _activation_cache(config: RunConfig, cache: Path, progress: RunProgress) -> ActivationCache | None:
@@ -204,12 +226,23 @@ def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
     folder.write_plan(tuner.timeline.to_dict(tuner.method, tuner.layers, tuner.clock.step))
 
 
-def _score(trainer: RunTrainer, lesson: EncodedTask, best: BestCheckpoint, folder: RunFolder) -> dict[str, Any]:
+def _score(
+    trainer: RunTrainer, lesson: EncodedTask, best: BestCheckpoint, folder: RunFolder, cost: Callable[[], Cost]
+) -> Scores:
     weights, dev = launch.on_first(lambda: _best(best))
     trainer.load_weights(weights)
     launch.on_first(lambda: copy_predictions(weights / PREDICTIONS_FOLDER, folder))
     step = int(dev.pop("step"))
-    return {"metric": best.metric, "best_step": step, **lesson.scores(trainer, dev, folder)}
+    found = lesson.scores(trainer, dev, folder)
+    return Scores(
+        metric=best.metric,
+        best_step=step,
+        dev=found.dev,
+        tests=found.tests,
+        tasks=found.tasks,
+        averages=found.averages,
+        cost=cost(),
+    )
 
 
 def _best(best: BestCheckpoint) -> tuple[Path, dict[str, Any]]:
@@ -220,21 +253,21 @@ def _best(best: BestCheckpoint) -> tuple[Path, dict[str, Any]]:
     return kept
 
 
-def _cost(trainer: Trainer, gate: GateCallback, cost: StepTimer, fresh: frozenset[str]) -> dict[str, Any]:
+def _cost(trainer: Trainer, gate: GateCallback, timer: StepTimer, fresh: frozenset[str]) -> Cost:
     tuner = gate.tuner
     assert tuner is not None
-    return {
-        "steps": trainer.state.global_step,
-        "seconds_per_step": cost.seconds_per_step,
-        "seconds_total": sum(cost.durations),
-        "peak_memory_bytes": peak_memory(trainer.args.device),
-        "trainable_share": tuner.mean_open_fraction,
-        "parameters": sum(p.numel() for p in trainer.model.parameters()),
-        "parameters_trained": tuner.parameters_opened,
-        "bytes_stored": pretrained.bytes_stored(trainer.model, tuner.names_opened, fresh),
-        "device": trainer.args.device.type,
-        "prefix_rows": asdict(tuner.cached_rows) if tuner.cached_rows else None,
-    }
+    return Cost(
+        steps=trainer.state.global_step,
+        seconds_per_step=timer.seconds_per_step,
+        seconds_total=sum(timer.durations),
+        peak_memory_bytes=peak_memory(trainer.args.device),
+        trainable_share=tuner.mean_open_fraction,
+        parameters=sum(p.numel() for p in trainer.model.parameters()),
+        parameters_trained=tuner.parameters_opened,
+        bytes_stored=pretrained.bytes_stored(trainer.model, tuner.names_opened, fresh),
+        device=trainer.args.device.type,
+        prefix_rows=asdict(tuner.cached_rows) if tuner.cached_rows else None,
+    )
 
 
 def peak_memory(device: torch.device) -> int:

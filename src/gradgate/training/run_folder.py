@@ -133,8 +133,11 @@ class RunFolder:
             self._refuse_other_files()
         write_json(self.run_file, {"config": config.record()})
 
-    def claim_alone(self, config: Recorded, held: ExitStack) -> dict[str, Any] | None:
-        """Claim the folder, and lock it until ``held`` is closed; what it holds where it is finished, which needs none.
+    def claim_alone(self, config: Recorded, held: ExitStack) -> bool:
+        """Claim the folder, and lock it until ``held`` is closed; a finished one needs no lock.
+
+        Returns:
+            Whether the run has finished.
 
         Raises:
             FolderLockedError: if another process trains in the folder.
@@ -143,7 +146,7 @@ class RunFolder:
         if not self.finished:
             held.enter_context(self.locked())
         self.claim(config)
-        return read_json(self.scores_file) if self.finished else None
+        return self.finished
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -18,11 +18,9 @@ from gradgate.tasks.languages import average
 from gradgate.training.callbacks import dev_scores
 from gradgate.training.config import RunConfig
 from gradgate.training.pretrained import load_with_fresh
-from gradgate.training.records import task_record
+from gradgate.training.records import DEV, SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import RunTrainer
-
-DEV = "dev"
 
 
 @dataclass(frozen=True)
@@ -137,18 +135,34 @@ class EncodedSingleTask:
             **options,
         )
 
-    def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> dict[str, Any]:
-        """``dev``, ``tests`` and ``averages`` of the weights that are in the model, and the test splits' files."""
-        tests = {}
+    def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> SplitScores:
+        """Score the weights in the model on the test splits, and write the prediction files of these."""
+        tests: dict[str, dict[str, float]] = {}
         for name in self.tests:
             self.scorer.split = name
             tests[name] = dev_scores(trainer.predict(self.splits[name].features, metric_key_prefix="eval").metrics)
             launch.on_first(functools.partial(write_predictions, folder, self.predictions()))
-        return {"dev": dev, "tests": tests, "averages": self.averages(dev, tests)}
+        return SplitScores(metric=self.metric, dev=dev, tests=tests, averages=self.averages(dev, tests))
 
     def averages(self, dev: dict[str, float], tests: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
         """Means over languages, as :func:`gradgate.tasks.languages.average` gives them."""
         return average({"dev": dev, **tests}, self.data.languages, self.data.spec.source)
+
+
+def task_record(data: TaskData) -> TaskRecord:
+    """What results say about the data."""
+    spec = data.spec
+    return TaskRecord(
+        name=spec.name,
+        kind=spec.kind,
+        metric=spec.metric,
+        metric_higher_is_better=greater_is_better(spec.metric),
+        labels=data.labels,
+        fingerprint=data.fingerprint,
+        rows=data.rows,
+        languages=data.languages,
+        source=spec.source,
+    )
 
 
 class PreparedSingleTask:
@@ -166,7 +180,7 @@ class PreparedSingleTask:
         """Read it; DataError for a fault in the data."""
         return cls(load_task(find_task_of(config)))
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> TaskRecord:
         """What results say about the data."""
         return task_record(self.data)
 

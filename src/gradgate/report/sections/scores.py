@@ -13,7 +13,7 @@ from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, significance, star_note
 from gradgate.statistics import Comparison
-from gradgate.study.study_file import DEV
+from gradgate.training.records import DEV
 
 _TEST = "two-sided paired t-test over seeds, Holm-corrected over the methods"
 
