@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
-import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gradgate.errors import UsageError, nearest
-from gradgate.training.config import RunConfig, make_config
+from gradgate.files import parse_yaml, read_bytes
+from gradgate.training.config import MOST_SEED, RunConfig, make_config
 
 _SHORT = {"method": ["-m"]}
+_NOTHING_WRONG = object()
+_MOST_SEEDS = 10_000
+_NUMBERS = {int: ("<int>", "a whole number, such as 10"), float: ("<float>", "a number, such as 0.1 or 5e-5")}
 
 
 def takes_settings(
@@ -32,7 +35,7 @@ def takes_settings(
 
         @functools.wraps(command)
         def with_settings(**values: Any) -> Any:
-            flagged = {name: values.pop(name) for name in names}
+            flagged = {name: _number(name, of.model_fields[name], values.pop(name)) for name in names}
             return command(**values, settings={k: v for k, v in flagged.items() if v is not None})
 
         signature = inspect.Signature([*own, *flags])
@@ -54,22 +57,29 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     if file is None:
         return
     try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"--config {file} cannot be read: {error}") from None
+        values = parse_yaml(read_bytes(file))
+    except OSError as error:
+        raise UsageError(f"--config {file} cannot be read: {error.strerror or error}. Give a YAML file.") from None
+    except ValueError as error:
+        raise UsageError(f"--config {file} cannot be read: {error}.") from None
     if not isinstance(values, dict):
-        raise UsageError(f"--config {file}: expected lines such as 'lr: 5e-5'.")
+        raise UsageError(f"--config {file}: expected lines such as 'lr: 5e-5', got {type(values).__name__}.")
     flags = {
         name.removeprefix("--"): parameter
         for parameter in context.command.params
         for name in parameter.opts
         if name.startswith("--") and name not in ("--config", "--help")
     }
-    given = {str(name).replace("_", "-"): value for name, value in values.items() if value is not None}
-    unknown = [f"There is no setting {name!r}.{nearest(name, flags)}" for name in given if name not in flags]
-    if unknown:
-        raise UsageError(f"--config {file}: {' '.join(unknown)}")
-    context.default_map = {flags[name].name: _as_typed(value, flags[name].multiple) for name, value in given.items()}
+    given: dict[str, Any] = {}
+    for written, value in values.items():
+        name = str(written).replace("_", "-")
+        if name not in flags:
+            raise UsageError(f"--config {file}: There is no setting {name!r}.{nearest(name, flags)}")
+        if name in given:
+            raise UsageError(f"--config {file}: {name!r} is given twice, as {name} and as {name.replace('-', '_')}.")
+        if value is not None:
+            given[name] = _as_typed(value, flags[name].multiple, f"--config {file}: {name}")
+    context.default_map = {flags[name].name: value for name, value in given.items()}
 
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
@@ -87,11 +97,18 @@ Config = Annotated[
 ]
 
 
-def _as_typed(value: Any, several: bool) -> Any:
+def _as_typed(value: Any, several: bool, where: str) -> Any:
     """A YAML value in the words of the command line, so that both are read by the same rules."""
+    items = value if isinstance(value, list) else [value]
+    wrong = next((item for item in items if isinstance(item, (dict, list)) or item in (None, "")), _NOTHING_WRONG)
+    if wrong is not _NOTHING_WRONG:
+        raise UsageError(
+            f"{where} has the value {wrong!r}; expected text, a number, true or false, or a list of these."
+        )
+    words = [str(item) for item in items]
     if several:
-        return [str(item) for item in value] if isinstance(value, list) else [str(value)]
-    return str(value)
+        return words
+    return f"[{','.join(words)}]" if isinstance(value, list) and where.endswith(": seeds") else ",".join(words)
 
 
 def run_config(settings: dict[str, Any]) -> RunConfig:
@@ -112,6 +129,10 @@ def read_seeds(text: str) -> list[int]:
         numbers = [-1]
     if min(numbers) < 0 or (counted and numbers == [0]):
         raise UsageError(f"--seeds {text!r}: expected how many (3) or a list of seeds (0,7,42; for one seed: 7,).")
+    if (numbers[0] if counted else len(numbers)) > _MOST_SEEDS:
+        raise UsageError(f"--seeds {text!r}: expected at most {_MOST_SEEDS:,} seeds; for this one seed write {text},")
+    if max(numbers) > MOST_SEED:
+        raise UsageError(f"--seeds {text!r}: expected seeds of at most {MOST_SEED}. Give a smaller one.")
     return list(range(numbers[0])) if counted else numbers
 
 
@@ -125,13 +146,24 @@ def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
     long = f"--{name.replace('_', '-')}"
     is_switch = _plain(field.annotation) is bool
     names = [f"{long}/--no-{long[2:]}"] if is_switch else [long, *_SHORT.get(name, [])]
-    option = typer.Option(*names, help=_help(field))
-    return _parameter(name, _plain(field.annotation), option)
-
-
-def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
-    annotation = Annotated[kind | None, option]
+    kind = _plain(field.annotation)
+    # Numbers come as text, so that a message can name what was typed; typer's does not.
+    option = typer.Option(*names, help=_help(field), metavar=_NUMBERS[kind][0] if kind in _NUMBERS else None)
+    typed: Any = str if kind in _NUMBERS else kind
+    annotation = Annotated[typed | None, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _number(name: str, field: FieldInfo, text: Any) -> Any:
+    """The number that a flag was given, where it takes one; other values as they are."""
+    kind = _plain(field.annotation)
+    if text is None or kind not in _NUMBERS:
+        return text
+    try:
+        return kind(text)
+    except ValueError:
+        _, expected = _NUMBERS[kind]
+        raise UsageError(f"--{name.replace('_', '-')} {text!r}: expected {expected}.") from None
 
 
 def _help(field: Any) -> str:
@@ -139,7 +171,7 @@ def _help(field: Any) -> str:
     text = f"{field.description} ({', '.join(choices)})" if choices else str(field.description)
     return (
         text
-        if field.is_required() or field.default in (None, False)
+        if field.is_required() or field.default is None or field.default is False
         else f"{text} [default: {'on' if field.default is True else field.default}]"
     )
 

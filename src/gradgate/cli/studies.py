@@ -192,7 +192,7 @@ def worker(
         with StudyBars(errors) as bars:
             failed = join(study, store, bars, workers, linger=wait, trust_remote_code=trust_remote_code)
     if failed:
-        errors.print(f"{failed} runs failed; 'gradgate study failed {study}' says why.", markup=False, soft_wrap=True)
+        errors.print(f"{failed} runs failed; 'gradgate study failed {study}' says why.", soft_wrap=True)
         raise typer.Exit(1)
 
 
@@ -206,7 +206,7 @@ def report(
 
     written = write_report(study)
     if not quiet:
-        console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
+        print_line(f"Report: {written.html}")
 
 
 def quickstart(
@@ -251,10 +251,10 @@ def _compare(
         print_json(records(folder))
     elif not quiet:
         render_table(folder, console)
-        console.print(f"Report: {written.html}", markup=False, highlight=False, soft_wrap=True)
+        print_line(f"Report: {written.html}")
     if tally.failed:
         runs = tally.failed + tally.finished
-        errors.print(f"{tally.failed} of {runs} runs failed; {written.html} says why.", markup=False, soft_wrap=True)
+        errors.print(f"{tally.failed} of {runs} runs failed; {written.html} says why.", soft_wrap=True)
         raise typer.Exit(1)
 
 

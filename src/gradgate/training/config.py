@@ -17,17 +17,37 @@ from gradgate.tasks.types import KindName
 from gradgate.training.adapter_setting import checked_text, read_choice, titled
 
 Settings = TypeVar("Settings", bound=BaseModel)
+MOST_SEED = 2**32 - 1
+"""Generators of numpy take no larger one."""
+_MOST_STEPS = 10**8
+_MOST_EPOCHS = 1e5
+_LEAST_EPOCHS = 1e-6
+_MOST_IN_BATCH = 10**6
+# torch ends the process where it is asked for far more threads than there are cores.
+_MOST_THREADS = 1024
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size")
 
 
-class RunConfig(BaseModel):
+class _Settings(BaseModel):
+    """Settings that are complete once they are made: no name is unknown, no value empty, no number infinite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_empty(cls, given: Any) -> Any:
+        empty = [name for name, value in given.items() if value == ""] if isinstance(given, Mapping) else []
+        if empty:
+            raise ValueError(f"{', '.join(empty)} has an empty value; give one, or leave it out for its default")
+        return given
+
+
+class RunConfig(_Settings):
     """Everything that decides what a run computes.
 
     Unknown names are errors. Where both ``epochs`` and ``steps`` are None, a run takes 3 epochs.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field("sample", description="hub name or folder of a pretrained model; 'sample' is built in")
     layers: str | None = Field(None, description="path of the layer stack where it cannot be found by itself")
@@ -54,7 +74,7 @@ class RunConfig(BaseModel):
     train_size: int | None = Field(
         None, ge=1, description="train on this many examples (of each task), drawn at random by the seed"
     )
-    max_length: int = Field(128, ge=4, description="tokens; longer inputs are cut")
+    max_length: int = Field(128, ge=4, le=_MOST_IN_BATCH, description="tokens; longer inputs are cut")
     method: str = Field("full", description="what learns when: a method from 'gradgate methods' with its options")
     adapter: str | None = Field(
         None,
@@ -65,25 +85,34 @@ class RunConfig(BaseModel):
     tapt_steps: int | None = Field(
         None,
         ge=1,
+        le=_MOST_STEPS,
         description="first train the adapter to fill in masked words of the training texts, for so many steps",
     )
-    tapt_epochs: float | None = Field(None, gt=0, description="the same, in passes over the training texts")
-    seed: int = Field(0, ge=0, description="of the starts of head and adapter, the data order, dropout and masks")
-    epochs: float | None = Field(None, gt=0, description="passes over the training data")
-    steps: int | None = Field(None, ge=1, description="optimizer steps, instead of epochs")
-    batch_size: int = Field(32, ge=1, description="examples in one forward pass of one process")
-    accumulate: int = Field(1, ge=1, description="forward passes for one optimizer step")
+    tapt_epochs: float | None = Field(
+        None, ge=_LEAST_EPOCHS, le=_MOST_EPOCHS, description="the same, in passes over the training texts"
+    )
+    seed: int = Field(
+        0, ge=0, le=MOST_SEED, description="of the starts of head and adapter, the data order, dropout and masks"
+    )
+    epochs: float | None = Field(None, ge=_LEAST_EPOCHS, le=_MOST_EPOCHS, description="passes over the training data")
+    steps: int | None = Field(None, ge=1, le=_MOST_STEPS, description="optimizer steps, instead of epochs")
+    batch_size: int = Field(32, ge=1, le=_MOST_IN_BATCH, description="examples in one forward pass of one process")
+    accumulate: int = Field(1, ge=1, le=_MOST_IN_BATCH, description="forward passes for one optimizer step")
     lr: float = Field(5e-5, gt=0, description="peak learning rate of AdamW")
     schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="learning rate after warm-up")
     warmup: float = Field(0.06, ge=0, lt=1, description="share of the steps in which the learning rate rises")
     weight_decay: float = Field(0.01, ge=0, description="decoupled weight decay")
     clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
     dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
-    eval_every: int | None = Field(None, ge=1, description="optimizer steps between scores on dev; default each epoch")
-    save_every: int | None = Field(None, ge=1, description="optimizer steps between checkpoints; default each epoch")
+    eval_every: int | None = Field(
+        None, ge=1, le=_MOST_STEPS, description="optimizer steps between scores on dev; default each epoch"
+    )
+    save_every: int | None = Field(
+        None, ge=1, le=_MOST_STEPS, description="optimizer steps between checkpoints; default each epoch"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
     threads: int | None = Field(
-        None, ge=1, description="CPU threads of the computation; sums depend on it in their last bits"
+        None, ge=1, le=_MOST_THREADS, description="CPU threads of the computation; sums depend on it in their last bits"
     )
     fsdp: bool = Field(False, description="shard the model over the launched processes, with PyTorch's FSDP2")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
@@ -194,10 +223,8 @@ def fingerprint_of(record: Mapping[str, Any]) -> str:
     return sha256(json.dumps(computed, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class PretrainConfig(BaseModel):
+class PretrainConfig(_Settings):
     """Everything that decides what a language adapter learns. Without ``epochs`` and ``steps`` it takes one epoch."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field("sample", description="hub name or folder of a pretrained encoder; 'sample' is built in")
     language_data: str = Field(
@@ -210,19 +237,23 @@ class PretrainConfig(BaseModel):
     name: str = Field("lang", description="name of the adapter")
     mlm_probability: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are to be filled in")
     held_out: float = Field(0.05, ge=0, lt=1, description="share of the texts that is only scored; 0 for none")
-    max_length: int = Field(128, ge=4, description="tokens of a block")
-    steps: int | None = Field(None, ge=1, description="optimizer steps, instead of epochs")
-    epochs: float | None = Field(None, gt=0, description="passes over the texts")
-    batch_size: int = Field(32, ge=1, description="blocks in one forward pass of one process")
-    accumulate: int = Field(1, ge=1, description="forward passes for one optimizer step")
+    max_length: int = Field(128, ge=4, le=_MOST_IN_BATCH, description="tokens of a block")
+    steps: int | None = Field(None, ge=1, le=_MOST_STEPS, description="optimizer steps, instead of epochs")
+    epochs: float | None = Field(None, ge=_LEAST_EPOCHS, le=_MOST_EPOCHS, description="passes over the texts")
+    batch_size: int = Field(32, ge=1, le=_MOST_IN_BATCH, description="blocks in one forward pass of one process")
+    accumulate: int = Field(1, ge=1, le=_MOST_IN_BATCH, description="forward passes for one optimizer step")
     lr: float = Field(1e-4, gt=0, description="peak learning rate of AdamW")
     schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="learning rate after warm-up")
     warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay")
     clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
     dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
-    seed: int = Field(0, ge=0, description="of the adapter's start, the held-out texts, order, masks and dropout")
-    save_every: int | None = Field(None, ge=1, description="optimizer steps between checkpoints; default ten in all")
+    seed: int = Field(
+        0, ge=0, le=MOST_SEED, description="of the adapter's start, the held-out texts, order, masks and dropout"
+    )
+    save_every: int | None = Field(
+        None, ge=1, le=_MOST_STEPS, description="optimizer steps between checkpoints; default ten in all"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
     audit: bool | None = Field(None, description="prove at the end that the pretrained weights are bit-identical")

@@ -47,12 +47,12 @@ class Bar:
     def __init__(self, console: Console, action: str = "training", unit: str = "steps") -> None:
         self._action = action
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn(unit),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[latest]}"),
+            TextColumn("{task.fields[latest]}", markup=False),
             console=console,
         )
         self._task = self._bar.add_task("loading", total=None, latest="")

@@ -1,0 +1,104 @@
+"""The commands that list what there is: methods and tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
+
+from gradgate.cli.options import AsJson, Config
+from gradgate.cli.render import console, print_json
+from gradgate.errors import UsageError
+from gradgate.methods import MethodInfo
+from gradgate.methods import methods as catalog_of_methods
+
+if TYPE_CHECKING:
+    from gradgate.tasks.spec import TaskSpec
+
+
+def methods(as_json: AsJson = False, config_file: Config = None) -> None:
+    """List the methods with their options, defaults and papers."""
+    catalog = catalog_of_methods()
+    if as_json:
+        rows = [
+            {
+                "name": info.name,
+                "summary": info.summary,
+                "paper": info.paper,
+                "deviates": info.deviates,
+                "defaults": {k: None if v is ... else v for k, v in info.defaults.items()},
+                "required": [k for k, v in info.defaults.items() if v is ...],
+            }
+            for info in catalog
+        ]
+        print_json(rows)
+    else:
+        console.print(methods_list(catalog))
+
+
+def methods_list(catalog: list[MethodInfo]) -> Group:
+    """Each method with its options as they are typed, what it does, and its paper."""
+    blocks: list[RenderableType] = []
+    for info in catalog:
+        options = ", ".join(f"{name}={'...' if value is ... else value}" for name, value in info.defaults.items())
+        lines = [info.summary, f"options: {options or 'none'}", f"source: {info.paper}"]
+        lines += [f"deviates: {info.deviates}"] if info.deviates else []
+        blocks += [Text(info.name, style="bold"), *(Padding(Text(line), (0, 0, 0, 4)) for line in lines)]
+    return Group(*blocks)
+
+
+def tasks(
+    task: Annotated[str | None, typer.Argument(help="One task: its splits, languages, rows and labels.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """List the named tasks, or show one task's splits, languages, rows and labels."""
+    from gradgate.tasks import count_rows, find_task, label_names, task_names
+    from gradgate.tasks.multitask import find_multitask, is_multitask
+
+    if task is None:
+        specs = [find_task(name) for name in task_names()]
+        if as_json:
+            print_json([spec.model_dump(mode="json", exclude_none=True) for spec in specs])
+        else:
+            console.print(tasks_table(specs))
+        return
+    if is_multitask(task):
+        names = ", ".join(spec.name for spec in find_multitask(task, data=data).tasks)
+        raise UsageError(f"{task} is several tasks ({names}). Ask for one of them.")
+    spec = find_task(task, data=data)
+    rows = count_rows(spec)
+    if as_json:
+        print_json(rows)
+    else:
+        console.print(task_table(spec, rows, label_names(spec)))
+
+
+def tasks_table(specs: list[TaskSpec]) -> Table:
+    """One row a named task."""
+    table = Table(Column("task", no_wrap=True), "kind", "languages", "text", "metric", "hub", box=SIMPLE_HEAD)
+    for spec in specs:
+        named = f" ({spec.hub.name})" if spec.hub and isinstance(spec.hub.name, str) else ""
+        hub = f"{spec.hub.path}{named}" if spec.hub else "built in" if spec.folder else "files only"
+        several = len({*spec.languages, spec.source})
+        languages = f"{several}, {spec.source} first" if spec.languages else spec.source
+        row = (spec.name, spec.kind, languages, " + ".join(spec.text_columns), spec.metric, hub)
+        table.add_row(*(Text(word) for word in row))
+    return table
+
+
+def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...]) -> Group:
+    """One row a language of a task that was read, one column a split, and its labels where it has names for them."""
+    title = f"{spec.name}: {spec.kind}, selected by {spec.metric}"
+    table = Table("language", *(Column(split, justify="right") for split in rows), box=SIMPLE_HEAD)
+    for language in dict.fromkeys(language for counts in rows.values() for language in counts):
+        counts = (split.get(language) for split in rows.values())
+        table.add_row(Text(language), *("" if count is None else f"{count:,}" for count in counts))
+    return Group(Text(title), table, *([Text(f"labels: {', '.join(labels)}")] if labels else []))

@@ -1,0 +1,135 @@
+"""The commands that look at a model without training it: its layer map, and a method's plan on it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import asdict
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from gradgate.cli.options import AsJson, Config, run_config, takes_settings
+from gradgate.cli.render import console, print_json, print_line
+from gradgate.clock import Clock
+from gradgate.errors import UsageError
+from gradgate.methods import method as read_method
+from gradgate.methods.plan_file import foresee, to_yaml
+
+_OPEN, _PART, _CLOSED = "█", "▒", "·"
+
+
+def layers(
+    model: Annotated[str, typer.Argument(help="Hub name or folder of a pretrained model, or 'sample'.")],
+    stack: Annotated[str | None, typer.Option("--layers", help="Path of the layer stack, as 'encoder.block'.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Print a model's groups in depth order, with their parameters."""
+    from gradgate.layers import map_layers
+    from gradgate.training.pretrained import load_bare
+
+    layer_map = map_layers(load_bare(model, trust_remote_code), layers=stack)
+    if as_json:
+        print_json({"groups": [asdict(group) for group in layer_map], "ties": layer_map.ties, "notes": layer_map.notes})
+    else:
+        print_line(str(layer_map))
+
+
+@takes_settings("adapter", "seed", "keep_model", "save_every", "eval_every", "fsdp")
+def plan(
+    settings: dict[str, Any],
+    seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0,
+    write: Annotated[Path | None, typer.Option(help="Write the plan to this YAML file, to edit and follow.")] = None,
+    config_file: Config = None,
+) -> None:
+    """Draw what a method would open when, without training anything."""
+    steps, epochs = _length(settings.pop("steps", None), settings.pop("epochs", None))
+    config = run_config({**settings, "seed": seed})
+    method = read_method(config.method)
+
+    from gradgate.files import write_text  # torch loads after the settings are checked
+    from gradgate.layers import map_layers
+    from gradgate.training.pretrained import load_bare
+
+    layer_map = map_layers(load_bare(config.model, config.trust_remote_code), layers=config.layers)
+    clock = Clock(0, max(1, round(steps / epochs)), steps)
+    record = foresee(method, layer_map, clock, seed).to_dict(method, layer_map, steps)
+    console.print(draw_timeline(record, width=console.width))
+    if write is not None:
+        write_text(write, to_yaml(record))
+        print_line(f"Written to {write}; edit it and train with --method plan:{write}")
+
+
+def _length(steps: int | None, epochs: float | None) -> tuple[int, float]:
+    """Steps and epochs of a training, each checked as for a run."""
+    if steps is None:
+        raise UsageError("A plan needs --steps, the length of the training, and --epochs for methods that count them.")
+    steps = run_config({"steps": steps}).steps
+    epochs = 1.0 if epochs is None else run_config({"epochs": epochs}).epochs
+    assert steps is not None
+    assert epochs is not None
+    return steps, epochs
+
+
+def draw_timeline(record: dict[str, Any], width: int = 100) -> Text:
+    """What is open when, one line a group from the top down, one column a stretch of steps.
+
+    Args:
+        record: as in ``plan.yaml``.
+        width: of the terminal, in columns.
+    """
+    groups, steps, sizes = record["groups"], record["steps"], record["sizes"]
+    margin = max(map(len, groups)) + 2
+    columns = max(10, min(steps, width - margin - 8))
+    edges = [round(steps * column / columns) for column in range(columns + 1)]
+    shares = {group: _shares(record["phases"], group, steps, edges) for group in groups}
+    total = sum(sizes.values())
+    mean = sum(sizes[group] * sum(shares[group]) / columns for group in groups) / total
+    lines = [f"{record['method']}, {steps} steps: {mean:.1%} of the weights learn, on average"]
+    for group in reversed(groups):
+        marks = (_OPEN if share > 0.99 else _PART if share > 0 else _CLOSED for share in shares[group])
+        lines.append(f"{group:<{margin}}{''.join(marks)} {sum(shares[group]) / columns:>6.1%}")
+    lines.append(f"{'step':<{margin}}{_axis(steps, columns)}")
+    lines.append(f"{_OPEN} open   {_PART} in part   {_CLOSED} closed")
+    return Text("\n".join(lines), no_wrap=True)
+
+
+def _shares(phases: list[dict[str, Any]], group: str, steps: int, edges: list[int]) -> list[float]:
+    """Mean share of the group's elements that learn between each two edges."""
+    starts = [int(phase["step"]) for phase in phases]
+    learning = [_share(phase, group) for phase in phases]
+    lengths = (end - start for start, end in pairwise([*starts, steps]))
+    before = [0.0, *accumulate(share * length for share, length in zip(learning, lengths, strict=True))]
+
+    def learned(step: int) -> float:
+        """How many whole steps' worth the group has learned before this step."""
+        phase = bisect_right(starts, step) - 1
+        return before[phase] + learning[phase] * float(step - starts[phase])
+
+    return [
+        (learned(last) - learned(first)) / (last - first)
+        if last > first
+        else learning[bisect_right(starts, min(first, steps - 1)) - 1]
+        for first, last in pairwise(edges)
+    ]
+
+
+def _share(phase: dict[str, Any], group: str) -> float:
+    """The share of the group's elements that learn in each step of a phase."""
+    if group in phase["open"]:
+        return 1.0
+    gate = phase.get("sparse", {}).get(group)
+    return float(gate["hi"] - gate["lo"]) if gate else 0.0
+
+
+def _axis(steps: int, columns: int) -> str:
+    """Step numbers under the columns where they begin."""
+    line = ""
+    for quarter in range(4):
+        column = columns * quarter // 4
+        line = f"{line:<{column}}{steps * column // columns}"
+    return f"{line:<{max(0, columns - len(str(steps)))}}{steps}"

@@ -1,0 +1,170 @@
+"""The commands for one run: train it, score it again, and train a language adapter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from gradgate.cli.options import AsJson, Config, Out, Quiet, run_config, takes_settings
+from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.errors import UsageError
+from gradgate.training.config import PretrainConfig, checked_settings
+
+if TYPE_CHECKING:
+    from gradgate.training.config import RunConfig
+
+
+@takes_settings()
+def train(
+    settings: dict[str, Any],
+    out_folder: Out = Path("runs/latest"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Train once: one model, task, method and seed. Run again, it resumes where it stopped."""
+    config = run_config(settings)
+
+    from gradgate.distributed import launch  # torch loads after the settings are checked
+    from gradgate.training.progress import Bar
+    from gradgate.training.run import train as train_run
+
+    if not launch.is_first():
+        train_run(config, out_folder)
+        return
+    if quiet or as_json:
+        scores = train_run(config, out_folder)
+    else:
+        with Bar(errors) as bar:
+            scores = train_run(config, out_folder, bar)
+    if as_json:
+        print_json(scores)
+    elif not quiet:
+        console.print(scores_table(config, scores))
+        print_line(f"Everything is in {out_folder}")
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    task: Annotated[str | None, typer.Option(help="A task of the same kind; by default the run's own.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
+    languages: Annotated[str | None, typer.Option(help="Score in these languages only, as 'de,fr'.")] = None,
+    test_file: Annotated[Path | None, typer.Option(help="Test file, instead of the task's own.")] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for scores and predictions [default: in the run's].")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Score a finished run's model on test splits and languages."""
+    from gradgate.training.evaluation import evaluate as evaluate_run
+    from gradgate.training.progress import Bar
+
+    asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}
+    asked["languages"] = None if languages is None else [code.strip() for code in languages.split(",")]
+    if quiet or as_json:
+        record = evaluate_run(run, **asked)
+    else:
+        with Bar(errors, "scoring", "splits") as bar:
+            record = evaluate_run(run, **asked, progress=bar)
+    if as_json:
+        print_json(record)
+    elif not quiet:
+        console.print(evaluation_table(record))
+
+
+@takes_settings(of=PretrainConfig)
+def pretrain_adapter(
+    settings: dict[str, Any],
+    out_folder: Out = Path("adapters/latest"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Train a language adapter on running text by filling in masked words. Run again, it resumes where it stopped."""
+    if "language_data" not in settings:
+        raise UsageError("A language adapter needs --language-data: a text file, a table, or a data set of the hub.")
+    config = checked_settings(PretrainConfig, settings)
+
+    from gradgate.training.pretraining import pretrain_adapter as pretrain  # torch loads after the settings are checked
+    from gradgate.training.progress import Bar
+
+    if quiet or as_json:
+        result = pretrain(config, out_folder)
+    else:
+        with Bar(errors) as bar:
+            result = pretrain(config, out_folder, bar)
+    if as_json:
+        print_json(result)
+    elif not quiet:
+        print_line(pretraining_line(result))
+        print_line(f"The adapter is in {out_folder}")
+
+
+def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
+    """The scores of one run, one row a split; of several tasks, one row a task."""
+    cost = scores["cost"]
+    caption = (
+        f"best on dev at step {scores['best_step']} of {cost['steps']}; {cost['trainable_share']:.1%} of the weights "
+        f"learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms a step; peak memory "
+        f"{cost['peak_memory_bytes'] / 2**20:.0f} MiB"
+    )
+    title = Text(f"{config.title} on {config.task}, seed {config.seed}")
+    if "tasks" in scores:
+        return _scores_by_task(scores, title, Text(caption))
+    rows = {"dev": scores["dev"], **_split_rows(scores)}
+    return _scores_by_split(rows, scores["metric"], title, Text(caption))
+
+
+def _scores_by_task(scores: dict[str, Any], title: Text, caption: Text) -> Table:
+    """One row a task with its own metric, then their mean; one column a split."""
+    rows = [(name, own["metric"], {"dev": own["dev"], **own["tests"]}) for name, own in scores["tasks"].items()]
+    rows.append(("mean", scores["metric"], {"dev": scores["dev"], **scores["tests"]}))
+    splits = list(dict.fromkeys(split for _, _, found in rows for split in found))
+    table = Table("task", "metric", *splits, box=SIMPLE_HEAD, title=title, caption=caption)
+    for name, metric, found in rows:
+        cells = (f"{found[split][metric]:.4f}" if split in found else "" for split in splits)
+        table.add_row(Text(name), "" if name == metric else metric, *cells)
+    return table
+
+
+def _split_rows(scores: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Test splits, then averages under their names for people."""
+    from gradgate.tasks.languages import average_label
+
+    averages = {average_label(name): values for name, values in scores.get("averages", {}).items()}
+    return {**scores["tests"], **averages}
+
+
+def _scores_by_split(rows: dict[str, dict[str, float]], metric: str, title: Text, caption: Text | None = None) -> Table:
+    names = sorted({name for values in rows.values() for name in values} - {"loss"})
+    names.sort(key=lambda name: name != metric)
+    table = Table("split", *names, box=SIMPLE_HEAD, title=title, caption=caption)
+    for split, values in rows.items():
+        table.add_row(Text(split), *(f"{values[name]:.4f}" if name in values else "" for name in names))
+    return table
+
+
+def pretraining_line(result: dict[str, Any]) -> str:
+    """What the training of a language adapter has brought."""
+    before, after = result["before"], result["after"]
+    if before is None or after is None:
+        return f"{result['steps']} steps; nothing was held out to score"
+    return (
+        f"held-out masked-word loss {before['loss']:.3f} before, {after['loss']:.3f} after {result['steps']} steps "
+        f"(perplexity {before['perplexity']:.4g}, {after['perplexity']:.4g})"
+    )
+
+
+def evaluation_table(record: dict[str, Any]) -> Table:
+    """The scores of a finished run on a task, one row a split and average."""
+    rows = _split_rows(record)
+    run = record["run"]
+    title = Text(f"{run['method']} on {run['task']}, seed {run['seed']}; scored on {record['task']['name']}")
+    return _scores_by_split(rows, record["metric"], title)
