@@ -46,6 +46,12 @@ class Clock:
         return -(-self._known("total_steps") // self._known("steps_per_epoch"))
 
     @property
+    def next_epoch(self) -> int | None:
+        """The number of steps done when the next epoch begins; None in the last one."""
+        epoch, length = self.epoch, self._known("steps_per_epoch")
+        return epoch * length if self.total_steps is None or epoch < self.epochs else None
+
+    @property
     def known_total(self) -> int:
         """``total_steps``, or an error where the training's length is not known."""
         return self._known("total_steps")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, get_type_hints
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import assume, given
@@ -16,7 +16,6 @@ from gradgate import (
     Full,
     GradDrop,
     Gradual,
-    Group,
     LayerGradDrop,
     LayerMap,
     Memory,
@@ -29,30 +28,7 @@ from gradgate import (
 )
 from gradgate.errors import MethodError
 from gradgate.methods import catalog
-from support.every_method import EVERY_METHOD, example
-
-OPTIONS = {float: st.floats(0.0, 1.0), int: st.integers(0, 12), bool: st.booleans()}
-FOUR = LayerMap(
-    "Four",
-    tuple(
-        Group(name, depth, (f"{name}.weight",), 1)
-        for depth, name in enumerate(("embeddings", "layers.0", "layers.1", "layers.2", "layers.3", "head"))
-    ),
-)
-
-
-@st.composite
-def a_method(draw: st.DrawFn, entry: MethodInfo) -> Method:
-    """Any method of an entry that its own checks let through; what must be given is as in the example."""
-    hints = get_type_hints(entry.cls)
-    free = {name: hints[name] for name, default in entry.defaults.items() if default is not ...}
-    options = {name: draw(OPTIONS[kind] if kind in OPTIONS else st.from_type(kind)) for name, kind in free.items()}
-    try:
-        return replace(example(entry, 4), **options)
-    except MethodError:
-        assume(False)
-        raise
-
+from support.every_method import EVERY_METHOD, FOUR, a_method, example
 
 # Promises of every entry.
 

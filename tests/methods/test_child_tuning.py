@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from gradgate import ChildTuning, GateCallback, Tuner, map_layers, method
 from gradgate.errors import AttachError, MethodError, RunError
 from gradgate.fisher.selection import pack, unpack
-from gradgate.methods.plan_file import to_yaml
 from support.loop import Weights, adamw, assert_same_weights, batch, build, fisher_data, train, weights
 from support.trainers import trainer_of
 
@@ -136,8 +135,8 @@ def test_resumes_in_trainer_with_the_choice_it_made(tmp_path: Path) -> None:
 def test_a_plan_file_cannot_stand_in_for_its_masks(tmp_path: Path) -> None:
     model = build("bert")
     with Tuner(model, adamw(model), "child-tuning:mode=D,keep=0.3", fisher_data=fisher_data(model)) as tuner:
-        record = tuner.timeline.to_dict(tuner.method, tuner.layers, 5)
-    (tmp_path / "plan.yaml").write_text(to_yaml(record))
+        timeline = tuner.timeline.described(tuner.method, tuner.layers, 5)
+    (tmp_path / "plan.yaml").write_text(timeline.to_yaml())
     with pytest.raises(MethodError, match=r"holds no masks\. Give the method itself"):
         method(f"plan:{tmp_path / 'plan.yaml'}")
 

@@ -27,7 +27,8 @@ from gradgate import (
     method,
 )
 from gradgate.errors import AttachError, MethodError
-from gradgate.methods.plan_file import Phase, foresee, read_plan, to_yaml
+from gradgate.methods.phases import Phase
+from gradgate.methods.plan_file import foresee, read_plan
 from support.loop import adamw, build, fisher_data, train
 from support.schedules import stack
 
@@ -196,7 +197,7 @@ def test_factors_are_written_down_and_read_back(tmp_path: Path) -> None:
     clock = Clock(steps_per_epoch=2, total_steps=6)
     timeline = foresee(one, THREE, clock)
     file = tmp_path / "plan.yaml"
-    file.write_text(to_yaml(timeline.to_dict(one, THREE, 6)))
+    file.write_text(timeline.to_yaml())
     again = read_plan(str(file))
     assert list(again.phases) == timeline.phases
     for done in range(6):

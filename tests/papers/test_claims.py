@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gradgate.errors import UsageError
+from gradgate.methods import OPEN, Gate
+from gradgate.methods.phases import Phase
+from gradgate.methods.plan_file import Timeline
 from gradgate.papers.claims import Outcome, check, claims, find_claim
 from gradgate.papers.claims.base import above, all_of, any_of, below, most_of
 from gradgate.papers.claims.elsa import frozen_share
@@ -28,7 +31,6 @@ from gradgate.papers.claims.numbers import (
 )
 from gradgate.papers.claims.quantities import t_gap
 from gradgate.papers.measured import closeness_to_top_down
-from gradgate.report.plans import Window, WrittenPhase, WrittenPlan
 
 HOLDS, FAILS, UNKNOWN = "holds", "fails", "cannot tell"
 PLACE = Place("XLM-R-Large", "XNLI")
@@ -234,8 +236,8 @@ def test_the_t_statistics_are_those_of_scipy_on_the_printed_languages() -> None:
 def test_an_order_is_told_from_the_layers_that_were_closed_at_first(
     opened: dict[int, list[str]], closeness: float | None
 ) -> None:
-    phases = tuple(WrittenPhase(step, (*names, "head")) for step, names in opened.items())
-    plan = WrittenPlan(("embeddings", *(f"layers.{n}" for n in range(5)), "head"), 40, phases)
+    phases = [Phase(step, dict.fromkeys((*names, "head"), OPEN)) for step, names in opened.items()]
+    plan = Timeline(phases, steps=40, groups=("embeddings", *(f"layers.{n}" for n in range(5)), "head"))
     assert closeness_to_top_down(plan) == (None if closeness is None else pytest.approx(closeness))
 
 
@@ -254,8 +256,8 @@ def test_the_order_is_closer_to_top_down_for_mbert_than_for_xlmr(mbert: list[flo
 
 
 def test_a_layer_that_never_learned_comes_last() -> None:
-    phases = (WrittenPhase(0, ("head",)), WrittenPhase(5, ("layers.1", "head"), {"layers.2": Window(0.2, 1.0)}))
-    plan = WrittenPlan(("layers.0", "layers.1", "layers.2", "head"), 10, phases)
+    later = {"layers.1": OPEN, "head": OPEN, "layers.2": Gate(lo=0.2)}
+    plan = Timeline([Phase(0, {"head": OPEN}), Phase(5, later)], steps=10, groups=("layers.0", *later))
     ranks = [3, 1.5, 1.5]  # layers 1 and 2 share the first two ranks
     assert closeness_to_top_down(plan) == pytest.approx(stats.pearsonr(ranks, [3, 2, 1]).statistic)
 

@@ -16,9 +16,9 @@ import yaml
 from rich.console import Console
 
 from gradgate.errors import RunError
+from gradgate.methods.plan_file import read_timeline
 from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
-from gradgate.report.plans import read_plan
 from gradgate.report.sections import find_sections
 from gradgate.report.sections.curves import draw_curves, find_curves
 from gradgate.report.table import Entry, ranked, significance
@@ -325,7 +325,7 @@ def test_no_study_no_report(tmp_path):
 
 def test_plans_become_shares_of_each_group(tmp_path):
     write_study(tmp_path, scores=SCORES)
-    plan = read_plan(tmp_path / "runs" / "method-1" / "seed-0" / "plan.yaml")
+    plan = read_timeline(tmp_path / "runs" / "method-1" / "seed-0" / "plan.yaml")
     # Embeddings closed, layer 0 with 0.8 from step 40 of 80, layer 1 open from then, head open from the start.
     np.testing.assert_allclose(plan.shares(4), [[0, 0, 0, 0], [0, 0, 0.8, 0.8], [0, 0, 1, 1], [1, 1, 1, 1]], rtol=1e-6)
     np.testing.assert_allclose(plan.shares(1)[:, 0], [0, 0.4, 0.5, 1], rtol=1e-6)
@@ -348,14 +348,14 @@ def test_a_plan_that_changes_at_every_step_stays_a_small_figure(tmp_path):
         ({"phases": []}, "expected phases in order"),
         ({"phases": [{"step": 5, "open": []}, {"step": 0, "open": []}]}, "expected phases in order"),
         ({"phases": [{"step": 80, "open": []}]}, "before step 80"),
-        ({"steps": "many"}, "steps: Input should be a valid integer"),
+        ({"steps": "many"}, "steps is 'many': expected a whole number"),
     ],
 )
 def test_damaged_plans_are_refused(tmp_path, change, reason):
     path = tmp_path / "plan.yaml"
     path.write_text(yaml.safe_dump({"groups": ["head"], "steps": 80, "phases": [{"step": 0, "open": []}], **change}))
     with pytest.raises(RunError, match=reason):
-        read_plan(path)
+        read_timeline(path)
 
 
 @pytest.mark.parametrize("width", [50, 80, 140])

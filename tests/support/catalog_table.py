@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from gradgate import Gate, LayerMap, Method, MethodInfo, Plan, Tuner, gates, map_layers, method, methods
 from gradgate.fisher.selection import unpack
-from gradgate.methods.plan_file import Phase
+from gradgate.methods.phases import Phase
 from support.every_method import example
 from support.loop import Weights, adamw, fisher_data, learnable, momentum, same, train, weights
 from support.tiny_models import _ENCODER, _GPT2, _T5, tiny

@@ -1,12 +1,39 @@
-"""One example of each method in the catalogue: a new entry is in every test that uses them."""
+"""Examples of each method in the catalogue: a new entry is in every test that uses them."""
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
+from typing import get_type_hints
 
-from gradgate import Method, MethodInfo, method, methods
+import pytest
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from gradgate import Group, LayerMap, Method, MethodInfo, method, methods
+from gradgate.errors import MethodError
 
 EVERY_METHOD = pytest.mark.parametrize("entry", methods(), ids=lambda entry: entry.name)
+OPTIONS = {float: st.floats(0.0, 1.0), int: st.integers(0, 12), bool: st.booleans()}
+FOUR = LayerMap(
+    "Four",
+    tuple(
+        Group(name, depth, (f"{name}.weight",), 1)
+        for depth, name in enumerate(("embeddings", "layers.0", "layers.1", "layers.2", "layers.3", "head"))
+    ),
+)
+
+
+@st.composite
+def a_method(draw: st.DrawFn, entry: MethodInfo) -> Method:
+    """Any method of an entry that its own checks let through; what must be given is as in the example."""
+    hints = get_type_hints(entry.cls)
+    free = {name: hints[name] for name, default in entry.defaults.items() if default is not ...}
+    options = {name: draw(OPTIONS[kind] if kind in OPTIONS else st.from_type(kind)) for name, kind in free.items()}
+    try:
+        return replace(example(entry, 4), **options)
+    except MethodError:
+        assume(False)
+        raise
 
 
 def example(entry: MethodInfo, layers: int, **options: object) -> Method:

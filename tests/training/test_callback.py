@@ -58,7 +58,7 @@ def test_what_is_open_at_each_step_is_what_was_foreseen(text: str, tmp_path: Pat
     assert gate.tuner is not None
     foreseen = foresee(chosen, layers, Clock(0, PER_EPOCH, 12), seed=3)
     happened = gate.tuner.timeline
-    assert happened.to_dict(chosen, layers, 12) == foreseen.to_dict(chosen, layers, 12)
+    assert happened.described(chosen, layers, 12) == foreseen
     for step, plan in enumerate(recorder.plans):
         assert plan == chosen.plan(Clock(step, PER_EPOCH, 12), layers, Memory(seed=3))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection
 from dataclasses import replace
 
 from gradgate.activation_cache.frozen_prefix import closed_layers, closed_prefix
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Memory, Method
-from gradgate.methods.plan_file import Timeline
+from gradgate.methods.plan_file import Timeline, changes
 
 
 class Horizon:
@@ -42,7 +43,7 @@ class Horizon:
             return 0
         if not self._foreseen:
             self._starts = [phase.step for phase in timeline.phases]
-            self._depths = [self._closed(phase.groups()) for phase in timeline.phases]
+            self._depths = [self._closed(phase.gates) for phase in timeline.phases]
         if not self._starts or (self._end is not None and step >= self._end):
             return 0
         at = bisect_right(self._starts, step) - 1
@@ -62,14 +63,13 @@ class Horizon:
         return end is not None and end - self._starts[first] >= self._needed
 
     def _foresee(self, method: Method, clock: Clock, memory: Memory) -> None:
-        for step in range(clock.known_total):
-            closed = closed_prefix(method.plan(replace(clock, step=step), self._layers, memory), self._layers)
-            depth = closed_layers(closed)
+        for at, plan in changes(method, self._layers, clock, memory):
+            depth = closed_layers(closed_prefix(plan, self._layers))
             if not self._depths or self._depths[-1] != depth:
-                self._starts.append(step)
+                self._starts.append(at.step)
                 self._depths.append(depth)
 
-    def _closed(self, opened: set[str]) -> int:
+    def _closed(self, opened: Collection[str]) -> int:
         names = self._layers.names
         first = next((index for index, name in enumerate(names) if name in opened), len(names))
         return closed_layers(names[:first])

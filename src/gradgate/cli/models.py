@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import asdict
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +14,7 @@ from gradgate.cli.render import console, print_json, print_line
 from gradgate.clock import Clock
 from gradgate.errors import UsageError
 from gradgate.methods import method as read_method
-from gradgate.methods.plan_file import foresee, to_yaml
+from gradgate.methods.plan_file import Timeline, foresee
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
 
@@ -57,10 +55,10 @@ def plan(
 
     layer_map = map_layers(load_bare(config.model, config.trust_remote_code), layers=config.layers)
     clock = Clock(0, max(1, round(steps / epochs)), steps)
-    record = foresee(method, layer_map, clock, seed).to_dict(method, layer_map, steps)
-    console.print(draw_timeline(record, width=console.width))
+    timeline = foresee(method, layer_map, clock, seed)
+    console.print(draw_timeline(timeline, width=console.width))
     if write is not None:
-        write_text(write, to_yaml(record))
+        write_text(write, timeline.to_yaml())
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
 
 
@@ -75,55 +73,26 @@ def _length(steps: int | None, epochs: float | None) -> tuple[int, float]:
     return steps, epochs
 
 
-def draw_timeline(record: dict[str, Any], width: int = 100) -> Text:
+def draw_timeline(timeline: Timeline, width: int = 100) -> Text:
     """What is open when, one line a group from the top down, one column a stretch of steps.
 
     Args:
-        record: as in ``plan.yaml``.
+        timeline: of a whole training, with the sizes of its groups.
         width: of the terminal, in columns.
     """
-    groups, steps, sizes = record["groups"], record["steps"], record["sizes"]
-    margin = max(map(len, groups)) + 2
+    steps, sizes = timeline.steps, timeline.sizes
+    margin = max(map(len, timeline.groups)) + 2
     columns = max(10, min(steps, width - margin - 8))
-    edges = [round(steps * column / columns) for column in range(columns + 1)]
-    shares = {group: _shares(record["phases"], group, steps, edges) for group in groups}
-    total = sum(sizes.values())
-    mean = sum(sizes[group] * sum(shares[group]) / columns for group in groups) / total
-    lines = [f"{record['method']}, {steps} steps: {mean:.1%} of the weights learn, on average"]
-    for group in reversed(groups):
-        marks = (_OPEN if share > 0.99 else _PART if share > 0 else _CLOSED for share in shares[group])
-        lines.append(f"{group:<{margin}}{''.join(marks)} {sum(shares[group]) / columns:>6.1%}")
+    shares = timeline.shares_between([round(steps * column / columns) for column in range(columns + 1)])
+    means = timeline.mean_shares()
+    learned = sum(sizes[group] * mean for group, mean in means.items()) / sum(sizes.values())
+    lines = [f"{timeline.method}, {steps} steps: {learned:.1%} of the weights learn, on average"]
+    for group, row in reversed(list(zip(timeline.groups, shares, strict=True))):
+        marks = (_OPEN if share > 0.99 else _PART if share > 0 else _CLOSED for share in row)
+        lines.append(f"{group:<{margin}}{''.join(marks)} {means[group]:>6.1%}")
     lines.append(f"{'step':<{margin}}{_axis(steps, columns)}")
     lines.append(f"{_OPEN} open   {_PART} in part   {_CLOSED} closed")
     return Text("\n".join(lines), no_wrap=True)
-
-
-def _shares(phases: list[dict[str, Any]], group: str, steps: int, edges: list[int]) -> list[float]:
-    """Mean share of the group's elements that learn between each two edges."""
-    starts = [int(phase["step"]) for phase in phases]
-    learning = [_share(phase, group) for phase in phases]
-    lengths = (end - start for start, end in pairwise([*starts, steps]))
-    before = [0.0, *accumulate(share * length for share, length in zip(learning, lengths, strict=True))]
-
-    def learned(step: int) -> float:
-        """How many whole steps' worth the group has learned before this step."""
-        phase = bisect_right(starts, step) - 1
-        return before[phase] + learning[phase] * float(step - starts[phase])
-
-    return [
-        (learned(last) - learned(first)) / (last - first)
-        if last > first
-        else learning[bisect_right(starts, min(first, steps - 1)) - 1]
-        for first, last in pairwise(edges)
-    ]
-
-
-def _share(phase: dict[str, Any], group: str) -> float:
-    """The share of the group's elements that learn in each step of a phase."""
-    if group in phase["open"]:
-        return 1.0
-    gate = phase.get("sparse", {}).get(group)
-    return float(gate["hi"] - gate["lo"]) if gate else 0.0
 
 
 def _axis(steps: int, columns: int) -> str:

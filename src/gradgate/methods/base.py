@@ -146,6 +146,14 @@ class Method(ABC):
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         """The gates for the step that comes next. Pure: equal arguments give equal plans."""
 
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        """The number of steps done when the plan may next differ from :meth:`plan` now; None if it never does. Pure.
+
+        A mask that is new at each step (``each_step``) is no difference. By default the plan may differ at each step.
+        Plans of long trainings are drawn and foreseen from change to change.
+        """
+        return clock.step + 1
+
     def checked_plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         """:meth:`plan`, or MethodError unless it has one gate for each group and opens only what it reaches."""
         plan = self.plan(clock, layers, memory)
@@ -220,6 +228,11 @@ class Method(ABC):
             if getattr(self, option.name) != option.default
         ]
         return f"{self.name}:{','.join(given)}" if given else self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that differs for methods that decide differently; :attr:`spec` unless that refers to a file."""
+        return self.spec
 
     def __post_init__(self) -> None:
         self._require()

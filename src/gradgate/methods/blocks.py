@@ -57,3 +57,6 @@ class LISA(Closing):
 
         drawn = sorted((group.name for group in layers.layers), key=draw)[: self.layers]
         return Plan.opening(layers, dict.fromkeys(("embeddings", *drawn, "head"), True))
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return (clock.step // self.every + 1) * self.every

@@ -44,6 +44,10 @@ class Combined(Method):
                 gates[name] = gates[name] if gates[name].closed else replace(gates[name], lr=gates[name].lr * factor.lr)
         return Plan(gates)
 
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        coming = (method.next_change(clock, layers, memory) for method in self.methods)
+        return min((step for step in coming if step is not None), default=None)
+
     def check(self, layers: LayerMap) -> None:
         for method in self.methods:
             method.check(layers)
@@ -82,6 +86,10 @@ class Combined(Method):
     @property
     def spec(self) -> str:
         return "+".join(method.spec for method in self.methods)
+
+    @property
+    def fingerprint(self) -> str:
+        return "+".join(method.fingerprint for method in self.methods)
 
     @property
     def _deciding(self) -> Method:

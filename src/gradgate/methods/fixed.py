@@ -18,6 +18,9 @@ class Fixed(Method):
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         return Plan.opening(layers, dict.fromkeys(self.reaches(layers), True))
 
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Full(Fixed):

@@ -82,6 +82,11 @@ class FUN(Unfreezing):
         first = {layers.layer_count - 1: 0} if self.timing == "text" else {}
         return first | {event["layer"]: event["step"] for event in memory.notes.get(ORDER, [])}
 
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        if self._is_warming(self.openings(clock, layers, memory).values(), clock):
+            return clock.step + 1
+        return ((clock.step + 1) // self.every + 1) * self.every - 1
+
     def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> FisherRequest | None:
         opened = self.openings(clock, layers, memory)
         closed = [number for number in range(layers.layer_count) if number not in opened]

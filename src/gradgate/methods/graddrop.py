@@ -59,6 +59,9 @@ class GradDrop(Method):
             gate = element_gate(self.p, clock.step, self.name, self.mask_target)
         return masked_layers(Gate(**{**vars(gate), "scope": self.mask_scope}), layers)
 
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class LayerGradDrop(Closing):
@@ -92,6 +95,9 @@ class LayerGradDrop(Closing):
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         draw = clock.step if self.layer_unit == "batch" else clock.epoch
         return dropped_layers(self.p, draw, self, layers, memory)
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return clock.step + 1 if self.layer_unit == "batch" else clock.next_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +152,9 @@ class AnnealGradDrop(_Annealed):
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         return masked_layers(element_gate(self.rate(clock), clock.step, self.name, self.mask_target), layers)
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return clock.step + 1 if self.anneal_unit == "step" else clock.next_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +234,9 @@ class GradDropEpoch(Method):
         lo, hi, draw = self._window(clock)
         return masked_layers(_epoch_gate(lo, hi, draw, self), layers)
 
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return clock.next_epoch
+
     def _window(self, clock: Clock) -> tuple[float, float, int]:
         epoch, epochs = clock.epoch, clock.epochs
         if self.epoch_release == "resample":
@@ -252,6 +264,9 @@ class GradDropEpochToggle(Method):
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         epoch, epochs = clock.epoch, clock.epochs
         return masked_layers(_epoch_gate((epoch - 1) / epochs, epoch / epochs, 0, self), layers)
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return clock.next_epoch
 
 
 def _epoch_gate(lo: float, hi: float, draw: int, method: GradDropEpoch | GradDropEpochToggle) -> Gate:

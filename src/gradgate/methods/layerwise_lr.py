@@ -51,3 +51,6 @@ class LayerwiseRates(RateMethod):
     def rates(self, clock: Clock, layers: LayerMap, memory: Memory) -> Mapping[str, float]:
         top = len(layers.names) - 1
         return {name: self.decay ** (top - height) for height, name in enumerate(layers.names)}
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return None

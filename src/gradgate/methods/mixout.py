@@ -47,6 +47,9 @@ class Mixout(Modifier):
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         return Plan(dict.fromkeys(layers.names, OPEN))
 
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return None
+
     @property
     def mixing(self) -> MixoutSettings:
         return MixoutSettings(self.p, self.unit)

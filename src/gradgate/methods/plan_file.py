@@ -1,150 +1,154 @@
-"""A stretch of steps with the same gates, as plain values that can be written, edited and read back."""
+"""Plans of whole trainings: what is open when, the file that holds it, and the method that follows the file."""
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from functools import cached_property
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import yaml
 
 from gradgate.clock import Clock
-from gradgate.errors import MethodError, nearest
+from gradgate.errors import MethodError, RunError, nearest
+from gradgate.files import parse_yaml, read_bytes, remedy
 from gradgate.layers import LayerMap
-from gradgate.methods.base import CLOSED, OPEN, Gate, Memory, Method, Plan
+from gradgate.methods.base import Memory, Method, Plan
+from gradgate.methods.phases import Phase
 
-EACH_STEP = "step"
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the pure Python one takes seconds on long plans
+_EXPECTED = "Expected 'phases:' with entries such as {step: 0, open: [head]}; 'gradgate plan --write FILE' writes one."
 
 
-@dataclass(frozen=True)
-class Phase:
-    """Steps in a row with the same gates. Groups that it does not name are closed.
+@dataclass
+class Timeline:
+    """The phases of one training in order; :meth:`record` adds to them while it runs.
 
     Attributes:
-        step: optimizer steps done when the phase begins.
-        open: names of the groups that learn as a whole, from the bottom up.
-        sparse: group name to the window, factor and draw of a gate that lets a part pass.
-        dropped: names of the groups whose gradient is zero while the optimizer still acts on them.
-        lr: group name to the factor on its learning rate, where that is not 1.
+        phases: by rising step.
+        method: the text of the method, once the training is described.
+        steps: optimizer steps in all.
+        groups: names of the model's groups, from the bottom up.
+        sizes: group name to number of parameters.
     """
 
-    step: int
-    open: tuple[str, ...]
-    sparse: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    dropped: tuple[str, ...] = ()
-    lr: Mapping[str, float] = field(default_factory=dict)
+    phases: list[Phase] = field(default_factory=list)
+    method: str = ""
+    steps: int = 0
+    groups: tuple[str, ...] = ()
+    sizes: dict[str, int] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, step: int, plan: Plan) -> Phase:
-        """The phase that begins with this plan."""
-        return cls(
-            step,
-            tuple(name for name, gate in plan.items() if gate.open),
-            {name: _record(gate) for name, gate in plan.items() if gate.sparse},
-            tuple(name for name, gate in plan.items() if gate.dropped),
-            {name: gate.lr for name, gate in plan.items() if gate.lr != 1.0 and not gate.closed},
+    def record(self, step: int, plan: Plan) -> None:
+        """Note the plan for the step after ``step`` done ones."""
+        phase = Phase.of(step, plan)
+        if not self.phases or self.phases[-1].gates != phase.gates:
+            self.phases.append(phase)
+
+    def described(self, method: Method, layers: LayerMap, steps: int) -> Timeline:
+        """These phases as those of a method on a model, up to ``steps``: what a run writes down."""
+        return Timeline(
+            [phase for phase in self.phases if phase.step < steps],
+            method.spec,
+            steps,
+            layers.names,
+            {group.name: group.parameter_count for group in layers},
         )
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Phase:
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            KeyError, TypeError, ValueError: if the record is no phase.
-        """
-        unknown = set(record) - {"step", "open", "sparse", "dropped", "lr"}
-        if unknown:
-            raise ValueError(f"unknown entry {sorted(unknown)[0]!r}")
-        phase = cls(
-            int(record["step"]),
-            tuple(record["open"]),
-            dict(record.get("sparse", {})),
-            tuple(record.get("dropped", ())),
-            {name: float(factor) for name, factor in record.get("lr", {}).items()},
-        )
-        for name, factor in phase.lr.items():
-            if not 0.0 < factor < inf:
-                raise ValueError(f"lr of {name} is {factor}: expected a factor above 0; leave a group out to close it")
-            if name not in phase.groups():
-                raise ValueError(f"lr names {name!r}, which is closed in the phase of step {phase.step}")
-        for gate in phase.sparse.values():
-            _gate(gate, 0)
-        return phase
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for YAML and JSON."""
-        record: dict[str, Any] = {"step": self.step, "open": list(self.open)}
-        if self.sparse:
-            record["sparse"] = {name: dict(gate) for name, gate in self.sparse.items()}
-        if self.dropped:
-            record["dropped"] = list(self.dropped)
-        if self.lr:
-            record["lr"] = dict(self.lr)
-        return record
-
-    def same_gates(self, other: Phase) -> bool:
-        """Whether two phases differ in their first step alone."""
-        return replace(self, step=other.step) == other
-
-    def groups(self) -> set[str]:
-        """Every group that it names."""
-        return {*self.open, *self.sparse, *self.dropped}
-
-    def plan(self, groups: tuple[str, ...], step: int) -> Plan:
-        """The gates of all groups for the step after ``step`` done ones."""
-        named = {
-            **dict.fromkeys(self.open, OPEN),
-            **dict.fromkeys(self.dropped, Gate(lo=0.0, hi=0.0, hold=False)),
-            **{name: _gate(record, step) for name, record in self.sparse.items()},
+        return {
+            "method": self.method,
+            "steps": self.steps,
+            "groups": list(self.groups),
+            "sizes": self.sizes,
+            "phases": [phase.to_dict() for phase in self.phases],
         }
-        rates = {name: replace(named[name], lr=factor) for name, factor in self.lr.items()}
-        return Plan({name: (named | rates).get(name, CLOSED) for name in groups})
+
+    def to_yaml(self) -> str:
+        """The text of a plan file."""
+        text: str = yaml.dump(self.to_dict(), Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=120)
+        return text
+
+    def shares(self, columns: int) -> NDArray[np.float64]:
+        """The share of each group's elements that learns, as the mean over stretches of equal length up to one step.
+
+        Returns:
+            Shape (groups, min(columns, steps)), from 0 (closed) to 1 (open).
+        """
+        count = min(columns, self.steps)
+        return self.shares_between([self.steps * column // count for column in range(count + 1)])
+
+    def shares_between(self, edges: Sequence[int]) -> NDArray[np.float64]:
+        """The same between each two edges, which are numbers of steps; of an empty stretch, that of its step."""
+        import numpy as np
+
+        starts = np.array([*(phase.step for phase in self.phases), self.steps])
+        rows = {name: row for row, name in enumerate(self.groups)}
+        learning = np.zeros((len(rows), len(self.phases)))
+        for column, phase in enumerate(self.phases):
+            for name, gate in phase.gates.items():
+                learning[rows[name], column] = gate.share
+        # Elements and steps that have learned up to the start of each phase, and then up to each edge.
+        up_to_phase = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(learning * np.diff(starts), axis=1)], axis=1)
+        places = np.clip(np.searchsorted(starts, edges, side="right") - 1, 0, len(self.phases) - 1)
+        since = np.maximum(np.asarray(edges) - starts[places], 0)
+        up_to_edge = up_to_phase[:, places] + learning[:, places] * since
+        widths = np.diff(edges)
+        means = np.diff(up_to_edge, axis=1) / np.maximum(widths, 1)
+        return np.where(widths > 0, means, learning[:, places[:-1]])
+
+    def mean_shares(self) -> dict[str, float]:
+        """The share of each group's elements that learns, as the mean over all steps."""
+        means = self.shares_between([0, self.steps])[:, 0]
+        return dict(zip(self.groups, means.tolist(), strict=True))
+
+    def first_steps(self) -> dict[str, int]:
+        """The number of steps done when each group first learns; a group that never does is left out."""
+        first: dict[str, int] = {}
+        for phase in self.phases:
+            for name, gate in phase.gates.items():
+                if gate.share > 0.0:
+                    first.setdefault(name, phase.step)
+        return first
 
 
-def _record(gate: Gate) -> dict[str, Any]:
-    """Window and factor always; what is usual is left out of the rest."""
-    record: dict[str, Any] = {"lo": gate.lo, "hi": gate.hi, "scale": gate.scale}
-    if gate.share < 1.0 or gate.noise:
-        record |= {"stream": gate.stream, "draw": EACH_STEP if gate.each_step else gate.draw}
-        record |= {"mask_target": "update" if gate.hold else "grad"}
-    if gate.chosen:
-        record["chosen"] = True
-    if gate.noise:
-        record["noise"] = gate.noise
-    if gate.scope != "encoder":
-        record["mask_scope"] = gate.scope
-    return record
+def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Timeline:
+    """What a method would open when, over ``clock.total_steps`` steps, without training anything.
+
+    Raises:
+        MethodError: if the method does not fit the model, or decides by what it measures in training.
+    """
+    method.check(layers)
+    if method.decides_by_measuring:
+        raise MethodError(f"{method.spec!r} decides by what it measures in training, so its plan is not known before.")
+    timeline = Timeline()
+    for at, plan in changes(method, layers, clock, Memory(seed=seed)):
+        timeline.record(at.step, plan)
+    return timeline.described(method, layers, clock.known_total)
 
 
-def _gate(record: Mapping[str, Any], step: int) -> Gate:
-    values = dict(record)
-    draw = values.pop("draw", 0)
-    gate = Gate(
-        lo=float(values.pop("lo")),
-        hi=float(values.pop("hi")),
-        scale=float(values.pop("scale", 1.0)),
-        stream=str(values.pop("stream", "plan")),
-        draw=step if draw == EACH_STEP else int(draw),
-        each_step=draw == EACH_STEP,
-        hold=_either(values.pop("mask_target", "update"), "update", "grad"),
-        noise=float(values.pop("noise", 0.0)),
-        chosen=bool(values.pop("chosen", False)),
-        scope="attention" if _either(values.pop("mask_scope", "encoder"), "attention", "encoder") else "encoder",
-    )
-    if values:
-        raise ValueError(f"unknown entry {sorted(values)[0]!r} of a sparse gate")
-    if not 0.0 <= gate.lo < gate.hi <= 1.0:
-        raise ValueError(f"lo={gate.lo}, hi={gate.hi}: expected 0 <= lo < hi <= 1")
-    return gate
-
-
-def _either(word: str, yes: str, no: str) -> bool:
-    if word not in (yes, no):
-        raise ValueError(f"{word!r}: expected {yes} or {no}")
-    return word == yes
+def changes(method: Method, layers: LayerMap, clock: Clock, memory: Memory) -> Iterator[tuple[Clock, Plan]]:
+    """The plans from ``clock`` on to the end of the training, one at each step where they may change."""
+    while True:
+        yield clock, method.checked_plan(clock, layers, memory)
+        step = method.next_change(clock, layers, memory)
+        if step is None or step >= clock.known_total:
+            return
+        if step <= clock.step:
+            raise MethodError(
+                f"{type(method).__name__}.next_change() gives {step} at step {clock.step}. Expected a later step, or "
+                f"None where the plan stays."
+            )
+        clock = replace(clock, step=step)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,18 +168,17 @@ class PlanFile(Method):
     phases: tuple[Phase, ...]
 
     def __post_init__(self) -> None:
-        steps = [phase.step for phase in self.phases]
-        if not steps or steps[0] != 0 or steps != sorted(set(steps)):
+        steps = self._steps
+        if not steps or steps[0] != 0 or any(later <= step for step, later in pairwise(steps)):
             raise MethodError(f"{self.file}: the phases must begin at step 0 and have rising steps; got {steps[:9]}.")
-
-        if any(gate.get("chosen") for phase in self.phases for gate in phase.sparse.values()):
+        if any(gate.chosen for phase in self.phases for gate in phase.gates.values()):
             raise MethodError(
                 f"{self.file} was written by a training that chose single weights by a measurement, and holds no "
                 f"masks. Give the method itself, such as child-tuning:mode=D."
             )
 
     def check(self, layers: LayerMap) -> None:
-        unknown = {name for phase in self.phases for name in phase.groups()} - set(layers.names)
+        unknown = self._reached - set(layers.names)
         if unknown:
             name = sorted(unknown)[0]
             raise MethodError(
@@ -184,66 +187,36 @@ class PlanFile(Method):
             )
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
-        return frozenset(name for phase in self.phases for name in phase.groups())
+        return self._reached
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
-        current = bisect_right(self.phases, clock.step, key=lambda phase: phase.step) - 1
-        return self.phases[current].plan(layers.names, clock.step)
+        return self.phases[bisect_right(self._steps, clock.step) - 1].plan(layers.names, clock.step)
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        coming = bisect_right(self._steps, clock.step)
+        return self._steps[coming] if coming < len(self._steps) else None
 
     @property
     def spec(self) -> str:
         return f"{self.name}:{self.file}"
 
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.spec}@{self.digest}"
 
-# Long plans take the pure Python loader many seconds.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    @cached_property
+    def digest(self) -> str:
+        """16 hexadecimal digits, equal for files with equal phases."""
+        content = json.dumps([phase.to_dict() for phase in self.phases], sort_keys=True)
+        return sha256(content.encode()).hexdigest()[:16]
 
+    @cached_property
+    def _steps(self) -> list[int]:
+        return [phase.step for phase in self.phases]
 
-class Timeline:
-    """The phases of one training in order."""
-
-    def __init__(self, phases: list[Phase] | None = None) -> None:
-        self.phases = phases or []
-
-    def record(self, step: int, plan: Plan) -> None:
-        """Note the plan for the step after ``step`` done ones."""
-        phase = Phase.of(step, plan)
-        if not self.phases or not self.phases[-1].same_gates(phase):
-            self.phases.append(phase)
-
-    def to_dict(self, method: Method, layers: LayerMap, steps: int) -> dict[str, Any]:
-        """The record that is written beside a run: method, groups with their sizes, and the phases before ``steps``."""
-        return {
-            "method": method.spec,
-            "steps": steps,
-            "groups": list(layers.names),
-            "sizes": {group.name: group.parameter_count for group in layers},
-            "phases": [phase.to_dict() for phase in self.phases if phase.step < steps],
-        }
-
-
-def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Timeline:
-    """What a method would open when, over ``clock.total_steps`` steps, without training anything.
-
-    Raises:
-        MethodError: if the method does not fit the model, or decides by what it measures in training.
-    """
-    method.check(layers)
-    if method.decides_by_measuring:
-        raise MethodError(f"{method.spec!r} decides by what it measures in training, so its plan is not known before.")
-    timeline = Timeline()
-    memory = Memory(seed=seed)
-    for _ in range(clock.known_total):
-        timeline.record(clock.step, method.checked_plan(clock, layers, memory))
-        clock = clock.ticked()
-    return timeline
-
-
-def to_yaml(record: dict[str, Any]) -> str:
-    """A timeline's record as the text of a plan file."""
-    text: str = yaml.dump(record, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=120)
-    return text
+    @cached_property
+    def _reached(self) -> frozenset[str]:
+        return frozenset(name for phase in self.phases for name in phase.gates)
 
 
 def read_plan(file: str) -> PlanFile:
@@ -253,14 +226,59 @@ def read_plan(file: str) -> PlanFile:
         MethodError: if the file cannot be read or does not hold phases.
     """
     try:
-        record = yaml.load(Path(file).read_text(encoding="utf-8"), Loader=_LOADER)  # a safe loader, see _LOADER
-        phases = tuple(Phase.from_dict(phase) for phase in record["phases"])
+        phases = _phases_in(_read(Path(file)))
     except OSError as error:
-        raise MethodError(f"The plan {file} cannot be read: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = " ".join(str(error).split())
         raise MethodError(
-            f"{file} is no plan: {reason}. Expected 'phases:' with entries such as {{step: 0, open: [head]}}; "
-            f"'gradgate plan --write FILE' writes one."
+            f"The plan {file!r} cannot be read: {error.strerror or error}. Expected plan:FILE with the path of a plan "
+            f"file."
         ) from None
+    except ValueError as error:
+        raise MethodError(f"{file} is no plan: {error}. {_EXPECTED}") from None
     return PlanFile(file=file, phases=phases)
+
+
+def read_timeline(path: Path) -> Timeline:
+    """The timeline that a run wrote as its ``plan.yaml``.
+
+    Raises:
+        RunError: if the file is absent or damaged.
+    """
+    try:
+        return _timeline_in(_read(path))
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: {error}. {remedy(path)}") from None
+
+
+def _timeline_in(record: Mapping[str, Any]) -> Timeline:
+    phases = _phases_in(record)
+    steps, groups, sizes = record.get("steps"), record.get("groups"), record.get("sizes", {})
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        raise ValueError(f"steps is {steps!r}: expected a whole number, 1 or more")
+    if not isinstance(groups, list) or not all(isinstance(name, str) for name in groups):
+        raise ValueError(f"groups is {groups!r}: expected a list of names")
+    if not isinstance(sizes, dict) or not all(isinstance(size, int) for size in sizes.values()):
+        raise ValueError(f"sizes is {sizes!r}: expected a mapping of groups to numbers of parameters")
+    unknown = {name for phase in phases for name in phase.gates} - set(groups)
+    if unknown:
+        raise ValueError(f"phases name groups that the plan does not list: {sorted(unknown)}")
+    starts = [phase.step for phase in phases]
+    if not starts or starts != sorted(set(starts)) or starts[-1] >= steps:
+        raise ValueError(f"phases begin at {starts[:9]}: expected phases in order of their step, before step {steps}")
+    return Timeline(list(phases), str(record.get("method", "")), steps, tuple(groups), sizes)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """The mapping in a YAML file."""
+    record = parse_yaml(read_bytes(path))
+    if not isinstance(record, Mapping):
+        raise ValueError(f"it holds {type(record).__name__}, not a mapping")
+    return record
+
+
+def _phases_in(record: Mapping[str, Any]) -> tuple[Phase, ...]:
+    phases = record.get("phases")
+    if not isinstance(phases, list):
+        raise ValueError("'phases' is missing" if phases is None else "'phases' is no list")
+    return tuple(Phase.from_dict(phase) for phase in phases)

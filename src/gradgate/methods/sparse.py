@@ -61,6 +61,9 @@ class ChildTuning(Method):
         inner = {group.name for group in layers.layers}
         return Plan({name: replace(gate, chosen=True) if name in inner else OPEN for name in layers.names})
 
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return None
+
     def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> Selection | None:
         if self.mode == "F":
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -78,6 +78,10 @@ class LateOpening(Method):
     def _require(self, **checks: tuple[bool, str]) -> None:
         super()._require(warm_open=(self.warm_open >= 0, "0 or more optimizer steps"), **checks)
 
+    def _is_warming(self, openings: Iterable[int], clock: Clock) -> bool:
+        """Whether a learning rate still rises after the coming step."""
+        return any(0 < step <= clock.step < step + self.warm_open - 1 for step in openings)
+
     def _gate(self, opens: int | None, clock: Clock) -> Gate:
         if opens is None or clock.step < opens:
             return CLOSED
@@ -102,7 +106,25 @@ class Unfreezing(LateOpening):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gradual(Unfreezing):
+class Scheduled(Unfreezing):
+    """A schedule that only the layers and the seed decide, so that it is known before the training."""
+
+    @abstractmethod
+    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
+        """The steps done when each layer opens, by its number from the bottom; 0 if it is open from the start."""
+
+    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+        return self.schedule(layers, memory)
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        openings = self.schedule(layers, memory).values()
+        if self._is_warming(openings, clock):
+            return clock.step + 1
+        return min((step for step in openings if step > clock.step), default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradual(Scheduled):
     """Open the layers one by one, ``every`` optimizer steps, from the top down or from the bottom up.
 
     With ``L`` layers and the papers' 1-based step ``i``: timing ``text`` has the first layer on from the start
@@ -130,7 +152,7 @@ class Gradual(Unfreezing):
     timing: Timing = "text"
     rev_start: Literal["top", "none"] = "top"
 
-    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
         return one_by_one(self._order(layers.layer_count), self.every, self.timing)
 
     def _order(self, count: int) -> list[int]:
@@ -142,7 +164,7 @@ class Gradual(Unfreezing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LPFT(Unfreezing):
+class LPFT(Scheduled):
     """Linear probing, then fine-tuning: the head alone for the first ``every`` steps, then everything.
 
     Args:
@@ -160,13 +182,13 @@ class LPFT(Unfreezing):
     def check(self, layers: LayerMap) -> None:
         """Fits every model: all layers open at once."""
 
-    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
         # "Nothing for the first k steps": steps 1 to k train the head alone.
         return dict.fromkeys(range(layers.layer_count), self.every)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomOrder(Unfreezing):
+class RandomOrder(Scheduled):
     """The top layer is on from the start; every ``every`` steps a closed layer, drawn at random, opens."""
 
     name: ClassVar[str] = "random"
@@ -174,7 +196,7 @@ class RandomOrder(Unfreezing):
     source: ClassVar[str] = f"{FUN_PAPER}, Algorithm 1, Sec. 5.2 (Rand): {LINK}"
     deviates: ClassVar[str] = EMBEDDINGS_DEPART
 
-    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
         top = layers.layer_count - 1
         order = [top, *sorted(range(top), key=lambda number: self._draw(number, memory))]
         return one_by_one(order, self.every, "text")
@@ -184,7 +206,7 @@ class RandomOrder(Unfreezing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GivenOrder(Unfreezing):
+class GivenOrder(Scheduled):
     """Layers open one by one in a given order.
 
     Args:
@@ -218,7 +240,7 @@ class GivenOrder(Unfreezing):
                 f"({layers.layer_count - 1}) may be left out and is then on from the start."
             )
 
-    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
         return one_by_one(self._order(layers.layer_count), self.every, "text")
 
     def _order(self, count: int) -> list[int]:
@@ -263,6 +285,10 @@ class GradFreeze(LateOpening, Closing):
         order = list(range(count)) if self.order == "bottom-up" else list(range(count - 1, -1, -1))
         first = 0 if self.cumulative else min((epoch - 1) * each, count - 1)
         return {order[i]: i // each * clock.known_epoch_length for i in range(first, min(epoch * each, count))}
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        warming = self._is_warming(self.openings(clock, layers, memory).values(), clock)
+        return clock.step + 1 if warming else clock.next_epoch
 
 
 def one_by_one(order: Sequence[int], every: int, timing: Timing) -> dict[int, int]:

@@ -12,6 +12,7 @@ from statistics import fmean, stdev
 from scipy import stats
 
 from gradgate.errors import RunError
+from gradgate.methods.plan_file import Timeline, read_timeline
 from gradgate.papers.arms import arm_labels, model_label, task_label, whole_model
 from gradgate.papers.claims.numbers import (
     DEV_BEST,
@@ -27,7 +28,6 @@ from gradgate.papers.claims.numbers import (
 )
 from gradgate.report.findings import find
 from gradgate.report.formats import ScoreFormat
-from gradgate.report.plans import WrittenPlan, read_plan
 from gradgate.report.sections.rates import searched_runs
 from gradgate.study.search import SEARCHED
 from gradgate.study.study_file import Cell, StudyResults
@@ -212,12 +212,12 @@ def opening_order(cell: Cell) -> float | None:
     if cell.folder is None:
         return None
     try:
-        return closeness_to_top_down(read_plan(RunFolder(cell.folder).plan_file))
+        return closeness_to_top_down(read_timeline(RunFolder(cell.folder).plan_file))
     except RunError:
         return None
 
 
-def closeness_to_top_down(plan: WrittenPlan) -> float | None:
+def closeness_to_top_down(plan: Timeline) -> float | None:
     """Spearman's rank correlation of the steps at which layers first learned with their depths from the top.
 
     Layers that learn from the first step on are open by design and do not count. A layer that never learned comes
@@ -248,5 +248,5 @@ def group_sizes(results: StudyResults) -> dict[str, int]:
     for cell in results.cells:
         if cell.folder is not None and cell.scores is not None:
             with suppress(RunError):
-                return read_plan(RunFolder(cell.folder).plan_file).sizes
+                return read_timeline(RunFolder(cell.folder).plan_file).sizes
     return {}

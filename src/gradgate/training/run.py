@@ -223,7 +223,7 @@ def _activation_cache(config: RunConfig, cache: Path, progress: RunProgress) -> 
 def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
     tuner = gate.tuner
     assert tuner is not None
-    folder.write_plan(tuner.timeline.to_dict(tuner.method, tuner.layers, tuner.clock.step))
+    folder.write_plan(tuner.timeline.described(tuner.method, tuner.layers, tuner.clock.step))
 
 
 def _score(

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError
 from gradgate.files import Lock, NoLocksError, digests, in_use, read_json, remedy, write_json, write_text
-from gradgate.methods.plan_file import to_yaml
+from gradgate.methods.plan_file import Timeline
 from gradgate.training.config import FREE
 
 SEAL_FILE = "seal.json"
@@ -219,9 +219,9 @@ class RunFolder:
             )
         return None
 
-    def write_plan(self, record: dict[str, Any]) -> None:
+    def write_plan(self, timeline: Timeline) -> None:
         """Write what was open when."""
-        write_text(self.plan_file, to_yaml(record))
+        write_text(self.plan_file, timeline.to_yaml())
 
     def clean(self) -> None:
         """Remove what only an unfinished run needs."""

@@ -10,7 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from gradgate.errors import RunError
-from gradgate.methods.plan_file import Phase, Timeline
+from gradgate.methods.phases import Phase
+from gradgate.methods.plan_file import Timeline
 
 _VERSION = 1
 _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {

@@ -189,7 +189,7 @@ class Tuner:
     @property
     def names_opened(self) -> frozenset[str]:
         """The canonical names of those parameters."""
-        opened = {group for phase in self.timeline.phases for group in (*phase.open, *phase.sparse)}
+        opened = self.timeline.first_steps()
         return frozenset(name for group in opened for name in self._gating.groups[group])
 
     @property

@@ -15,10 +15,10 @@ from matplotlib.axes import Axes
 from gradgate.errors import MethodError, RunError, UsageError
 from gradgate.methods import Freeze, Full, Head, Method
 from gradgate.methods import method as read_method
+from gradgate.methods.plan_file import Timeline, read_timeline
 from gradgate.report import formats
 from gradgate.report.drawing import COLOURS, INK, MUTED, PAPER, Drawing, finish, styled
 from gradgate.report.findings import Findings, MethodFindings
-from gradgate.report.plans import WrittenPlan, read_plan
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table
 from gradgate.statistics import relative_quality
@@ -197,7 +197,7 @@ def _read(name: str) -> Method | None:
     return None
 
 
-def _any_plan(findings: Findings, methods: Sequence[MethodFindings]) -> WrittenPlan | None:
+def _any_plan(findings: Findings, methods: Sequence[MethodFindings]) -> Timeline | None:
     """A plan that says how large the model's groups are; None too for a study of several models."""
     results, names = findings.results, [method.name for method in methods]
     if results.parts and results.split_unit != TASK:
@@ -205,7 +205,7 @@ def _any_plan(findings: Findings, methods: Sequence[MethodFindings]) -> WrittenP
     for cell in results.runs:
         if cell.label in names and cell.scores and cell.folder:
             with suppress(RunError):
-                plan = read_plan(RunFolder(cell.folder).plan_file)
+                plan = read_timeline(RunFolder(cell.folder).plan_file)
                 if plan.sizes:
                     return plan
     return None

@@ -13,11 +13,11 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from gradgate.errors import RunError
+from gradgate.methods.plan_file import Timeline, read_timeline
 from gradgate.report import formats
 from gradgate.report.drawing import Drawing, finish, styled
 from gradgate.report.findings import Findings
 from gradgate.report.formats import shortened
-from gradgate.report.plans import WrittenPlan, read_plan
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table
 from gradgate.training.run_folder import RunFolder
@@ -29,7 +29,7 @@ class MethodPlan:
 
     method: str
     seed: int
-    plan: WrittenPlan
+    plan: Timeline
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def read_plans(findings: Findings) -> tuple[list[MethodPlan], list[str]]:
         if cell.folder is None:
             continue
         try:
-            plans.append(MethodPlan(method.name, cell.seed, read_plan(RunFolder(cell.folder).plan_file)))
+            plans.append(MethodPlan(method.name, cell.seed, read_timeline(RunFolder(cell.folder).plan_file)))
         except RunError as error:
             problems.append(f"No timeline for {method.name}: {error}")
     return plans, problems
@@ -93,13 +93,10 @@ def timeline_table(plans: list[MethodPlan]) -> Table:
     )
 
 
-def _learned(plan: WrittenPlan) -> dict[str, tuple[float | None, int | None]]:
+def _learned(plan: Timeline) -> dict[str, tuple[float | None, int | None]]:
     """Each group's mean share of elements that learned, and the first step, from 1, in which any did."""
-    found: dict[str, tuple[float | None, int | None]] = {}
-    for group, shares in zip(plan.groups, plan.shares(plan.steps), strict=True):
-        learning = np.flatnonzero(shares)
-        found[group] = float(shares.mean()), int(learning[0]) + 1 if len(learning) else None
-    return found
+    first = plan.first_steps()
+    return {group: (mean, first[group] + 1 if group in first else None) for group, mean in plan.mean_shares().items()}
 
 
 def _entry(share: float | None, first: int | None) -> Entry:
@@ -150,7 +147,7 @@ def draw_timeline(plans: list[MethodPlan]) -> Drawing:
         return finish(figure, "timeline", "What was open when", _CAPTION, _text(plans), "timeline")
 
 
-def _draw_panel(axes: Axes, plan: WrittenPlan, labels: int) -> None:
+def _draw_panel(axes: Axes, plan: Timeline, labels: int) -> None:
     groups = len(plan.groups)
     axes.imshow(
         _picture(plan.shares(_COLUMNS)),
@@ -165,7 +162,7 @@ def _draw_panel(axes: Axes, plan: WrittenPlan, labels: int) -> None:
     axes.spines["left"].set_visible(False)
 
 
-def _picture(shares: NDArray[np.float32]) -> NDArray[np.float64]:
+def _picture(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Colours of shape (groups * pixels, columns, 4), with a transparent line between groups."""
     colours: NDArray[np.float64] = np.repeat(_SHARES(shares), _ROW_PIXELS, axis=0)
     colours[_ROW_PIXELS - 1 :: _ROW_PIXELS, :, 3] = 0
@@ -182,7 +179,7 @@ def _text(plans: list[MethodPlan]) -> str:
     return f"{'; '.join(f'{shown.method} {_story(shown.plan)}' for shown in plans)}."
 
 
-def _story(plan: WrittenPlan) -> str:
+def _story(plan: Timeline) -> str:
     states = [(frozenset(phase.open), frozenset(phase.sparse)) for phase in plan.phases]
     counts = [len(whole | part) for whole, part in states]
     of = f"of {len(plan.groups)} groups"
