@@ -12,7 +12,7 @@ from transformers import Trainer, TrainingArguments
 from gradgate import GateCallback
 from gradgate.errors import UsageError
 from gradgate.files import read_json
-from gradgate.study.compare import Tally, compare
+from gradgate.study.compare import RunCounts, compare
 from gradgate.study.progress import SilentStudy
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
@@ -78,7 +78,7 @@ def test_a_run_may_go_on_with_the_cache_switched(settings: dict[str, Any], tmp_p
 def test_methods_and_seeds_of_a_study_share_the_cache(settings: dict[str, Any], tmp_path: Path) -> None:
     base = config_of(settings, keep_model=False)
     tally = compare(base, ["freeze:layers=1", "head"], [0, 1], tmp_path / "study", SilentStudy())
-    assert tally == Tally(finished=4, failed=0)
+    assert tally == RunCounts(finished=4, failed=0)
     found = {path.parent.name + path.name: rows(path) for path in sorted((tmp_path / "study").glob("runs/*/seed-?"))}
     assert found == {
         "freeze-layers=1seed-0": {"read": 112, "computed": 80},

@@ -16,7 +16,7 @@ from gradgate.papers.claims import check, find_claim
 from gradgate.papers.comparison import derived_table, pairs, summary_table
 from gradgate.papers.measured import averages, numbers_of_study, seed_spreads
 from gradgate.papers.reproduce import read_reproduction
-from gradgate.study.parts import Axes, TaskChoice
+from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.results import read_study
 from support.command_line import Command
 from support.study_folder import write_study
@@ -237,10 +237,10 @@ def test_a_seed_that_failed_narrows_nothing(tmp_path: Path) -> None:
 def test_a_study_of_several_tasks_is_checked_on_those_that_are_the_papers(tmp_path: Path) -> None:
     names = ("xnli", "toy", "pawsx")
     record = {"tasks": [{"task": name, "data": None} for name in names], "models": ["m"]}
-    (tmp_path / "axes.json").write_text(json.dumps(record))
-    axes = Axes(tuple(TaskChoice(name) for name in names), ("m",))
+    (tmp_path / "parts.json").write_text(json.dumps(record))
+    parts = Parts(tuple(TaskChoice(name) for name in names), ("m",))
     scores = {"full": (0.7, 0.71, 0.72), "graddrop:p=0.2": (0.8, 0.8, 0.83)}
-    for name, part in zip(names, axes.part_paths(tmp_path), strict=True):
+    for name, part in zip(names, parts.paths(tmp_path), strict=True):
         write_study(part, tuple(scores), scores=scores, name=name)
     verdicts = {verdict.claim.id: verdict for verdict in check_study(tmp_path, "graddrop")}
     assert [finding.state for finding in verdicts["G1"].outcome.findings] == ["holds"]

@@ -16,8 +16,8 @@ from rich.console import Console
 from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.freezing import FreezeCurve, find_curve
-from gradgate.study.parts import Axes, TaskChoice
-from gradgate.study.pooled import read_whole
+from gradgate.study.parts import Parts, TaskChoice
+from gradgate.study.pooled import read_pooled
 from gradgate.study.results import read_study
 from support.study_folder import finish, write_study
 
@@ -86,12 +86,12 @@ def test_over_languages_relative_quality_is_the_mean_of_their_ratios(tmp_path: P
 
 def test_over_tasks_relative_quality_is_the_mean_of_their_ratios(tmp_path: Path) -> None:
     record = {"tasks": [{"task": "alpha", "data": None}, {"task": "beta", "data": None}], "models": ["toy"]}
-    (tmp_path / "axes.json").write_text(json.dumps(record))
-    axes = Axes((TaskChoice("alpha"), TaskChoice("beta")), ("toy",))
-    for path, name, full in zip(axes.part_paths(tmp_path), ("alpha", "beta"), (0.4, 0.8), strict=True):
+    (tmp_path / "parts.json").write_text(json.dumps(record))
+    parts = Parts((TaskChoice("alpha"), TaskChoice("beta")), ("toy",))
+    for path, name, full in zip(parts.paths(tmp_path), ("alpha", "beta"), (0.4, 0.8), strict=True):
         scores = {"full": [full], "freeze:layers=1": [0.4], "freeze:layers=2": [0.2]}
         write_study(path, methods=tuple(SCORES), seeds=(0,), scores=scores, name=name)
-    curve = find_curve(find(read_whole(tmp_path)))
+    curve = find_curve(find(read_pooled(tmp_path)))
     assert curve is not None
     assert [point.quality for point in curve.points] == pytest.approx([0.75, 0.375])
     assert "freezing.svg" in {path.name for path in write_report(tmp_path).figures}

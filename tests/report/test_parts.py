@@ -16,8 +16,8 @@ from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.t_statistics import over_parts
 from gradgate.report.verdict import cautions, verdict
-from gradgate.study.parts import Axes, TaskChoice
-from gradgate.study.pooled import read_whole
+from gradgate.study.parts import Parts, TaskChoice
+from gradgate.study.pooled import read_pooled
 from support.study_folder import fail, finish, write_study
 
 METHOD = "gradual:every=40"
@@ -30,11 +30,11 @@ SCORES = {
 
 def write_parts(folder: Path, metrics: dict[str, str] | None = None, models: tuple[str, ...] = ("toy",)) -> list[Path]:
     """A study of three tasks with each model, all of it finished."""
-    axes = Axes(tuple(TaskChoice(name) for name in SCORES), models)
+    parts = Parts(tuple(TaskChoice(name) for name in SCORES), models)
     folder.mkdir(exist_ok=True)
     tasks = [{"task": name, "data": None} for name in SCORES]
-    (folder / "axes.json").write_text(json.dumps({"tasks": tasks, "models": list(models)}))
-    paths = axes.part_paths(folder)
+    (folder / "parts.json").write_text(json.dumps({"tasks": tasks, "models": list(models)}))
+    paths = parts.paths(folder)
     for place, path in enumerate(paths):
         name, model = list(SCORES)[place % 3], models[place // 3]
         own = {"metric": metrics[name]} if metrics else {}
@@ -52,7 +52,7 @@ def means(method: str) -> list[float]:
 
 def test_methods_are_compared_on_the_mean_over_tasks_of_each_seed(tmp_path: Path) -> None:
     write_parts(tmp_path)
-    findings = find(read_whole(tmp_path))
+    findings = find(read_pooled(tmp_path))
     full, gradual = findings.methods
     assert gradual.score.mean == pytest.approx(fmean(means(METHOD)), abs=1e-12)
     assert gradual.score.sd == pytest.approx(stdev(means(METHOD)), abs=1e-12)
@@ -71,7 +71,7 @@ def test_tasks_are_pairs_of_a_test_of_their_own(tmp_path: Path) -> None:
     assert [(row["method"], row["paired_by"], row["pairs"]) for row in rows] == [(METHOD, "task", "3")]
     assert float(rows[0]["t"]) == pytest.approx(wanted.statistic)
     assert float(rows[0]["p"]) == pytest.approx(wanted.pvalue)
-    said = over_parts(find(read_whole(tmp_path)))
+    said = over_parts(find(read_pooled(tmp_path)))
     assert said == f"{METHOD} is ahead of full on 3 of 3 tasks; with tasks as pairs, p = {wanted.pvalue:.3f}."
 
 
@@ -93,7 +93,7 @@ def test_a_seed_that_failed_on_one_task_makes_no_mean_and_is_told(tmp_path: Path
     paths = write_parts(tmp_path)
     broken = fail(paths[1], METHOD, 2, "The loss became nan.")
     (broken / "scores.json").unlink()
-    results = read_whole(tmp_path)
+    results = read_pooled(tmp_path)
     lost = next(cell for cell in results.of(METHOD) if cell.seed == 2)
     assert (lost.status, lost.scores) == ("failed", None)
     assert lost.failure is not None
@@ -110,14 +110,14 @@ def test_what_has_not_begun_leaves_the_rest_to_be_read(tmp_path: Path) -> None:
     paths = write_parts(tmp_path)
     for path in paths[2].glob("runs/*/seed-1/scores.json"):
         path.unlink()
-    results = read_whole(tmp_path)
+    results = read_pooled(tmp_path)
     assert [cell.status for cell in results.of("full")] == ["finished", "missing", "finished"]
     assert results.count("missing") == 2
 
 
 def test_scores_of_different_metrics_are_called_scores(tmp_path: Path) -> None:
     write_parts(tmp_path, {"alpha": "matthews", "beta": "f1", "gamma": "pearson"})
-    findings = find(read_whole(tmp_path))
+    findings = find(read_pooled(tmp_path))
     assert findings.format.label == "score × 100"
     assert findings.methods[0].score.values == pytest.approx(means("full"), abs=1e-12)
 
@@ -130,7 +130,7 @@ def test_tasks_without_a_test_split_are_said_to_be_compared_on_dev(tmp_path: Pat
         (path / "study.json").write_text(json.dumps(record))
         for scores in path.glob("runs/*/seed-*/scores.json"):
             scores.write_text(json.dumps({**json.loads(scores.read_text()), "tests": {}}))
-    findings = find(read_whole(tmp_path))
+    findings = find(read_pooled(tmp_path))
     assert any(note.startswith("beta and gamma have no test split") for note in cautions(findings))
     page = write_report(tmp_path).html.read_text()
     assert "the dev score of beta and gamma also ranks the methods" in page
@@ -140,7 +140,7 @@ def test_tasks_without_a_test_split_are_said_to_be_compared_on_dev(tmp_path: Pat
 def test_a_part_that_was_not_begun_is_told(tmp_path: Path) -> None:
     paths = write_parts(tmp_path)
     (paths[2] / "study.json").unlink()
-    assert any("1 of 3 tasks have not begun" in note for note in cautions(find(read_whole(tmp_path))))
+    assert any("1 of 3 tasks have not begun" in note for note in cautions(find(read_pooled(tmp_path))))
 
 
 def test_the_page_of_a_part_is_the_same_whoever_writes_it(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_falling_metrics_that_differ_are_called_errors(tmp_path: Path) -> None:
         record = json.loads((path / "study.json").read_text())
         record["task"]["metric_higher_is_better"] = False
         (path / "study.json").write_text(json.dumps(record))
-    findings = find(read_whole(tmp_path))
+    findings = find(read_pooled(tmp_path))
     assert findings.format.label == "error"
     assert findings.best[0].name == "full"
     said = over_parts(findings)
@@ -166,10 +166,10 @@ def test_falling_metrics_that_differ_are_called_errors(tmp_path: Path) -> None:
 
 
 def test_models_stand_in_the_same_place_as_tasks(tmp_path: Path) -> None:
-    axes = Axes((TaskChoice("alpha"),), ("org/small", "org/large"))
+    parts = Parts((TaskChoice("alpha"),), ("org/small", "org/large"))
     record = {"tasks": [{"task": "alpha", "data": None}], "models": ["org/small", "org/large"]}
-    (tmp_path / "axes.json").write_text(json.dumps(record))
-    for path, name, shift in zip(axes.part_paths(tmp_path), axes.models, (0.0, 0.2), strict=True):
+    (tmp_path / "parts.json").write_text(json.dumps(record))
+    for path, name, shift in zip(parts.paths(tmp_path), parts.models, (0.0, 0.2), strict=True):
         write_study(path, methods=("full", METHOD))
         study = json.loads((path / "study.json").read_text())
         study["model"]["name"] = name
@@ -177,7 +177,7 @@ def test_models_stand_in_the_same_place_as_tasks(tmp_path: Path) -> None:
         for method, values in SCORES["alpha"].items():
             for seed, value in enumerate(values):
                 finish(path, method, seed, value + shift)
-    results = read_whole(tmp_path)
+    results = read_pooled(tmp_path)
     assert (results.test_splits, results.split_unit, results.averages) == (
         ("small", "large"),
         "model",
@@ -190,7 +190,7 @@ def test_models_stand_in_the_same_place_as_tasks(tmp_path: Path) -> None:
 
 def test_tasks_with_models_are_told_apart_by_both(tmp_path: Path) -> None:
     write_parts(tmp_path, models=("toy", "other"))
-    results = read_whole(tmp_path)
+    results = read_pooled(tmp_path)
     assert results.split_unit == "combination"
     assert results.test_splits[:4] == ("alpha, toy", "beta, toy", "gamma, toy", "alpha, other")
     assert results.count("finished") == 36

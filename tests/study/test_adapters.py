@@ -12,7 +12,7 @@ from gradgate.errors import AdapterError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.scores import main_table
-from gradgate.study.compare import Tally, compare
+from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.grid import Grid, folder_name
 from gradgate.study.progress import SilentStudy
@@ -21,7 +21,7 @@ from gradgate.training.config import RunConfig, make_config
 from support.run_folders import files
 from support.study_folder import write_study
 
-TASK: dict[str, Any] = {"name": "moods", "fingerprint": "abc"}
+TASK: dict[str, Any] = {"name": "moods", "kind": "classification", "metric": "accuracy", "fingerprint": "abc"}
 SMALL = "houlsby:size=4,lr=1e-3"
 
 
@@ -78,7 +78,7 @@ def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adapted") / "study"
     compare(base, ["full"], [0], folder, SilentStudy())
     before = files(folder / "runs")
-    assert compare(base, ["full"], [0], folder, SilentStudy(), adapters=[SMALL]) == Tally(finished=2, failed=0)
+    assert compare(base, ["full"], [0], folder, SilentStudy(), adapters=[SMALL]) == RunCounts(finished=2, failed=0)
     after = files(folder / "runs")
     assert {name: after[name] for name in before} == before
     return folder

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from gradgate.errors import GradgateError, MethodError, RunError, UsageError
-from gradgate.study.compare import Tally, compare
+from gradgate.study.compare import RunCounts, compare
 from gradgate.study.progress import SilentStudy
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.interrupt import InterruptedRunError
@@ -61,7 +61,7 @@ def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study of two methods with one seed. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("studies") / "done"
     heard = Heard()
-    assert compare(base, ["full", "head"], [0], folder, heard) == Tally(finished=2, failed=0)
+    assert compare(base, ["full", "head"], [0], folder, heard) == RunCounts(finished=2, failed=0)
     assert heard.total == (2, 0)
     assert [(label, failed) for label, _, failed in heard.ended] == [("full seed 0", False), ("head seed 0", False)]
     return folder
@@ -89,7 +89,7 @@ def test_the_study_file_says_what_was_compared(done: Path, base: RunConfig) -> N
 
 def test_methods_and_seeds_are_added_and_nothing_is_done_twice(study: Path, base: RunConfig) -> None:
     before, heard = files(study / "runs"), Heard()
-    assert compare(base, ["graddrop"], [0], study, heard) == Tally(finished=3, failed=0)
+    assert compare(base, ["graddrop"], [0], study, heard) == RunCounts(finished=3, failed=0)
     assert heard.total == (3, 2)
     assert [label for label, _, _ in heard.ended] == ["graddrop seed 0"]
     after = files(study / "runs")
@@ -137,14 +137,14 @@ def test_a_failed_run_is_counted_and_only_it_is_tried_again(base: RunConfig, tmp
     hindrance.parent.mkdir(parents=True)
     hindrance.write_text("not a run")
     heard = Heard()
-    assert compare(base, ["head", "full"], [0], study, heard) == Tally(finished=1, failed=1)
+    assert compare(base, ["head", "full"], [0], study, heard) == RunCounts(finished=1, failed=1)
     assert heard.ended == [
         ("full seed 0", f"{hindrance.parent} is not empty and holds no run. Give another --out.", True)
     ]
     assert json.loads((hindrance.parent / "error.json").read_text())["type"] == "RunError"
     finished = files(study / "runs/head")
     hindrance.unlink()
-    assert compare(base, ["head", "full"], [0], study, SilentStudy()) == Tally(finished=2, failed=0)
+    assert compare(base, ["head", "full"], [0], study, SilentStudy()) == RunCounts(finished=2, failed=0)
     assert not (hindrance.parent / "error.json").exists()
     assert files(study / "runs/head") == finished
 
@@ -152,7 +152,7 @@ def test_a_failed_run_is_counted_and_only_it_is_tried_again(base: RunConfig, tmp
 def test_a_loss_that_is_no_number_fails_its_run_and_the_study_goes_on(base: RunConfig, tmp_path: Path) -> None:
     heard = Heard()
     wild = base.model_copy(update={"lr": 1e30})
-    assert compare(wild, ["full", "head"], [0], tmp_path / "study", heard) == Tally(finished=0, failed=2)
+    assert compare(wild, ["full", "head"], [0], tmp_path / "study", heard) == RunCounts(finished=0, failed=2)
     assert [failed for _, _, failed in heard.ended] == [True, True]
     for method in ("full", "head"):
         error = json.loads((tmp_path / f"study/runs/{method}/seed-0/error.json").read_text())
@@ -171,13 +171,13 @@ def test_a_killed_process_is_a_failed_run_and_resumes_when_tried_again(
             os.kill(worker.pid, signal.SIGKILL)
 
     heard = Heard(kill)
-    assert compare(base, ["full"], [0], tmp_path / "study", heard) == Tally(finished=0, failed=1)
+    assert compare(base, ["full"], [0], tmp_path / "study", heard) == RunCounts(finished=0, failed=1)
     ((_, reason, failed),) = heard.ended
     assert failed
     assert "ended by signal 9 (SIGKILL)" in reason
     assert "run out of memory: try a smaller --batch-size" in reason
     assert json.loads((tmp_path / "study/runs/full/seed-0/error.json").read_text())["type"] == "ProcessDied"
-    assert compare(base, ["full"], [0], tmp_path / "study", SilentStudy()) == Tally(finished=1, failed=0)
+    assert compare(base, ["full"], [0], tmp_path / "study", SilentStudy()) == RunCounts(finished=1, failed=0)
     assert_same_run(tmp_path / "study/runs/full/seed-0", done / "runs/full/seed-0")
 
 
@@ -194,7 +194,7 @@ def test_ctrl_c_saves_the_run_and_the_study_goes_on_from_there(base: RunConfig, 
     assert stopped.value.exit_code == 130
     assert heard.ended == []
     assert not list((tmp_path / "study").rglob("error.json"))
-    assert compare(base, ["full", "head"], [0], tmp_path / "study", SilentStudy()) == Tally(finished=2, failed=0)
+    assert compare(base, ["full", "head"], [0], tmp_path / "study", SilentStudy()) == RunCounts(finished=2, failed=0)
     for method in ("full", "head"):
         mine, theirs = (folder / f"runs/{method}/seed-0/model" for folder in (tmp_path / "study", done))
         assert (mine / "model.safetensors").read_bytes() == (theirs / "model.safetensors").read_bytes()

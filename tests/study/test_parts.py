@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gradgate.errors import DataError, RunError, UsageError
-from gradgate.study.compare import Tally, compare
+from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
-from gradgate.study.parts import Axes, TaskChoice, part_folders, part_names, read_axes
+from gradgate.study.parts import Parts, TaskChoice, part_folders, part_names, read_parts
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
@@ -47,8 +47,8 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> str:
 def done(base: RunConfig, weather: str, gpt2: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two tasks with two models, two methods and one seed, finished. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("studies") / "done"
-    axes = Axes.of(base, [base.task, weather], [base.model, gpt2])
-    assert compare(base, ["full", "head"], [0], folder, SilentStudy(), axes=axes) == Tally(finished=8, failed=0)
+    parts = Parts.of(base, [base.task, weather], [base.model, gpt2])
+    assert compare(base, ["full", "head"], [0], folder, SilentStudy(), parts=parts) == RunCounts(finished=8, failed=0)
     return folder
 
 
@@ -65,7 +65,7 @@ def test_each_run_is_what_train_alone_would_give(
 ) -> None:
     alone = base.model_copy(update={"method": "head", "task": weather, "model": gpt2})
     train(alone, tmp_path / "run")
-    part = Axes.of(base, [base.task, weather], [base.model, gpt2]).part_paths(done)[3]
+    part = Parts.of(base, [base.task, weather], [base.model, gpt2]).paths(done)[3]
     assert_same_run(part / "runs/head/seed-0", tmp_path / "run")
 
 
@@ -79,19 +79,19 @@ def test_a_task_and_a_model_are_added_with_the_methods_and_seeds_that_are_there(
     base: RunConfig, weather: str, gpt2: str, tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    compare(base, ["head"], [0, 3], study, SilentStudy(), axes=Axes.of(base, [base.task, weather]))
+    compare(base, ["head"], [0, 3], study, SilentStudy(), parts=Parts.of(base, [base.task, weather]))
     before = files(study / "parts")
-    more = Axes.of(base.model_copy(update={"model": gpt2}))
-    assert compare(base, ["full"], [3], study, SilentStudy(), axes=more) == Tally(finished=16, failed=0)
+    more = Parts.of(base.model_copy(update={"model": gpt2}))
+    assert compare(base, ["full"], [3], study, SilentStudy(), parts=more) == RunCounts(finished=16, failed=0)
     told = [(cell["method"], cell["seed"]) for cell in records(study)]
     assert sorted(told) == sorted([("head", 0), ("head", 3), ("full", 0), ("full", 3)] * 4)
     after = files(study / "parts")
     runs = [name for name in before if "/runs/" in f"/{name}"]
     assert runs
     assert {name: after[name] for name in runs} == {name: before[name] for name in runs}
-    axes = read_axes(study)
-    assert axes is not None
-    assert (len(axes.tasks), axes.models) == (2, (base.model, gpt2))
+    parts = read_parts(study)
+    assert parts is not None
+    assert (len(parts.tasks), parts.models) == (2, (base.model, gpt2))
 
 
 def test_a_worker_takes_the_runs_of_every_part(done: Path, tmp_path: Path) -> None:
@@ -105,53 +105,55 @@ def test_a_worker_takes_the_runs_of_every_part(done: Path, tmp_path: Path) -> No
 
 
 def test_each_part_chooses_its_own_setting_of_a_search(base: RunConfig, weather: str, tmp_path: Path) -> None:
-    axes = Axes.of(base, [base.task, weather])
+    parts = Parts.of(base, [base.task, weather])
     space = read_space(["lr=1e-5,1e-2"])
-    tally = compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), axes=axes, search=space)
-    assert tally == Tally(finished=2, failed=0)
+    tally = compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), parts=parts, search=space)
+    assert tally == RunCounts(finished=2, failed=0)
     for part in part_folders(tmp_path / "study"):
         search = json.loads((part / "study.json").read_text())["search"]
         assert len(search["results"]["full"]) == 2
         best = max(search["results"]["full"], key=lambda result: result["dev"])
         assert search["chosen"]["full"] == best["setting"]
     more = Path(shutil.copytree(base.task, tmp_path / "more"))
-    later = Axes.of(base.model_copy(update={"task": str(more)}))
-    assert compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), axes=later) == Tally(finished=3, failed=0)
+    later = Parts.of(base.model_copy(update={"task": str(more)}))
+    assert compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), parts=later) == RunCounts(
+        finished=3, failed=0
+    )
     third = json.loads((part_folders(tmp_path / "study")[2] / "study.json").read_text())
     assert len(third["search"]["results"]["full"]) == 2  # a part that comes later is searched as the others were
 
 
 def test_one_task_and_model_need_no_parts(base: RunConfig, tmp_path: Path) -> None:
-    axes = Axes.of(base, [base.task], [base.model])
-    assert [part.path for part in axes.parts(tmp_path / "study", base)] == [tmp_path / "study"]
+    parts = Parts.of(base, [base.task], [base.model])
+    assert [part.path for part in parts.configured(tmp_path / "study", base)] == [tmp_path / "study"]
     assert part_folders(tmp_path / "study") == [tmp_path / "study"]
 
 
 def test_the_files_of_several_tasks_are_in_folders_that_are_named_like_them(tmp_path: Path) -> None:
     for name in ("SST-2", "RTE"):
         (tmp_path / name).mkdir()
-    found = Axes.of(make_config(data=tmp_path), ["sst2", "rte", "sst2"])
+    found = Parts.of(make_config(data=tmp_path), ["sst2", "rte", "sst2"])
     assert found.tasks == (TaskChoice("sst2", str(tmp_path / "SST-2")), TaskChoice("rte", str(tmp_path / "RTE")))
     with pytest.raises(DataError, match="named like the task mrpc, found none"):
-        Axes.of(make_config(data=tmp_path), ["sst2", "mrpc"])
+        Parts.of(make_config(data=tmp_path), ["sst2", "mrpc"])
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nope is not a folder"):
-        Axes.of(make_config(data=tmp_path / "nope"), ["sst2", "rte"])
+        Parts.of(make_config(data=tmp_path / "nope"), ["sst2", "rte"])
 
 
 def test_a_path_in_other_words_is_the_same_task(base: RunConfig, weather: str) -> None:
     folder = Path(weather)
     spelled = [f"{folder}/", f"{folder.parent}/./{folder.name}", f"{folder}/../{folder.name}"]
-    assert Axes.of(base, [weather, *spelled, base.task]).tasks == (TaskChoice(weather), TaskChoice(base.task))
+    assert Parts.of(base, [weather, *spelled, base.task]).tasks == (TaskChoice(weather), TaskChoice(base.task))
 
 
 def test_tasks_of_one_name_are_told_apart(tmp_path: Path, base: RunConfig) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder / "mood").mkdir(parents=True)
-    axes = Axes.of(base, [str(tmp_path / "a/mood"), str(tmp_path / "b/mood")])
-    names = [part.name for part in axes.parts(tmp_path / "study", base)]
+    parts = Parts.of(base, [str(tmp_path / "a/mood"), str(tmp_path / "b/mood")])
+    names = [part.name for part in parts.configured(tmp_path / "study", base)]
     assert names == [str(tmp_path / "a/mood"), str(tmp_path / "b/mood")]
     assert part_names(["mood", "mood"], ["m", "m"]) == ["mood", "mood (2)"]
     assert part_names(["x", "y"] * 2, ["org/m", "org/m", "n", "n"]) == ["x, m", "y, m", "x, n", "y, n"]
@@ -159,9 +161,9 @@ def test_tasks_of_one_name_are_told_apart(tmp_path: Path, base: RunConfig) -> No
 
 def test_a_setting_of_one_task_is_refused_for_several(base: RunConfig, tmp_path: Path) -> None:
     described = base.model_copy(update={"text": "body", "dev_file": Path("dev.tsv")})
-    axes = Axes.of(described, ["sst2", "rte"])
+    parts = Parts.of(described, ["sst2", "rte"])
     with pytest.raises(UsageError, match="--text, --dev-file: these describe one task"):
-        axes.parts(tmp_path / "study", described)
+        parts.configured(tmp_path / "study", described)
 
 
 def test_parts_that_were_given_other_methods_are_brought_together(done: Path, base: RunConfig, tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ def test_parts_that_were_given_other_methods_are_brought_together(done: Path, ba
     second = part_folders(study)[1] / "study.json"
     record = json.loads(second.read_text())
     second.write_text(json.dumps({**record, "methods": ["head", "bitfit", "full"]}))
-    assert compare(base, ["full"], [0], study, SilentStudy()) == Tally(finished=12, failed=0)
+    assert compare(base, ["full"], [0], study, SilentStudy()) == RunCounts(finished=12, failed=0)
     assert {read_study(part).study.methods for part in part_folders(study)} == {
         ("full", "head", "bitfit"),
         ("head", "bitfit", "full"),
@@ -189,11 +191,11 @@ def test_data_that_has_changed_is_told_before_anything_is_written(
     base: RunConfig, weather: str, tmp_path: Path
 ) -> None:
     mine, study = Path(shutil.copytree(weather, tmp_path / "mine")), tmp_path / "study"
-    compare(base, ["head"], [0], study, SilentStudy(), axes=Axes.of(base, [base.task, str(mine)]))
+    compare(base, ["head"], [0], study, SilentStudy(), parts=Parts.of(base, [base.task, str(mine)]))
     before = files(study)
     (mine / "dev.tsv").write_text("text\tlabel\na good day\tgood\na bad day\tbad\n")
     with pytest.raises(RunError, match="was begun on other data"):
-        compare(base, ["full"], [0], study, SilentStudy(), axes=Axes.of(base, [weather]))
+        compare(base, ["full"], [0], study, SilentStudy(), parts=Parts.of(base, [weather]))
     assert files(study) == before
 
 
@@ -201,7 +203,7 @@ def test_a_study_of_one_task_is_not_made_one_of_several(base: RunConfig, weather
     compare(base, ["head"], [0], tmp_path / "study", SilentStudy())
     before = files(tmp_path / "study")
     with pytest.raises(RunError, match="holds a study of one task and model"):
-        compare(base, ["head"], [0], tmp_path / "study", SilentStudy(), axes=Axes.of(base, [base.task, weather]))
+        compare(base, ["head"], [0], tmp_path / "study", SilentStudy(), parts=Parts.of(base, [base.task, weather]))
     assert files(tmp_path / "study") == before
 
 
@@ -221,9 +223,9 @@ def test_metrics_that_rise_and_fall_do_not_share_a_study(base: RunConfig, tmp_pa
         "name: degrees\nkind: regression\ntext: text\nlabel: label\nmetric: mse\n"
         "files: {train: train.csv, dev: dev.csv, test: test.csv}\n"
     )
-    axes = Axes.of(base, [base.task, str(pairs)])
+    parts = Parts.of(base, [base.task, str(pairs)])
     with pytest.raises(UsageError, match=r"accuracy of .* where it is higher and mse of degrees where it is lower"):
-        compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), axes=axes)
+        compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), parts=parts)
     assert not (tmp_path / "study").exists()
 
 
@@ -233,13 +235,13 @@ def test_a_sweep_must_mean_the_same_methods_for_each_model(base: RunConfig, tmp_
     deep = Path(shutil.copytree(base.model, tmp_path / "deep"))
     config = BertConfig.from_pretrained(deep, num_hidden_layers=3)
     BertModel(config).save_pretrained(deep)
-    axes = Axes.of(base, models=[base.model, str(deep)])
+    parts = Parts.of(base, models=[base.model, str(deep)])
     with pytest.raises(UsageError, match="another number of layers"):
-        compare(base, [], [0], tmp_path / "study", SilentStudy(), "freeze", axes=axes)
+        compare(base, [], [0], tmp_path / "study", SilentStudy(), "freeze", parts=parts)
 
 
 def test_a_damaged_list_of_parts_is_told(done: Path, tmp_path: Path) -> None:
     study = Path(shutil.copytree(done, tmp_path / "study"))
-    (study / "axes.json").write_text('{"tasks": 3}')
-    with pytest.raises(RunError, match=r"axes\.json is damaged"):
+    (study / "parts.json").write_text('{"tasks": 3}')
+    with pytest.raises(RunError, match=r"parts\.json is damaged"):
         records(study)

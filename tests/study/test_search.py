@@ -10,7 +10,7 @@ import pytest
 
 from gradgate.errors import RunError, UsageError
 from gradgate.report import write_report
-from gradgate.study.compare import Tally, compare
+from gradgate.study.compare import Execution, RunCounts, compare
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import read_space
 from gradgate.study.status import read_status
@@ -65,7 +65,9 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
 ) -> None:
     base = make_config(**settings | {"steps": 20})
     study, space = tmp_path / "study", read_space(["lr=1e-9,5e-3"])
-    assert compare(base, ["full"], [0, 1], study, SilentStudy(), search=space, workers=2) == Tally(2, 0)
+    assert compare(
+        base, ["full"], [0, 1], study, SilentStudy(), search=space, execution=Execution(workers=2)
+    ) == RunCounts(2, 0)
     record = json.loads((study / "study.json").read_text())
     results = record["search"]["results"]["full"]
     searched = {rate: study / f"search/full/lr={rate}/seed-1000/scores.json" for rate in (1e-9, 5e-3)}
@@ -85,7 +87,7 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
     assert "no test split was scored in the search" in page
     with pytest.raises(RunError, match="was begun with another search"):
         compare(base, ["full"], [0], study, SilentStudy(), search=read_space(["lr=1e-9"]))
-    assert compare(base, ["full", "head"], [0], study, SilentStudy()) == Tally(4, 0)
+    assert compare(base, ["full", "head"], [0], study, SilentStudy()) == RunCounts(4, 0)
     again = json.loads((study / "study.json").read_text())["search"]
     assert again["results"]["full"] == results
     assert len(again["results"]["head"]) == 2
@@ -94,7 +96,7 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
 def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[str, Any], tmp_path: Path) -> None:
     base = make_config(**settings | {"steps": 4})
     study = tmp_path / "study"
-    assert compare(base, ["full"], [0], study, SilentStudy(), search=read_space(["lr=1e30"])) == Tally(0, 1)
+    assert compare(base, ["full"], [0], study, SilentStudy(), search=read_space(["lr=1e30"])) == RunCounts(0, 1)
     error = json.loads((study / "runs/full/seed-0/error.json").read_text())
     assert "No setting of its search has finished" in error["message"]
 
@@ -102,7 +104,7 @@ def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[st
 def test_a_search_may_end_poor_runs_early_and_still_chooses(settings: dict[str, Any], tmp_path: Path) -> None:
     base = make_config(**settings | {"steps": 40, "eval_every": 4})
     study, space = tmp_path / "study", read_space(["lr=2e-3,1e-3,1e-9,1e-10"], prune=True)
-    assert compare(base, ["full"], [0], study, SilentStudy(), search=space) == Tally(1, 0)
+    assert compare(base, ["full"], [0], study, SilentStudy(), search=space) == RunCounts(1, 0)
     states = {run.label: run.state for run in read_status(study).runs}
     assert len(states) == 5
     assert set(states.values()) <= {"finished", "pruned"}

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
-from gradgate.study.compare import Tally, compare
+from gradgate.study.compare import Execution, RunCounts, compare
 from gradgate.study.export import records
-from gradgate.study.parts import Axes
+from gradgate.study.parts import Parts
 from gradgate.study.progress import SilentStudy
 from gradgate.study.ray import RayCluster
 from gradgate.study.status import read_status
@@ -42,9 +42,9 @@ def tasks(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> list[str
 @pytest.fixture(scope="module")
 def undisturbed(base: RunConfig, tasks: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies") / "undisturbed"
-    axes = Axes.of(base, tasks)
-    tally = compare(base, METHODS, SEEDS, folder, SilentStudy(), axes=axes, workers=2)
-    assert tally == Tally(finished=CELLS, failed=0)
+    parts = Parts.of(base, tasks)
+    tally = compare(base, METHODS, SEEDS, folder, SilentStudy(), parts=parts, execution=Execution(workers=2))
+    assert tally == RunCounts(finished=CELLS, failed=0)
     return folder
 
 
@@ -108,8 +108,8 @@ def test_two_workers_that_are_killed_twice_leave_every_cell_done_once(
 def test_ray_trains_the_same(base: RunConfig, tasks: list[str], undisturbed: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs gradgate[ray]")
     study = tmp_path / "study"
-    ray, axes = RayCluster("local"), Axes.of(base, tasks)
-    tally = compare(base, METHODS, SEEDS, study, SilentStudy(), axes=axes, ray=ray)
-    assert tally == Tally(finished=CELLS, failed=0)
+    ray, parts = RayCluster("local"), Parts.of(base, tasks)
+    tally = compare(base, METHODS, SEEDS, study, SilentStudy(), parts=parts, execution=Execution(ray=ray))
+    assert tally == RunCounts(finished=CELLS, failed=0)
     assert finished_once(study)
     assert scores(study) == scores(undisturbed)

@@ -13,11 +13,11 @@ from gradgate import cli
 from gradgate.errors import MethodError, RunError, UsageError
 from gradgate.layers import Group, LayerMap
 from gradgate.methods import method
-from gradgate.study import compare as compare_module
-from gradgate.study.compare import Tally, compare
+from gradgate.study.compare import RunCounts, compare
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.sweep import FreezeSweep, read_sweep
+from gradgate.training import preview as preview_module
 from gradgate.training.config import make_config
 from support.run_folders import files
 
@@ -92,8 +92,8 @@ def test_the_model_is_loaded_once_and_not_for_what_is_wrong_without_it(
     settings: dict[str, Any], sweep: str, loads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    real: Callable[..., Any] = compare_module.preview
-    monkeypatch.setattr(compare_module, "preview", lambda *given: (seen.append(given), real(*given))[1])
+    real: Callable[..., Any] = preview_module.preview
+    monkeypatch.setattr(preview_module, "preview", lambda *given: (seen.append(given), real(*given))[1])
     with pytest.raises(UsageError):
         compare(make_config(**settings), [], [0], tmp_path / "study", SilentStudy(), sweep)
     assert len(seen) == loads
@@ -133,7 +133,7 @@ def test_a_sweep_on_the_command_line_gives_the_curve_and_goes_on(
 def test_other_settings_are_refused_for_a_sweep_too(settings: dict[str, Any], tmp_path: Path) -> None:
     base = make_config(**settings | {"steps": 1})
     study = tmp_path / "study"
-    assert compare(base, ["head"], [0], study, SilentStudy(), "freeze:step=2") == Tally(finished=2, failed=0)
+    assert compare(base, ["head"], [0], study, SilentStudy(), "freeze:step=2") == RunCounts(finished=2, failed=0)
     assert json.loads((study / "study.json").read_text())["methods"] == ["full", "head"]
     with pytest.raises(RunError, match="other settings"):
         compare(base.model_copy(update={"lr": 0.5}), [], [0], study, SilentStudy(), "freeze")

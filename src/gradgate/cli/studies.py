@@ -160,14 +160,15 @@ def compare(
     config_file: Config = None,
 ) -> None:
     """Compare methods and adapters over seeds, tasks and models, and write the report. Run again, it goes on."""
+    from gradgate.study.compare import Execution
     from gradgate.study.ray import RayCluster
     from gradgate.study.search import read_space
     from gradgate.study.store import Heartbeat
 
     options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or [], "tasks": task or [], "models": model or []}
     options |= {"search": read_space(search, trials, search_seeds, prune) if search else None}
-    options |= {"ray": RayCluster(ray, gpus_per_run, settings.get("threads") or 1) if ray else None}
-    options |= {"workers": workers, "store": store, "heartbeat": Heartbeat.within(grace)}
+    cluster = RayCluster(ray, gpus_per_run, settings.get("threads") or 1) if ray else None
+    options |= {"execution": Execution(workers, cluster, store, Heartbeat.within(grace))}
     _compare(settings, method or [], read_seeds(seeds), out_folder, quiet, as_json, **options)
 
 
@@ -235,37 +236,37 @@ def _compare(
     from gradgate.report import render_table, write_report
     from gradgate.study.compare import compare as compare_runs
     from gradgate.study.export import records
-    from gradgate.study.parts import Axes
+    from gradgate.study.parts import Parts
     from gradgate.study.progress import SilentStudy, StudyBars
 
     given = {**_first("task", tasks), **_first("model", models), **settings}
     config = run_config({**_held(folder, tasks, models), **given})
-    options["axes"] = Axes.of(config, tasks or [], models or [])
+    options["parts"] = Parts.of(config, tasks or [], models or [])
     if quiet or as_json:
-        tally = compare_runs(config, names, seeds, folder, SilentStudy(), **options)
+        counts = compare_runs(config, names, seeds, folder, SilentStudy(), **options)
     else:
         with StudyBars(errors) as bars:
-            tally = compare_runs(config, names, seeds, folder, bars, **options)
+            counts = compare_runs(config, names, seeds, folder, bars, **options)
     written = write_report(folder)
     if as_json:
         print_json(records(folder))
     elif not quiet:
         render_table(folder, console)
         print_line(f"Report: {written.html}")
-    if tally.failed:
-        runs = tally.failed + tally.finished
-        errors.print(f"{tally.failed} of {runs} runs failed; {written.html} says why.", soft_wrap=True)
+    if counts.failed:
+        runs = counts.failed + counts.finished
+        errors.print(f"{counts.failed} of {runs} runs failed; {written.html} says why.", soft_wrap=True)
         raise typer.Exit(1)
 
 
 def _held(folder: Path, tasks: list[str] | None, models: list[str] | None) -> dict[str, Any]:
     """The first task and model of a study of several, in place of those that are not given."""
-    from gradgate.study.parts import read_axes
+    from gradgate.study.parts import read_parts
 
-    axes = read_axes(folder)
-    if axes is None:
+    parts = read_parts(folder)
+    if parts is None:
         return {}
-    return {**({} if tasks else vars(axes.tasks[0])), **({} if models else {"model": axes.models[0]})}
+    return {**({} if tasks else vars(parts.tasks[0])), **({} if models else {"model": parts.models[0]})}
 
 
 def _first(setting: str, given: list[str] | None) -> dict[str, str]:

@@ -17,7 +17,7 @@ from gradgate.papers.planning import SAMPLE_SEEDS, Plan, PlannedRun, plan_full, 
 from gradgate.papers.preset import Preset, TableEntry, find_preset
 from gradgate.papers.published import Published
 from gradgate.papers.resources import find_resources, given_models
-from gradgate.study.compare import Tally, compare
+from gradgate.study.compare import RunCounts, compare
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import read_study
 from gradgate.study.study_file import StudyResults
@@ -93,7 +93,7 @@ class Reproduction:
         return numbers_of(self.preset.paper, [row.measured for row in self.rows], notes=notes)
 
 
-def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextManager[StudyProgress]]) -> Tally:
+def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextManager[StudyProgress]]) -> RunCounts:
     """Run what is missing of every study of a plan; finished runs are skipped.
 
     Args:
@@ -110,10 +110,10 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
     for number, (name, runs) in enumerate(studies.items(), 1):
         with progress(f"study {number} of {len(studies)}: {name}") as shown:
             tallies.append(_run_study(out / name, runs, list(plan.seeds), shown))
-    return Tally(sum(tally.finished for tally in tallies), sum(tally.failed for tally in tallies))
+    return RunCounts(sum(tally.finished for tally in tallies), sum(tally.failed for tally in tallies))
 
 
-def _run_study(folder: Path, runs: list[PlannedRun], seeds: list[int], progress: StudyProgress) -> Tally:
+def _run_study(folder: Path, runs: list[PlannedRun], seeds: list[int], progress: StudyProgress) -> RunCounts:
     methods = list(dict.fromkeys(run.config.method for run in runs))
     adapters = list(dict.fromkeys(run.config.adapter for run in runs))
     return compare(runs[0].config, methods, seeds, folder, progress, adapters=adapters)

@@ -14,7 +14,7 @@ from gradgate.report.findings import find
 from gradgate.report.page import PAGE, render_page
 from gradgate.report.sections import find_sections
 from gradgate.report.verdict import cautions, verdict
-from gradgate.study.pooled import read_whole
+from gradgate.study.pooled import read_pooled
 from gradgate.study.study_file import StudyResults
 
 __all__ = ["Report", "render_table", "write_report"]
@@ -40,7 +40,7 @@ def write_report(folder: Path) -> Report:
     Raises:
         RunError: if the folder holds no study, ``study.json`` is damaged, or a file cannot be written.
     """
-    results = read_whole(folder)
+    results = read_pooled(folder)
     for _, part in results.parts:
         _write(part)
     return _write(results)
@@ -69,7 +69,7 @@ def _write(results: StudyResults) -> Report:
 
 def render_table(folder: Path, console: Console) -> None:
     """Print the answer, the main table and its cautions: the same numbers as in the report."""
-    findings = find(read_whole(folder))
+    findings = find(read_pooled(folder))
     sections = find_sections(findings)
     for section in sections:
         for table, columns in section.printed():

@@ -7,59 +7,80 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
 from gradgate.methods import method as read_method
 from gradgate.study import search as searches
-from gradgate.study.grid import Grid, held_settings
-from gradgate.study.parts import Axes, Part
+from gradgate.study.grid import Grid, check_arms, held_settings
+from gradgate.study.parts import Part, Parts
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
 from gradgate.study.ray import RayCluster, run_on_ray
 from gradgate.study.results import read_study
 from gradgate.study.search import Space
-from gradgate.study.store import DamagedStoreError, Heartbeat, Store, locked_folder, open_store, set_aside
+from gradgate.study.store import DamagedStoreError, Heartbeat, locked_folder, open_store, set_aside
 from gradgate.study.study_file import STUDY_FILE, SearchRecord
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.study.worker import Workers
 from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.preview import Preview, preview
 from gradgate.training.run_folder import CACHE_FOLDER
+
+if TYPE_CHECKING:
+    from gradgate.training.preview import Preview
 
 
 @dataclass(frozen=True)
-class Tally:
-    """How a comparison ended: counts of runs."""
+class RunCounts:
+    """How a comparison ended."""
 
     finished: int
     failed: int
 
 
+@dataclass(frozen=True)
+class Execution:
+    """Where and how the runs of a study are trained.
+
+    Attributes:
+        workers: runs that are trained at the same time on this machine.
+        ray: a cluster to train on, instead of workers here.
+        store: address of a database server that keeps the queue; see :func:`gradgate.study.store.open_store`.
+        heartbeat: of a study that is begun.
+    """
+
+    workers: int = 1
+    ray: RayCluster | None = None
+    store: str | None = None
+    heartbeat: Heartbeat | None = None
+
+    @property
+    def cores(self) -> int:
+        """CPU cores of one run."""
+        import torch  # wrong usage is refused before this
+
+        return self.ray.cpus_per_run if self.ray is not None else max(1, torch.get_num_threads() // self.workers)
+
+
 def compare(
     base: RunConfig,
-    methods: list[str],
-    seeds: list[int],
+    methods: Sequence[str],
+    seeds: Sequence[int],
     out: Path,
     progress: StudyProgress,
     sweep: str | None = None,
     adapters: Sequence[str | None] = (),
     *,
-    axes: Axes | None = None,
+    parts: Parts | None = None,
     search: Space | None = None,
-    workers: int = 1,
-    ray: RayCluster | None = None,
-    store: str | None = None,
-    heartbeat: Heartbeat | None = None,
-) -> Tally:
+    execution: Execution | None = None,
+) -> RunCounts:
     """Run what is missing of a study; finished runs are skipped, failed ones tried again.
 
-    A study is tasks times models times adapters times methods times seeds.
-
-    Other processes and machines may work on the same study at the same time.
+    A study is tasks times models times adapters times methods times seeds. Other processes and machines may work on
+    the same study at the same time.
 
     Args:
         base: the settings that all runs share; its method, adapter and seed do not count. Without ``threads``, each
@@ -67,121 +88,117 @@ def compare(
         methods: the first is the one that the report compares the others to.
         seeds: one run of each method for each.
         out: the study folder; methods and seeds that it already holds stay in it.
-        progress: hears of each run.
+        progress: is called for each run.
         sweep: a row of methods in one word, as ``"freeze:step=3"``; its reference comes before ``methods``. See
             :mod:`gradgate.study.sweep`.
         adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
             new study. The first method with the first adapter is the reference.
-        axes: several tasks and models, each task with each model, in place of the base's; in a study that has others
-            they are added to these. See :mod:`gradgate.study.parts` for where their runs are.
-        search: settings to try first for each method; its best on dev is what its runs take. A study that was begun
+        parts: several tasks and models, each task with each model, in place of the base's; in a study that has others
+            they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
+        search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
             with one goes on with it.
-        workers: runs that are trained at the same time.
-        ray: a cluster to train on, instead of ``workers`` here.
-        store: the address of a database server that keeps the queue; see :func:`gradgate.study.store.open_store`.
-        heartbeat: of a study that is begun.
+        execution: where and how to train; by default one run after another, here.
 
     Raises:
         GradgateError: before anything runs, if the data, the model or a method cannot work.
-        StoreError: if the queue cannot be kept; what runs is saved first.
+        StoreError: if the queue cannot be kept; runs under way are saved first.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the study after saving the current runs.
     """
     launch.refuse("gradgate compare")
+    execution = execution or Execution()
     swept = read_sweep(sweep) if sweep is not None else None
-    axes = (axes or Axes.of(base)).with_held(out)
-    cores = ray.cpus_per_run if ray is not None else max(1, torch.get_num_threads() // workers)
-    parts = _with_threads(axes.parts(out, base), cores)
-    names = [swept.reference, *methods] if swept else methods
-    asked = _Asked(names, seeds, adapters, swept, search).with_held([part.path for part in parts])
-    planned = [_plan(part, asked, progress) for part in parts]
-    _check_together(planned)
-    if parts[0].path != out:
-        axes.write(out)
-    grids, opened = _begin(out, planned, store, heartbeat, progress)
-    cache = out / CACHE_FOLDER
-    before = Queue(opened).runs()
-    progress.begin_study(len(before), sum(run.state == "finished" for run in before))
+    names = [swept.reference, *methods] if swept else list(methods)
+    check_arms(names, seeds, adapters)
+    request = _Request(names, list(seeds), adapters, swept, search)
+    parts = (parts or Parts.of(base)).with_held(out)
+    planned = _plan_all(parts, out, base, request, execution, progress)
+    queue = _begin(out, planned, execution, progress)
     try:
-        with stoppable(progress.note) as stop:
-            if ray is not None:
-                run_on_ray(ray, Queue(opened), store, cache, progress, stop, base.trust_remote_code)
-            else:
-                trusted = base.trust_remote_code
-                Workers(Queue(opened), cache, progress, stop, trust_remote_code=trusted).work(workers)
-            if stop.is_set():
-                raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
+        _run(queue, out, base.trust_remote_code, execution, progress)
     finally:
-        opened.close()
-    tally = _tally(grids)
-    if not tally.failed:
-        shutil.rmtree(cache, ignore_errors=True)
-    return tally
-
-
-def _tally(grids: list[Grid]) -> Tally:
-    """What a reader of the study sees: a run with damaged scores has failed as well."""
-    cells = [cell for grid in grids for cell in read_study(grid.path).cells]
-    finished = sum(cell.status == "finished" for cell in cells)
-    return Tally(finished, len(cells) - finished)
+        queue.store.close()
+    counts = _count([part.grid.path for part in planned])
+    if not counts.failed:
+        shutil.rmtree(out / CACHE_FOLDER, ignore_errors=True)
+    return counts
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """What is compared on every part of a study."""
 
     methods: list[str]
     seeds: list[int]
     adapters: Sequence[str | None]
     sweep: FreezeSweep | None
-    search: Space | None
+    space: Space | None
     held_search: SearchRecord | None = None
 
-    def with_held(self, paths: list[Path]) -> _Asked:
+    def with_held(self, paths: list[Path]) -> _Request:
         """With what the study already compares, which a new part of it has to compare as well."""
         held = [Grid.read(path) for path in paths if (path / STUDY_FILE).is_file()]
         if not held:
             return self
         return replace(
             self,
-            methods=[*chain(*(grid.methods for grid in held)), *self.methods] if self.methods else [],
+            methods=[*chain(*(grid.methods for grid in held)), *self.methods],
             seeds=[*chain(*(grid.seeds for grid in held)), *self.seeds],
             adapters=[*chain(*(grid.adapters for grid in held)), *self.adapters],
             held_search=held[0].search,
         )
 
     @property
-    def space(self) -> SearchRecord | None:
+    def search(self) -> SearchRecord | None:
         """What is searched."""
-        return self.search.record() if self.search is not None else self.held_search
+        return self.space.record() if self.space is not None else self.held_search
 
 
 @dataclass(frozen=True)
-class _Planned:
+class _PlannedPart:
     grid: Grid
     seen: Preview
 
+    @property
+    def higher_is_better(self) -> bool:
+        """Of the task's metric."""
+        return self.seen.task.metric_higher_is_better
 
-def _plan(part: Part, asked: _Asked, progress: StudyProgress) -> _Planned:
+
+def _plan_all(
+    parts: Parts, out: Path, base: RunConfig, request: _Request, execution: Execution, progress: StudyProgress
+) -> list[_PlannedPart]:
+    """Check every part against its data and its model. Nothing but the names of several parts is written."""
+    configured = _with_threads(parts.configured(out, base), execution)
+    request = request.with_held([part.path for part in configured])
+    planned = [_plan(part, request, progress) for part in configured]
+    _check_together(planned)
+    if configured[0].path != out:
+        parts.write(out)
+    return planned
+
+
+def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPart:
     """The grid of one part, checked against its data and its model."""
-    swept = asked.sweep
-    grid = Grid.of(part.path, part.base, asked.methods, asked.seeds, asked.adapters, part.name)
+    from gradgate.training.preview import preview  # imports torch: what is wrong without it has been refused
+
+    grid = Grid.of(part.path, part.base, request.methods, request.seeds, request.adapters, part.name)
     seen = preview(part.base, [text for text in grid.adapters if text is not None])
     grid.check_data(seen.task)
     for text in seen.notes:
         progress.note(grid.labelled(text))
-    if swept:
-        grid = grid.adding(swept.methods(seen.layers, grid.methods))
+    if request.sweep:
+        grid = grid.adding(request.sweep.methods(seen.layers, grid.methods))
     for name in grid.methods:
         read_method(name).check(seen.layers)
-    if asked.space is not None:
-        grid = grid.searching(asked.space)
+    if request.search is not None:
+        grid = grid.searching(request.search)
     searches.check(grid)
-    return _Planned(grid, seen)
+    return _PlannedPart(grid, seen)
 
 
-def _check_together(planned: list[_Planned]) -> None:
+def _check_together(planned: list[_PlannedPart]) -> None:
     """UsageError if the parts of a study cannot share one queue or one table."""
-    metrics = {bool(part.seen.task.metric_higher_is_better): part.seen.task for part in planned}
+    metrics = {part.higher_is_better: part.seen.task for part in planned}
     if len(metrics) > 1:
         better = " and ".join(
             f"{task.metric} of {task.name} where it is {'higher' if higher else 'lower'}"
@@ -197,39 +214,65 @@ def _check_together(planned: list[_Planned]) -> None:
             )
 
 
-def _begin(
-    out: Path, planned: list[_Planned], url: str | None, heartbeat: Heartbeat | None, progress: StudyProgress
-) -> tuple[list[Grid], Store]:
+def _with_threads(parts: list[Part], execution: Execution) -> list[Part]:
+    """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
+    if parts[0].base.threads is not None:
+        return parts
+    held = next(filter(None, (held_settings(part.path) for part in parts)), None)
+    threads = execution.cores if held is None else held.get("threads")
+    return [replace(part, base=part.base.model_copy(update={"threads": threads})) for part in parts]
+
+
+def _begin(out: Path, planned: list[_PlannedPart], execution: Execution, progress: StudyProgress) -> Queue:
     """Write the files of the study, and queue what is missing."""
     grids = []
     for part in planned:
         with locked_folder(part.grid.path):
             grids.append(part.grid.write(part.seen.task, part.seen.model, part.seen.versions))
-    better = bool(planned[0].seen.task.metric_higher_is_better)
-
-    def open_and_fill() -> Store:
-        opened = open_store(out, url, heartbeat=heartbeat, higher_is_better=better)
-        try:
-            Queue(opened).add(searches.all_runs(grids))
-        except BaseException:
-            opened.close()
-            raise
-        return opened
-
+    better = planned[0].higher_is_better
     try:
-        return grids, open_and_fill()
+        return _filled_queue(out, grids, execution, better)
     except DamagedStoreError as error:
         aside = set_aside(out)
         progress.note(
             f"{error} The damaged file is kept as {aside.name}, and the queue is built anew from the run folders."
         )
-        return grids, open_and_fill()
+        return _filled_queue(out, grids, execution, better)
 
 
-def _with_threads(parts: list[Part], cores: int) -> list[Part]:
-    """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
-    if parts[0].base.threads is not None:
-        return parts
-    held = next(filter(None, (held_settings(part.path) for part in parts)), None)
-    threads = cores if held is None else held.get("threads")
-    return [replace(part, base=part.base.model_copy(update={"threads": threads})) for part in parts]
+def _filled_queue(out: Path, grids: list[Grid], execution: Execution, higher_is_better: bool) -> Queue:
+    """The queue of a study, with every run that can be trained now."""
+    opened = open_store(out, execution.store, heartbeat=execution.heartbeat, higher_is_better=higher_is_better)
+    try:
+        queue = Queue(opened)
+        queue.add(searches.all_runs(grids))
+    except BaseException:
+        opened.close()
+        raise
+    return queue
+
+
+def _run(queue: Queue, out: Path, trust_remote_code: bool, execution: Execution, progress: StudyProgress) -> None:
+    """Train what waits.
+
+    Raises:
+        InterruptedRunError: when Ctrl-C or SIGTERM stopped the study.
+    """
+    runs = queue.runs()
+    progress.begin_study(len(runs), sum(run.state == "finished" for run in runs))
+    cache = out / CACHE_FOLDER
+    with stoppable(progress.note) as stop:
+        if execution.ray is not None:
+            run_on_ray(execution.ray, queue, execution.store, cache, progress, stop, trust_remote_code)
+        else:
+            workers = Workers(queue, cache, progress, stop, trust_remote_code=trust_remote_code)
+            workers.work(execution.workers)
+        if stop.is_set():
+            raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
+
+
+def _count(paths: list[Path]) -> RunCounts:
+    """What a reader of the study sees: a run with damaged scores has failed as well."""
+    cells = [cell for path in paths for cell in read_study(path).cells]
+    finished = sum(cell.status == "finished" for cell in cells)
+    return RunCounts(finished, len(cells) - finished)

@@ -81,9 +81,8 @@ class Grid:
                 for more than 10,000 runs.
             RunError: if the folder holds a study with other settings.
         """
+        check_arms(methods, seeds, adapters)
         names = [text.replace(" ", "") for text in methods]
-        if not names or not seeds:
-            raise UsageError("A comparison needs at least one method (-m) or a sweep (--sweep), and one seed.")
         kinds = [checked_text(text) for text in adapters]
         held = find_study(path)
         if held is not None:
@@ -225,6 +224,20 @@ class Grid:
     def labelled(self, text: str) -> str:
         """A run's name, with what it is a run of where the study has several tasks or models."""
         return f"{self.part}: {text}" if self.part else text
+
+
+def check_arms(methods: Sequence[str], seeds: Sequence[int], adapters: Sequence[str | None]) -> None:
+    """Refuse what cannot be compared whatever the data and the model are.
+
+    Raises:
+        UsageError: without a method or a seed, or for a method or an adapter that cannot be.
+    """
+    if not methods or not seeds:
+        raise UsageError("A comparison needs at least one method (-m) or a sweep (--sweep), and one seed.")
+    for method in methods:
+        read_method(method)
+    for adapter in adapters:
+        checked_text(adapter)
 
 
 def titled_arm(arm: Arm) -> str:

@@ -22,7 +22,8 @@ from gradgate.study.study_file import STUDY_FILE
 from gradgate.tasks.multitask import is_multitask, task_folder
 from gradgate.training.config import RunConfig
 
-AXES_FILE = "axes.json"
+PARTS_FILE = "parts.json"
+_EARLIER_FILE = "axes.json"  # of studies that version 0.1 began
 PARTS_FOLDER = "parts"
 _OF_ONE_TASK = ("text", "text_pair", "label", "kind", "train_file", "dev_file", "test_file")
 
@@ -54,14 +55,14 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Axes:
+class Parts:
     """The tasks and the models of a study, whose parts are each task with each model."""
 
     tasks: tuple[TaskChoice, ...]
     models: tuple[str, ...]
 
     @classmethod
-    def of(cls, base: RunConfig, tasks: Sequence[str] = (), models: Sequence[str] = ()) -> Axes:
+    def of(cls, base: RunConfig, tasks: Sequence[str] = (), models: Sequence[str] = ()) -> Parts:
         """What was asked for.
 
         Args:
@@ -79,15 +80,15 @@ class Axes:
             found = [TaskChoice(name, _data_of(name, base.data)) for name in names]
         return cls(_distinct(found), _distinct(models or [base.model]))
 
-    def with_held(self, folder: Path) -> Axes:
-        """The axes that a study's folder holds, with these behind them."""
-        held = read_axes(folder)
+    def with_held(self, folder: Path) -> Parts:
+        """The parts that a study's folder holds, with these behind them."""
+        held = read_parts(folder)
         if held is None:
             return self
-        return Axes(_distinct([*held.tasks, *self.tasks]), _distinct([*held.models, *self.models]))
+        return Parts(_distinct([*held.tasks, *self.tasks]), _distinct([*held.models, *self.models]))
 
-    def parts(self, folder: Path, base: RunConfig) -> list[Part]:
-        """Every task with every model, model by model.
+    def configured(self, folder: Path, base: RunConfig) -> list[Part]:
+        """Every task with every model, model by model, each with its folder and its settings.
 
         Raises:
             UsageError: for several tasks with settings that describe one.
@@ -100,9 +101,9 @@ class Axes:
                 f"{', '.join(given)}: these describe one task, and there are several. Describe each in a YAML file."
             )
         alone = len(self.tasks) * len(self.models) == 1
-        if alone and read_axes(folder) is None:
+        if alone and read_parts(folder) is None:
             return [Part(folder, self._configured(base, self.tasks[0], self.models[0]))]
-        if read_axes(folder) is None and in_use(folder):
+        if read_parts(folder) is None and in_use(folder):
             what = "a study of one task and model" if (folder / STUDY_FILE).is_file() else "no study"
             raise RunError(f"{folder} is not empty and holds {what}. Give another --out for several tasks or models.")
         names = part_names([task.task for task, _ in self._pairs()], [model for _, model in self._pairs()])
@@ -112,12 +113,12 @@ class Axes:
         ]
 
     def write(self, folder: Path) -> None:
-        """Write ``axes.json``, with what another process may have put there meanwhile."""
+        """Write ``parts.json``, with what another process may have put there meanwhile."""
         with locked_folder(folder):
-            axes = self.with_held(folder)
-            write_json(folder / AXES_FILE, TypeAdapter(Axes).dump_python(axes, mode="json"))
+            parts = self.with_held(folder)
+            write_json(folder / PARTS_FILE, TypeAdapter(Parts).dump_python(parts, mode="json"))
 
-    def part_paths(self, folder: Path) -> list[Path]:
+    def paths(self, folder: Path) -> list[Path]:
         """Where the parts are."""
         return [self._path(folder, task, model) for task, model in self._pairs()]
 
@@ -139,17 +140,17 @@ class Axes:
         return RunConfig(**{**base.model_dump(), **own})
 
 
-def read_axes(folder: Path) -> Axes | None:
-    """The axes of a study of several tasks or models; None where the folder holds none.
+def read_parts(folder: Path) -> Parts | None:
+    """The parts of a study of several tasks or models; None where the folder holds none.
 
     Raises:
         RunError: if the file is damaged.
     """
-    file = folder / AXES_FILE
-    if not file.is_file():
+    file = next((folder / name for name in (PARTS_FILE, _EARLIER_FILE) if (folder / name).is_file()), None)
+    if file is None:
         return None
     try:
-        return TypeAdapter(Axes).validate_python(read_json(file))
+        return TypeAdapter(Parts).validate_python(read_json(file))
     except ValidationError as error:
         raise RunError(f"{file} is damaged: {error.errors()[0]['msg']}. Give another --out.") from None
 
@@ -160,10 +161,10 @@ def part_folders(folder: Path) -> list[Path]:
     Raises:
         RunError: if the folder is to hold several, and none was begun.
     """
-    axes = read_axes(folder)
-    if axes is None:
+    parts = read_parts(folder)
+    if parts is None:
         return [folder]
-    found = [path for path in axes.part_paths(folder) if (path / STUDY_FILE).is_file()]
+    found = [path for path in parts.paths(folder) if (path / STUDY_FILE).is_file()]
     if not found:
         raise RunError(f"{folder} holds no part of its study yet. Run the command that began it again.")
     return found
@@ -172,7 +173,7 @@ def part_folders(folder: Path) -> list[Path]:
 def refuse_part(folder: Path) -> None:
     """RunError for the folder of a part, whose runs are in the queue of the whole."""
     whole = folder.resolve().parent.parent
-    if folder.resolve().parent.name == PARTS_FOLDER and (whole / AXES_FILE).is_file():
+    if folder.resolve().parent.name == PARTS_FOLDER and read_parts(whole) is not None:
         raise RunError(f"{folder} is a part of the study {whole}, which has its queue. Name that folder instead.")
 
 

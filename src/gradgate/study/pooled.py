@@ -1,7 +1,7 @@
-"""A study of several tasks or models read as one, in which they stand where a study of one task has test splits.
+"""A study of several tasks or models, read as one study whose test splits are its parts.
 
-A cell has a score on each part, that on the part's own main split, and their mean. It has finished where all parts
-have, so that every mean is over the same tasks.
+The score of a cell on a part is its score on the part's own main split; their mean is the cell's average. A cell has
+finished where it has finished on every part, so that all means are over the same tasks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from gradgate.errors import RunError
-from gradgate.study.parts import Axes, part_folders, part_names, read_axes, short_names
+from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
 from gradgate.study.results import read_study
 from gradgate.study.study_file import COMBINATION, TASK, Cell, StudyRecord, StudyResults
 from gradgate.training.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
@@ -22,32 +22,32 @@ MIXED = {True: "score", False: "error"}
 """What scores of tasks that have different metrics are called, where higher is better and where lower is."""
 
 
-def read_whole(folder: Path) -> StudyResults:
+def read_pooled(folder: Path) -> StudyResults:
     """Read a study folder of any number of tasks and models.
 
     Raises:
         RunError: if it holds no study, or a file of it is damaged.
     """
-    axes = read_axes(folder)
-    if axes is None:
+    named = read_parts(folder)
+    if named is None:
         return read_study(folder)
     parts = [read_study(part) for part in part_folders(folder)]
     names = part_names([part.study.task.name for part in parts], [part.study.model.name for part in parts])
-    whole = join(folder, _unit(axes), list(zip(names, parts, strict=True)))
-    lacking = len(axes.part_paths(folder)) - len(parts)
+    whole = pool(folder, _unit(named), list(zip(names, parts, strict=True)))
+    lacking = len(named.paths(folder)) - len(parts)
     if not lacking:
         return whole
     note = f"{lacking} of {lacking + len(parts)} {whole.split_unit}s have not begun: run the command that added them."
     return replace(whole, problems=(note, *whole.problems))
 
 
-def join(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> StudyResults:
+def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> StudyResults:
     """The results of several parts as those of one study.
 
     Args:
-        folder: that the parts are in.
-        unit: what a part stands for: ``"task"``, ``"model"``, or both in a ``"combination"``.
-        parts: with names for people, each once; the first says which methods are compared to which.
+        folder: of the whole study.
+        unit: what a part is: ``"task"``, ``"model"``, or ``"combination"`` of both.
+        parts: name and results of each; the first one decides which methods are compared to which.
 
     Raises:
         RunError: without a part.
@@ -60,7 +60,7 @@ def join(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
     average = f"mean over {unit}s"
     study = _study([part.study for _, part in parts], [name for name, _ in parts], unit, metric)
     cells = [
-        _joined_cell([(name, part, _cell(part, label, seed)) for name, part in parts], metric, average)
+        _pooled_cell([(name, part, _cell(part, label, seed)) for name, part in parts], metric, average)
         for label in study.labels
         for seed in study.seeds
     ]
@@ -76,14 +76,14 @@ def join(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
     )
 
 
-def _unit(axes: Axes) -> str:
-    if len(axes.tasks) > 1 and len(axes.models) > 1:
+def _unit(parts: Parts) -> str:
+    if len(parts.tasks) > 1 and len(parts.models) > 1:
         return COMBINATION
-    return TASK if len(axes.tasks) > 1 else "model"
+    return TASK if len(parts.tasks) > 1 else "model"
 
 
 def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -> StudyRecord:
-    """What all parts share, and their data one beside the other."""
+    """What all parts share, and the data of each."""
     first = parts[0]
     tasks = list(dict.fromkeys(part.task.name for part in parts))
     models = {part.model.name: part.model for part in parts}
@@ -116,7 +116,7 @@ def _cell(part: StudyResults, label: str, seed: int) -> Cell | None:
     return next((cell for cell in part.of(label) if cell.seed == seed), None)
 
 
-def _joined_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str, average: str) -> Cell:
+def _pooled_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str, average: str) -> Cell:
     first = next(cell for _, _, cell in found if cell is not None)
     plain = replace(first, status="missing", folder=None, scores=None, failure=None, history=())
     failed = [(name, cell.failure) for name, _, cell in found if cell is not None and cell.failure is not None]
@@ -132,7 +132,7 @@ def _joined_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str
         best_step=None,
         dev={metric: fmean(_number(cell.score(DEV)) for _, _, cell in cells)},
         tests={name: {metric: score} for name, score in tests.items()},
-        cost=_joined_cost([cell.scores.cost for _, _, cell in cells if cell.scores]),
+        cost=_pooled_cost([cell.scores.cost for _, _, cell in cells if cell.scores]),
         averages={average: {metric: fmean(tests.values())}},
     )
     return replace(plain, status="finished", scores=scores)
@@ -143,8 +143,8 @@ def _number(score: float | None) -> float:
     return score
 
 
-def _joined_cost(costs: list[Cost]) -> Cost:
-    """Sums of steps and seconds, means of what is of one step or one task, the highest of sizes."""
+def _pooled_cost(costs: list[Cost]) -> Cost:
+    """Sums of steps and seconds, means of rates and shares, the largest of sizes."""
     memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
     stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
     return Cost(

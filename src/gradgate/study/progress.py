@@ -1,4 +1,4 @@
-"""A study's progress on a terminal: a bar for all its runs, and one for the steps of each that is under way."""
+"""A study's progress on a terminal: one bar for all its runs, and one for the steps of each run under way."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gradgate.training.progress import RunProgress, Silent
 
 
 class StudyProgress(Protocol):
-    """Hears of each run of a study, from several threads."""
+    """What a study reports about its runs; the methods are called from several threads."""
 
     def begin_study(self, total: int, finished: int) -> None:
         """``finished`` of ``total`` runs were done before."""
 
     def begin_run(self, label: str) -> RunProgress:
-        """A run starts; what is returned hears of its steps."""
+        """A run starts. Returns what its steps are reported to."""
 
     def end_run(self, label: str, outcome: str, failed: bool) -> None:
         """A run has ended, with its score or its error."""
@@ -32,7 +32,7 @@ class StudyProgress(Protocol):
 
 
 class SilentStudy:
-    """Tells nothing."""
+    """Reports nothing."""
 
     def begin_study(self, total: int, finished: int) -> None: ...
 
@@ -74,7 +74,7 @@ class StudyBars:
         for task in self._steps.values():
             self._bars.remove_task(task)
         self._steps = {}
-        if not self._begun:  # nothing was done: what is said instead stands alone
+        if not self._begun:  # nothing was done: the message that says so stands alone
             self._bars.update(self._runs, visible=False)
         self._bars.stop()
 

@@ -1,4 +1,4 @@
-"""A study on a Ray cluster: each task claims one run from the study's store, as any worker does, and trains it."""
+"""A study on a Ray cluster: each Ray task claims one run from the study's store and trains it, as a worker does."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _SAVING = 120.0  # seconds for stopped runs to save
 
 @dataclass(frozen=True)
 class RayCluster:
-    """Where a study runs.
+    """The Ray cluster that a study runs on.
 
     Attributes:
-        address: as ``ray.init`` takes it: ``host:port``, ``auto``, or ``local`` to start Ray on this machine.
-        gpus_per_run: what one run takes of a GPU, such as 0.5; 0 for the CPU.
-        cpus_per_run: cores that one run takes.
+        address: for ``ray.init``: ``host:port``, ``auto``, or ``local`` to start Ray on this machine.
+        gpus_per_run: GPUs of one run, such as 0.5; 0 for the CPU.
+        cpus_per_run: CPU cores of one run.
     """
 
     address: str
@@ -56,14 +56,14 @@ def run_on_ray(
         RunError: if no cluster can be reached or started.
         StoreError: if the store fails.
     """
-    shown = _Shown(progress, queue)
+    remote = _RemoteProgress(progress, queue)
     folder = queue.store.folder.resolve()
     tasks: list[Any] = []
     with _connected(cluster) as ray:
         train = ray.remote(num_cpus=cluster.cpus_per_run, num_gpus=cluster.gpus_per_run, max_retries=0)(_train_one)
         while not stop.is_set():
             queue.recover()
-            shown.update(runs := queue.runs())
+            remote.update(runs := queue.runs())
             left = sum(run.state in ("waiting", "running") for run in runs)
             if tasks:
                 tasks = ray.wait(tasks, num_returns=len(tasks), timeout=0)[1]
@@ -92,8 +92,9 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
         ray.init(address=cluster.address, logging_level=logging.ERROR, log_to_driver=False, **options)
     except Exception as error:  # Ray raises plain ones too
         raise RunError(
-            f"--ray {cluster.address}: no cluster can be had there ({error}). Check the address and that the cluster "
-            f"runs; what waits stays in the study, for 'gradgate worker' or another try."
+            f"--ray {cluster.address}: no cluster answers there ({error}). Expected host:port, auto or local. Check "
+            f"the address and that the cluster runs; the waiting runs stay in the study, for 'gradgate worker' or "
+            f"another try."
         ) from error
     try:
         yield ray
@@ -102,7 +103,7 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
 
 
 def _train_one(folder: str, url: str | None, cache: str, trust_remote_code: bool) -> None:
-    """What a task does. Cancelled, it has its run saved."""
+    """Train one run in a Ray task; when the task is cancelled, the run is saved first."""
     queue = Queue(open_store(Path(folder), url))
     try:
         workers = Workers(queue, Path(cache), SilentStudy(), Event(), trust_remote_code=trust_remote_code)
@@ -111,8 +112,8 @@ def _train_one(folder: str, url: str | None, cache: str, trust_remote_code: bool
         queue.store.close()
 
 
-class _Shown:
-    """Tells the progress of runs elsewhere as the store knows it."""
+class _RemoteProgress:
+    """Reports the progress of runs on other machines, read from the store."""
 
     def __init__(self, progress: StudyProgress, queue: Queue) -> None:
         self._progress = progress
@@ -121,7 +122,7 @@ class _Shown:
         self._steps: dict[str, RunProgress] = {}
 
     def update(self, runs: list[QueuedRun]) -> None:
-        """Tell what has changed since the last call."""
+        """Report what has changed since the last call."""
         self._progress.count(counts(runs))
         for run in runs:
             before, self._states[run.fingerprint] = self._states.get(run.fingerprint), run.state

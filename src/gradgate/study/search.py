@@ -1,7 +1,7 @@
-"""Searching settings before a comparison: the same ones for each method, judged on the source's dev split alone.
+"""Search of settings before a comparison: the same settings for each method, judged on the source's dev split alone.
 
-The runs of the search are queued like all others; whichever worker finds that those of a method have ended chooses
-its setting, and queues its runs of the comparison.
+The runs of the search are queued like all others. The worker that finds that all of one method have ended chooses its
+setting, and queues its runs of the comparison.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gradgate.training.records import Failure, Scores, read_record, write_record
 from gradgate.training.run_folder import RunFolder
 
 SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
-FIRST_SEED = 1000  # apart from the seeds of the comparison
+FIRST_SEED = 1000  # not among the seeds of the comparison
 _DRAWS = 0  # seed of the settings that are drawn from ranges
 
 
@@ -152,7 +152,7 @@ def undecided(grid: Grid) -> list[Arm]:
 
 
 def advance(queue: Queue) -> bool:
-    """Choose the settings of the methods whose search has ended, and queue their runs. Whether there were any."""
+    """Choose the settings of methods with an ended search, and queue their runs. Returns whether there were any."""
     return any(_advance(queue, folder) for folder in part_folders(queue.store.folder))
 
 
@@ -208,7 +208,7 @@ def _dev(folder: RunFolder) -> float | None:
 
 
 def _fail(grid: Grid, arm: Arm) -> None:
-    """Let the report say why a method has no runs."""
+    """Write why a method has no runs, for the report."""
     message = f"No setting of its search has finished; the reasons are in {grid.path / 'search'}."
     for seed in grid.seeds:
         folder = grid.folder_of(arm, seed)

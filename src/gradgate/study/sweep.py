@@ -1,4 +1,4 @@
-"""Sweeps: one word for a row of methods, which depends on the layers of the model."""
+"""Sweeps: one text, such as ``freeze:step=3``, for a row of methods over the layers of the model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap
 from gradgate.methods import Freeze, Full, Head
 from gradgate.methods import method as read_method
+from gradgate.specs import Syntax, shown
 
 
 @dataclass(frozen=True, kw_only=True)
 class FreezeSweep:
-    """Full fine-tuning, then ever more frozen layers from the bottom, up to the head alone.
+    """Full fine-tuning, then more and more frozen layers from the bottom, up to the head alone.
 
     Args:
         step: layers between two points; the head alone is always the last point. The paper has every point from
@@ -55,6 +56,7 @@ class FreezeSweep:
 
 
 _SWEEPS = {FreezeSweep.name: FreezeSweep}
+_SYNTAX = Syntax("sweep", hint=lambda name: "options: step=1, a whole number of layers")
 
 
 def read_sweep(text: str) -> FreezeSweep:
@@ -63,22 +65,17 @@ def read_sweep(text: str) -> FreezeSweep:
     Raises:
         UsageError: for an unknown sweep or option, or a value that is out of range.
     """
-    name, _, rest = (part.strip() for part in text.partition(":"))
-    kind = _SWEEPS.get(name)
+    spec = _SYNTAX.parse(text)
+    kind = _SWEEPS.get(spec.name)
     if kind is None:
         raise UsageError(
-            f"There is no sweep {name!r}.{nearest(name, _SWEEPS)} Known: freeze (full, freeze:layers=1, 2, ... up to "
-            f"the head alone), freeze:step=3 (every third of these). Single methods are given with -m."
+            f"There is no sweep {shown(spec.name)}.{nearest(spec.name, _SWEEPS)} Known: freeze (full, "
+            f"freeze:layers=1, 2, ... up to the head alone), freeze:step=3 (every third of these). Single methods are "
+            f"given with -m."
         )
-    names = [option.name for option in fields(kind)]
-    values: dict[str, int] = {}
-    for part in filter(None, (part.strip() for part in rest.split(","))):
-        option, _, value = (word.strip() for word in part.partition("="))
-        if option not in names:
-            raise UsageError(f"The sweep {name!r} has no option {option!r}.{nearest(option, names)} Options: step=1.")
-        if option in values:
-            raise UsageError(f"The option {option!r} of the sweep {name!r} is given twice.")
-        if not value.isdecimal():
-            raise UsageError(f"The sweep {name!r} needs a whole number of layers, as in step=3; got {part!r}.")
-        values[option] = int(value)
-    return kind(**values)
+    spec.check_options([option.name for option in fields(kind)])
+    for option, value in spec.pairs:
+        if not (value.isascii() and value.isdecimal()):
+            got = shown(f"{option}={value}")
+            raise UsageError(f"The sweep {spec.name!r} needs a whole number of layers, as in step=3; got {got}.")
+    return kind(**{option: int(value) for option, value in spec.pairs})
