@@ -74,3 +74,43 @@ def test_the_package_has_what_it_lists() -> None:
     assert all(getattr(gradgate, name) is not None for name in gradgate.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Tunner'"):
         _ = gradgate.Tunner  # type: ignore[attr-defined]
+
+
+MISTAKES = {
+    "an unknown method": ("train -m gradul", 2, "There is no method 'gradul'. Did you mean 'gradual'"),
+    "an option out of range": ("train --method freeze:layers=-1", 2, "layers=-1"),
+    "an unknown option": ("compare -m full -m fun:ever=5 --out OUT", 2, "ever"),
+    "an unknown task": ("train --task sampel", 2, "Unknown task 'sampel'. Did you mean 'sample'"),
+    "an absent file": ("compare -m full --task tickets.csv --out OUT", 2, "There is no file or folder tickets.csv"),
+    "an absent train file": ("train --task DATA --train-file no.csv", 1, "no.csv is missing"),
+    "an absent folder of data": ("train --task sst2 --data no/such", 1, "no/such is not a folder"),
+    "an unknown column": ("compare -m full --task DATA --label nope --out OUT", 1, "has no column 'nope'"),
+    "an unknown adapter": ("train --adapter pfeifer", 2, "no kind of adapter 'pfeifer'. Did you mean 'pfeiffer'"),
+    "an adapter out of range": ("train --adapter houlsby:size=0", 2, "size"),
+    "an unreadable config": ("train --config no.yaml", 2, "--config no.yaml cannot be read"),
+    "no method": ("compare --task DATA --out OUT", 2, "at least one method"),
+    "an unknown sweep": ("compare --sweep freez --out OUT", 2, "freez"),
+    "an unknown search": ("compare -m full --search lrr=1 --out OUT", 2, "'lrr' cannot be searched"),
+    "a wrong seed": ("compare -m full --seeds x --out OUT", 2, "--seeds 'x'"),
+    "a wrong number": ("train --lr much", 2, "--lr 'much'"),
+    "no run": ("evaluate no-run", 1, "no-run holds no run"),
+    "no study to work on": ("worker no-study", 1, "no-study"),
+    "no study to report": ("report no-study", 1, "no-study"),
+    "two lengths": ("pretrain-adapter --language-data x --steps 1 --epochs 1", 2, "give epochs or steps, not both"),
+}
+
+
+@pytest.mark.parametrize(("line", "expected", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_that_needs_no_model_is_said_before_torch_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, expected: int, message: str
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for split in ("train", "dev", "test"):
+        (data / f"{split}.csv").write_text("text,label\ngood,yes\nbad,no\n")
+    words = [str(tmp_path / word.lower()) if word in ("DATA", "OUT") else word for word in line.split()]
+    monkeypatch.chdir(tmp_path)
+    code, packages, output = imported_by("-m", "gradgate", *words)
+    assert message in output.replace("\n", " ")
+    assert code == expected
+    assert not packages & (HEAVY - {"pyarrow"})

@@ -28,7 +28,13 @@ def train(
     config_file: Config = None,
 ) -> None:
     """Train once: one model, task, method and seed. Run again, it resumes where it stopped."""
+    from gradgate.training.named_tasks import check_tasks
+    from gradgate.training.run_folder import RunFolder
+
     config = run_config(settings)
+    if not RunFolder(out_folder).finished:
+        config.check_tapt()
+        check_tasks(config)
 
     from gradgate.distributed import launch  # torch loads after the settings are checked
     from gradgate.training.progress import Bar
@@ -63,7 +69,11 @@ def evaluate(
     config_file: Config = None,
 ) -> None:
     """Score a finished run's model on test splits and languages."""
-    from gradgate.training.evaluation import evaluate as evaluate_run
+    from gradgate.training.run_folder import RunFolder
+
+    RunFolder(run).require_finished()
+
+    from gradgate.training.evaluation import evaluate as evaluate_run  # torch loads after the folder is checked
     from gradgate.training.progress import Bar
 
     asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gradgate.cli.options import AsJson, Config, Out, Quiet, read_seeds, run_config, setting_help, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
+
+if TYPE_CHECKING:
+    from gradgate.study.parts import Part
 
 Tasks = Annotated[
     list[str] | None,
@@ -184,7 +188,9 @@ def worker(
     config_file: Config = None,
 ) -> None:
     """Train what waits in a study, on any machine that sees its folder and store; end when nothing is left."""
-    from gradgate.study.progress import SilentStudy, StudyBars
+    _require_study(study)
+
+    from gradgate.study.progress import SilentStudy, StudyBars  # torch loads after the folder is checked
     from gradgate.study.worker import join
 
     if quiet:
@@ -203,11 +209,22 @@ def report(
     config_file: Config = None,
 ) -> None:
     """Write report.html, tables and figures of a study again."""
-    from gradgate.report import write_report
+    _require_study(study)
+
+    from gradgate.report import write_report  # matplotlib loads after the folder is checked
 
     written = write_report(study)
     if not quiet:
         print_line(f"Report: {written.html}")
+
+
+def _require_study(folder: Path) -> None:
+    """Refuse a folder that holds no study."""
+    from gradgate.study.parts import part_folders
+    from gradgate.study.study_file import read_study_file
+
+    for part in part_folders(folder):
+        read_study_file(part)
 
 
 def quickstart(
@@ -233,15 +250,19 @@ def _compare(
     models: list[str] | None = None,
     **options: Any,
 ) -> None:
-    from gradgate.report import render_table, write_report
-    from gradgate.study.compare import compare as compare_runs
-    from gradgate.study.export import records
     from gradgate.study.parts import Parts
-    from gradgate.study.progress import SilentStudy, StudyBars
 
     given = {**_first("task", tasks), **_first("model", models), **settings}
     config = run_config({**_held(folder, tasks, models), **given})
     options["parts"] = Parts.of(config, tasks or [], models or [])
+    configured = options["parts"].with_held(folder).configured(folder, config)
+    _check_parts(configured, names, seeds, options.get("sweep"), options.get("adapters", []))
+
+    from gradgate.report import render_table, write_report  # torch loads after the settings are checked
+    from gradgate.study.compare import compare as compare_runs
+    from gradgate.study.export import records
+    from gradgate.study.progress import SilentStudy, StudyBars
+
     if quiet or as_json:
         counts = compare_runs(config, names, seeds, folder, SilentStudy(), **options)
     else:
@@ -257,6 +278,26 @@ def _compare(
         runs = counts.failed + counts.finished
         errors.print(f"{counts.failed} of {runs} runs failed; {written.html} says why.", soft_wrap=True)
         raise typer.Exit(1)
+
+
+def _check_parts(
+    parts: Sequence[Part], names: Sequence[str], seeds: Sequence[int], sweep: str | None, adapters: Sequence[str]
+) -> None:
+    """Refuse what can be seen to be wrong without a model; the study checks the rest."""
+    from gradgate.methods import method as read_method
+    from gradgate.study.grid import Grid
+    from gradgate.study.study_file import find_study
+    from gradgate.study.sweep import read_sweep
+    from gradgate.training.named_tasks import check_tasks
+
+    swept = [] if sweep is None else [read_sweep(sweep).reference]
+    for name in names:
+        read_method(name)
+    is_new = all(find_study(part.path) is None for part in parts)
+    for part in parts:
+        if is_new:
+            Grid.of(part.path, part.base, [*swept, *names], seeds, adapters, part.name)
+        check_tasks(part.base)
 
 
 def _held(folder: Path, tasks: list[str] | None, models: list[str] | None) -> dict[str, Any]:

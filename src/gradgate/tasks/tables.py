@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.files import missing, read_table
+from gradgate.tasks.readers.files import missing, peek, read_table, type_by_ending
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table, renamed
 from gradgate.tasks.spec import TaskSpec
@@ -14,6 +15,9 @@ from gradgate.tasks.splits import cut_by_article, is_cut
 from gradgate.tasks.types import DEV, TRAIN_AND_DEV, base_of, scored
 
 INDEX = "idx"
+# Larger files are only read once, by the run.
+_MOST_LOOKED_AT = 32 << 20
+_WITH_COLUMNS = ("csv", "tsv", "jsonl")
 _FLAG = "`question` of the task"
 _WHY_DEV = (
     "Checkpoints are selected on dev, which may be neither train nor test: hold out some rows of train in a file of "
@@ -70,6 +74,35 @@ def read_one(spec: TaskSpec, split: str) -> Table:
     assert spec.hub is not None
     table = read_split(spec.hub, split, spec.language_of(split))
     return renamed(table, spec.hub.rename)
+
+
+def check_files(spec: TaskSpec) -> None:
+    """Refuse local files that are not there, and train and dev files without a column, from their first rows alone.
+
+    What needs every row is left to :func:`read_tables`, as is the hub.
+
+    Raises:
+        DataError: as :func:`read_tables` says it.
+    """
+    if spec.folder is None or is_cut(spec):
+        return
+    for split in scored(spec.places):
+        path = spec.folder / spec.places[split]
+        if not path.is_file():
+            raise DataError(missing(path))
+        if split in TRAIN_AND_DEV and path.stat().st_size <= _MOST_LOOKED_AT:
+            _check_columns(spec, path, split)
+
+
+def _check_columns(spec: TaskSpec, path: Path, split: str) -> None:
+    fmt = spec.format_of(split)
+    if (fmt.type if fmt.type != "auto" else type_by_ending(path)) not in _WITH_COLUMNS:
+        return
+    head = renamed(peek(path, fmt), fmt.rename)
+    texts = zip(spec.text_columns, ("--text", "--text-pair", "--text-pair"), strict=False)
+    for name, flag in (*texts, (spec.label_column, "--label")):
+        if len(head) and name not in head.columns:
+            head.column(name, flag)
 
 
 def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:

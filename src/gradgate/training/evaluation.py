@@ -23,6 +23,7 @@ from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
 from gradgate.training.callbacks import dev_scores
 from gradgate.training.config import RunConfig
+from gradgate.training.named_tasks import find_task_of
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.records import (
@@ -34,7 +35,7 @@ from gradgate.training.records import (
     write_record,
 )
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.single_task import Scorer, Split, find_task_of, predictions_text, task_record, write_predictions
+from gradgate.training.single_task import Scorer, Split, predictions_text, task_record, write_predictions
 from gradgate.training.trainer import RunTrainer, scoring_arguments
 
 
@@ -64,12 +65,7 @@ def load_finished(path: Path) -> FinishedRun:
         AdapterError: an adapter that does not fit the pretrained model any more.
     """
     folder = RunFolder(Path(path))
-    if not folder.run_file.is_file():
-        raise RunError(f"{folder.path} holds no run: {folder.run_file} is missing. Name a folder that `train` made.")
-    if not folder.finished:
-        raise RunError(f"The run in {folder.path} has not finished. Run its command again to finish it first.")
-    if not folder.model.is_dir():
-        raise RunError(f"The run in {folder.path} kept no model ({folder.model} is missing). Train with --keep-model.")
+    folder.require_finished()
     record = read_record(folder.run_file, RunRecord)
     try:
         config = RunConfig.model_validate(record.config)

@@ -11,16 +11,16 @@ from typing import Any
 from gradgate.distributed import launch
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks import load_task
-from gradgate.tasks.multitask import KIND, MultitaskSpec, find_multitask
+from gradgate.tasks.multitask import KIND, MultitaskSpec
 from gradgate.training.config import RunConfig
 from gradgate.training.multitask_model import load_multitask, save_encoder, save_heads
 from gradgate.training.multitask_trainer import MEAN, MultitaskTrainer, TaskBatches
+from gradgate.training.named_tasks import find_multitask_of, several_in_one_process
 from gradgate.training.records import SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.single_task import TASK_FLAGS, EncodedSingleTask, PreparedSingleTask, write_predictions
+from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, write_predictions
 
 TEST = "test"
-_OF_ONE_TASK = (*TASK_FLAGS, "languages", "source")
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,9 @@ class PreparedMultitask:
             UsageError: settings that are of one task only, an adapter, or several processes.
             DataError: a fault in the data.
         """
-        _check_settings(config)
-        return cls(find_multitask(config.task, data=config.data, mix=config.mix))
+        if launch.count() > 1:
+            raise UsageError(several_in_one_process(config))
+        return cls(find_multitask_of(config))
 
     def record(self) -> TaskRecord:
         """What results say about the data."""
@@ -147,22 +148,3 @@ class PreparedMultitask:
         """Write the encoder, from which single tasks can be trained, and the heads beside it."""
         save_encoder(model, config, folder.model)
         save_heads(model, folder.heads)
-
-
-def _check_settings(config: RunConfig) -> None:
-    given = [name for name in _OF_ONE_TASK if getattr(config, name) is not None]
-    if given:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise UsageError(
-            f"{flags}: these describe one task, and --task {config.task} is several. Write them to the task's entry in "
-            f"a YAML file of `kind: {KIND}`."
-        )
-    if config.adapter is not None:
-        raise UsageError(
-            f"--adapter: adapters are trained on one task, and --task {config.task} is several. Train the tasks "
-            f"together without one, then one task from the run's model folder with it."
-        )
-    if config.fsdp or launch.count() > 1:
-        raise UsageError(
-            f"--task {config.task} is several tasks, which are trained in one process. Leave out --fsdp and torchrun."
-        )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from gradgate.errors import UsageError
 from gradgate.tasks.multitask import is_multitask
 from gradgate.training.config import RunConfig
 from gradgate.training.multitask import PreparedMultitask
+from gradgate.training.named_tasks import refuse_mix
 from gradgate.training.records import SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import PreparedSingleTask
@@ -70,9 +70,5 @@ def prepare_task(config: RunConfig) -> PreparedTask:
     """
     if is_multitask(config.task):
         return PreparedMultitask.of(config)
-    if config.mix is not None:
-        raise UsageError(
-            f"mix={config.mix!r} says how several tasks are mixed, and --task {config.task} is one. Leave it out, or "
-            f"name several: --task cola+sst2."
-        )
+    refuse_mix(config)
     return PreparedSingleTask.of(config)

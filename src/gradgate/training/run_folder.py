@@ -107,6 +107,19 @@ class RunFolder:
         """Whether the run has ended and its scores are written."""
         return self.scores_file.is_file()
 
+    def require_finished(self) -> None:
+        """Refuse a folder that a model cannot be loaded from.
+
+        Raises:
+            RunError: no run there, one that has not finished, or one that kept no model.
+        """
+        if not self.run_file.is_file():
+            raise RunError(f"{self.path} holds no run: {self.run_file} is missing. Name a folder that `train` made.")
+        if not self.finished:
+            raise RunError(f"The run in {self.path} has not finished. Run its command again to finish it first.")
+        if not self.model.is_dir():
+            raise RunError(f"The run in {self.path} kept no model ({self.model} is missing). Train with --keep-model.")
+
     def claim(self, config: Recorded) -> None:
         """Make the folder this configuration's, or check that it already is.
 

@@ -13,10 +13,11 @@ from datasets import Dataset
 
 from gradgate.distributed import launch
 from gradgate.files import write_text
-from gradgate.tasks import Kind, Scored, TaskData, TaskSpec, find_task, greater_is_better, kind_of, load_task, subsample
+from gradgate.tasks import Kind, Scored, TaskData, greater_is_better, kind_of, load_task, subsample
 from gradgate.tasks.languages import average
 from gradgate.training.callbacks import dev_scores
 from gradgate.training.config import RunConfig
+from gradgate.training.named_tasks import find_task_of
 from gradgate.training.pretrained import load_with_fresh
 from gradgate.training.records import DEV, SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
@@ -72,15 +73,6 @@ def copy_predictions(kept: Path, folder: RunFolder) -> None:
 
 
 TRAIN = "train"
-TASK_FLAGS = ("text", "text_pair", "label", "kind", "metric", "train_file", "dev_file", "test_file")
-"""Settings of a run that change the task that it names."""
-
-
-def find_task_of(config: RunConfig) -> TaskSpec:
-    """The task that the configuration names, with its flags applied."""
-    flags = {name: getattr(config, name) for name in TASK_FLAGS}
-    languages = None if config.languages is None else config.languages.split(",")
-    return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,11 @@ def detect(path: Path, text: str) -> str:
     return "tsv" if "\t" in first else "csv"
 
 
+def type_by_ending(path: Path) -> str | None:
+    """The type that a file's ending stands for; ``json`` may hold one object a line, or SQuAD's format, too."""
+    return ENDINGS.get(path.suffix.lower())
+
+
 def _is_parquet(path: Path, fmt: FileFormat) -> bool:
     return fmt.type == "parquet" or (fmt.type == "auto" and ENDINGS.get(path.suffix.lower()) == "parquet")
 

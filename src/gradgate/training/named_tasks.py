@@ -1,0 +1,82 @@
+"""The tasks that the settings of a run name, found and checked without torch and before their data is read."""
+
+from __future__ import annotations
+
+from inspect import signature
+
+from gradgate.errors import UsageError
+from gradgate.tasks.find import find_task
+from gradgate.tasks.multitask import KIND, MultitaskSpec, find_multitask, is_multitask
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.tables import check_files
+from gradgate.training.config import RunConfig
+
+TASK_FLAGS = tuple(
+    name for name in signature(find_task).parameters if name not in ("name", "data", "languages", "source")
+)
+"""Settings of a run that change the task that it names."""
+
+
+def find_task_of(config: RunConfig) -> TaskSpec:
+    """The task that the configuration names, with its flags applied."""
+    flags = {name: getattr(config, name) for name in TASK_FLAGS}
+    languages = None if config.languages is None else config.languages.split(",")
+    return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
+
+
+def find_multitask_of(config: RunConfig) -> MultitaskSpec:
+    """The tasks that the configuration names, where ``config.task`` is several.
+
+    Raises:
+        UsageError: settings that are of one task only, an adapter, or shards.
+        DataError: files that cannot be found, or a description with faults.
+    """
+    given = [name for name in (*TASK_FLAGS, "languages", "source") if getattr(config, name) is not None]
+    if given:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UsageError(
+            f"{flags}: these describe one task, and --task {config.task} is several. Write them to the task's entry in "
+            f"a YAML file of `kind: {KIND}`."
+        )
+    if config.adapter is not None:
+        raise UsageError(
+            f"--adapter: adapters are trained on one task, and --task {config.task} is several. Train the tasks "
+            f"together without one, then one task from the run's model folder with it."
+        )
+    if config.fsdp:
+        raise UsageError(several_in_one_process(config))
+    return find_multitask(config.task, data=config.data, mix=config.mix)
+
+
+def several_in_one_process(config: RunConfig) -> str:
+    """What to say where several processes would train several tasks."""
+    return f"--task {config.task} is several tasks, which are trained in one process. Leave out --fsdp and torchrun."
+
+
+def refuse_mix(config: RunConfig) -> None:
+    """Refuse a mix of one task.
+
+    Raises:
+        UsageError: if there is one.
+    """
+    if config.mix is not None:
+        raise UsageError(
+            f"mix={config.mix!r} says how several tasks are mixed, and --task {config.task} is one. Leave it out, or "
+            f"name several: --task cola+sst2."
+        )
+
+
+def check_tasks(config: RunConfig) -> None:
+    """Refuse what can be seen to be wrong with the tasks of a configuration from names and first rows alone.
+
+    Raises:
+        UsageError: unknown tasks, or settings that do not go with them.
+        DataError: files or columns that are not there, or a description with faults.
+    """
+    if is_multitask(config.task):
+        specs = find_multitask_of(config).tasks
+    else:
+        refuse_mix(config)
+        specs = (find_task_of(config),)
+    for spec in specs:
+        check_files(spec)
