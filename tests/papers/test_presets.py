@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ import pytest
 from gradgate.adapters.config import adapter_config
 from gradgate.errors import UsageError
 from gradgate.methods import method as read_method
-from gradgate.papers import Preset, TableEntry, find_preset, papers, presets, read_table
+from gradgate.papers import Preset, TableEntry, find_preset, papers, presets, read_table, stated_settings
 from gradgate.papers.preset import read_presets
 from gradgate.papers.published import FOLDER, TABLES
+from gradgate.tasks.catalog import entries
 from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import RunConfig
 
@@ -157,6 +157,111 @@ def test_a_preset_with_a_fault_is_refused_with_its_place(tmp_path: Path, change:
 
 
 def _hyperparameters(setting: str) -> dict[str, str]:
-    with (FOLDER / "hyperparameters.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["setting"].partition(" (")[0] == setting]
-    return {row["name"]: row["value"] for row in rows}
+    rows = [stated for paper in papers() for stated in stated_settings(paper)]
+    return {row.name: row.value for row in rows if row.setting.partition(" (")[0] == setting}
+
+
+BY_LANGUAGE = {
+    ("graddrop", "XNLI"): "graddrop_table01",
+    ("graddrop", "NC"): "graddrop_table02",
+    ("graddrop", "QAM"): "graddrop_table03",
+    ("graddrop", "QADSM"): "graddrop_table04",
+    ("graddrop", "PAWSX"): "graddrop_table05",
+    ("graddrop", "NER"): "graddrop_table06",
+    ("graddrop", "POS"): "graddrop_table07",
+    ("graddrop", "WPR"): "graddrop_table08",
+    ("graddrop", "MLQA"): "graddrop_table09",
+    ("fun", "MLQA"): "fun_table08",
+    ("fun", "XQuAD"): "fun_table08",
+    ("fun", "XCOPA"): "fun_table09",
+    ("fun", "XNLI"): "fun_table10",
+    ("adaptereff", "POS"): "adaptereff_table12",
+    ("adaptereff", "NER"): "adaptereff_table13",
+    ("adaptereff", "XNLI"): "adaptereff_table14",
+}
+"""The table that prints every language behind an average of a paper."""
+
+
+@ALL
+def test_averages_run_over_the_languages_that_are_printed(preset: Preset) -> None:
+    for label, task in preset.tasks.items():
+        table = BY_LANGUAGE.get((preset.paper, label))
+        if table is None:
+            assert len(task.languages) <= 1, label
+            continue
+        printed = {row.language for row in read_table(table) if row.task == label} - {"avg"}
+        assert set(task.languages) == printed, label
+        assert {c.settings["languages"] for c in preset.cells() if c.task == label} == {",".join(task.languages)}
+
+
+@pytest.mark.parametrize(
+    ("paper", "task", "count"),
+    [
+        ("graddrop", "PAWSX", 4),
+        ("graddrop", "POS", 18),
+        ("fun", "XNLI", 12),
+        ("fun", "XQuAD", 11),
+        ("adaptereff", "POS", 33),
+        ("adaptereff", "NER", 40),
+    ],
+)
+def test_as_many_languages_are_scored_as_are_known_to_be_printed(paper: str, task: str, count: int) -> None:
+    tasks = [preset.tasks[task] for preset in presets().values() if preset.paper == paper and task in preset.tasks]
+    assert {len(each.languages) for each in tasks} == {count}  # with English
+
+
+@ALL
+def test_languages_are_those_of_the_catalogue(preset: Preset) -> None:
+    for task in preset.tasks.values():
+        known = entries().get(task.task)
+        if known is not None:
+            unknown = set(task.languages) - set(known.spec.languages) - {known.spec.source}
+            assert not unknown, (task.task, unknown)
+
+
+GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
+
+
+@ALL
+def test_glue_is_scored_on_the_dev_sets_that_the_papers_print(preset: Preset) -> None:
+    for label, task in preset.tasks.items():
+        if task.task in GLUE:
+            assert task.split == ("mismatched" if "mm" in label else "dev"), label
+        else:
+            assert task.split is None, label
+
+
+OURS = {
+    "MCC": {"matthews"},
+    "accuracy": {"accuracy"},
+    "F1": {"f1", "entity_f1"},
+    "EM": {"exact_match"},
+    "micro-F1": {"micro_f1"},
+    "macro-F1": {"macro_f1"},
+    "nDCG": {"ndcg"},
+    "spearman": {"spearman"},
+    "spearman_or_pearson_rho": {"spearman", "pearson"},
+    "mean": {"accuracy"},  # of Table 5, over languages of XNLI
+}
+
+
+@ALL
+def test_the_metric_is_the_printed_one(preset: Preset) -> None:
+    for each in preset.cells():
+        for number in each.published():
+            known = entries().get(each.paper_task.task)
+            if preset.metrics or known is None:
+                continue
+            ours = each.metric_of(number) or known.spec.metric
+            if (preset.paper, each.task, number.metric) == ("graddrop", "POS", "F1"):
+                assert ours == "accuracy"  # the micro-averaged F1 of tags, one for each word
+            else:
+                assert ours in OURS[number.metric], (each.task, number.metric)
+
+
+@ALL
+def test_warm_up_and_its_source_are_said(preset: Preset) -> None:
+    assert {each.settings["warmup"] for each in preset.cells()} == {0.0}
+    stated = {row.name: row.value for row in stated_settings(preset.paper)}
+    said = any("arm-up" in note for note in preset.notes)
+    assert said or stated.get("warmup_steps") == "0"

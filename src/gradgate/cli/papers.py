@@ -128,7 +128,7 @@ def _write_and_show(folder: Path, show: bool) -> None:
 
 def paper_records(only: str | None = None) -> list[dict[str, Any]]:
     """One record a paper, for scripts."""
-    from gradgate.papers import papers, presets
+    from gradgate.papers import papers, presets, stated_settings
     from gradgate.papers.claims import claims
 
     return [
@@ -146,6 +146,10 @@ def paper_records(only: str | None = None) -> list[dict[str, Any]]:
                 {"claim": claim.id, "wording": claim.wording, "checked": claim.check is not None}
                 for claim in claims(key)
             ],
+            "settings": [
+                {"setting": stated.setting, "name": stated.name, "value": stated.value}
+                for stated in stated_settings(key)
+            ],
         }
         for key, paper in papers().items()
         if only in (None, key)
@@ -160,6 +164,8 @@ def papers_list(only: str | None = None) -> Group:
         blocks.append(_indented(f"{paper['authors']}, {paper['link']}"))
         width = max(len(preset["name"]) for preset in paper["presets"])
         blocks += [_indented(f"{preset['name']:<{width}}  {preset['title']}") for preset in paper["presets"]]
+        stated = len(paper["settings"])
+        blocks.append(_indented(f"{stated} stated settings: gradgate papers --paper {paper['paper']} --json"))
         blocks.append(_indented("claims (* what scores of runs can check):"))
         blocks += [
             _indented(f"{claim['claim']:<3} {'*' if claim['checked'] else ' '} {claim['wording']}", 6)

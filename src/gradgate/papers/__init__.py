@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from gradgate.papers.preset import Preset, TableEntry, find_preset, presets
-from gradgate.papers.published import Paper, Published, papers, read_table
+from gradgate.papers.published import Paper, Published, Setting, papers, read_table, stated_settings
 
-__all__ = ["Paper", "Preset", "Published", "TableEntry", "find_preset", "papers", "presets", "read_table"]
+__all__ = [
+    "Paper",
+    "Preset",
+    "Published",
+    "Setting",
+    "TableEntry",
+    "find_preset",
+    "papers",
+    "presets",
+    "read_table",
+    "stated_settings",
+]

@@ -40,8 +40,10 @@ class PaperTask(_Strict):
     Args:
         task: our name for it.
         rows: training examples in the paper, from which intervals in steps are translated.
+        languages: that the table prints scores in, the source first; empty for a task in one language. A source
+            without test data is left out.
         published, language: the task and language that the table has it under, where they differ from its key.
-        split: the split that is meant where the task has several that are no languages.
+        split: that the table prints scores on, where it is not the test split.
         set: settings of its runs.
         sample: the embedded task that stands in for it.
         metrics: the table's metric to ours; by default the table's first one is the task's own.
@@ -49,6 +51,7 @@ class PaperTask(_Strict):
 
     task: str
     rows: int = Field(ge=1)
+    languages: tuple[str, ...] = ()
     published: str | None = None
     language: str | None = None
     split: str | None = None
@@ -145,6 +148,8 @@ class Preset(_Strict):
     def _cell(self, model: str, task: str, size: str, method: str) -> TableEntry:
         row = self.methods[method]
         settings = self.settings | self.tasks[task].set
+        if self.tasks[task].languages:
+            settings["languages"] = ",".join(self.tasks[task].languages)
         values: dict[str, int | str] = {}
         for case in self.cases:
             if case.fits(model, task, size, method):

@@ -52,6 +52,22 @@ class Published:
     note: str
 
 
+@dataclass(frozen=True)
+class Setting:
+    """One setting of an experiment as a paper states it.
+
+    Attributes:
+        paper: its short name.
+        setting: the table or experiment that it is of.
+        name, value: as in the paper; a value can be several, or words where the paper leaves it open.
+    """
+
+    paper: str
+    setting: str
+    name: str
+    value: str
+
+
 @cache
 def papers() -> dict[str, Paper]:
     """The papers whose tables are carried along, by key."""
@@ -76,6 +92,14 @@ def read_table(name: str) -> tuple[Published, ...]:
     """Every number of a table, such as ``elsa_table04``, in its order."""
     with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return tuple(_number(row) for row in csv.DictReader(file))
+
+
+@cache
+def stated_settings(paper: str) -> tuple[Setting, ...]:
+    """Every setting that a paper states, by its key; presets follow them where they can."""
+    name = papers()[paper].name
+    with (FOLDER / "hyperparameters.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(Setting(**row) for row in csv.DictReader(file) if row["paper"] == name)
 
 
 def _number(row: dict[str, str]) -> Published:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import GradgateError, UsageError, nearest
+from gradgate.errors import GradgateError, RunError, UsageError, nearest
 from gradgate.papers.preset import PaperTask, Preset
 from gradgate.tasks import find_task, load_task, task_names
 from gradgate.tasks.catalog import entries, plain
+from gradgate.tasks.languages import in_languages
+from gradgate.tasks.types import TRAIN_AND_DEV, scored
 
 _DEPTH = 3
 
@@ -27,10 +29,17 @@ class OurModel:
 
 @dataclass(frozen=True)
 class OurTask:
-    """A task that a paper's task becomes. ``settings`` are those of a run; ``rows`` its training examples."""
+    """A task that a paper's task becomes.
+
+    Attributes:
+        settings: of its runs.
+        rows: its training examples.
+        absent: languages of the paper without test data here.
+    """
 
     settings: dict[str, Any]
     rows: int
+    absent: tuple[str, ...] = ()
 
 
 @dataclass
@@ -46,28 +55,33 @@ def given_models(preset: Preset, words: Sequence[str]) -> dict[str, str]:
     """Label of the paper to our model, from words such as ``FOLDER`` (for the first one) or ``XLM-R=FOLDER``.
 
     Raises:
-        UsageError: for a label that the preset does not have.
+        UsageError: for a label that the preset does not have, one that is given twice, or no name.
     """
     found: dict[str, str] = {}
     for word in words:
         label, equals, name = word.partition("=")
-        if equals and label not in preset.models and not Path(word).exists():
+        if not equals or (label not in preset.models and Path(word).exists()):
+            label, name = next(iter(preset.models)), word
+        if label not in preset.models:
             raise UsageError(
                 f"--model {word}: {preset.name} has no model {label!r}.{nearest(label, preset.models)} "
                 f"Its models: {', '.join(preset.models)}."
             )
-        if label not in preset.models:
-            label, name = next(iter(preset.models)), word
+        if not name:
+            raise UsageError(f"--model {word!r} names no model for {label}. Expected a folder or a hub name.")
+        if label in found:
+            raise UsageError(f"--model gives {label} twice, as {found[label]} and {name}. Give each model once.")
         found[label] = name
     return found
 
 
-def find_resources(preset: Preset, models: dict[str, str], data: Path | None) -> Resources:
+def find_resources(preset: Preset, models: dict[str, str], data: Path | None, partial: bool = False) -> Resources:
     """Look for every model and data set of a preset; those that cannot be had are named with the reason.
 
     Args:
         models: as :func:`given_models` has them; where there are any, the others are left out.
         data: a folder with the folders of the data sets, or the folder of the only one.
+        partial: take a task without those of the paper's languages that it has no test data in.
     """
     resources = Resources()
     for label, model in preset.models.items():
@@ -80,8 +94,29 @@ def find_resources(preset: Preset, models: dict[str, str], data: Path | None) ->
     for label, task in preset.tasks.items():
         with _reason(resources, f"task {label}"):
             settings = _find(task, data, alone=len(preset.tasks) == 1)
-            resources.tasks[label] = OurTask(settings, count_rows(settings))
+            found = _in_languages(settings, task.languages)
+            if found.absent and not partial:
+                raise RunError(f"it has no test data in {', '.join(found.absent)}, which --partial leaves out")
+            resources.tasks[label] = found
     return resources
+
+
+def _in_languages(settings: dict[str, Any], wanted: tuple[str, ...]) -> OurTask:
+    """The task in those of the wanted languages that there is test data in.
+
+    Raises:
+        GradgateError: if its data cannot be had, or it has none of the languages.
+    """
+    if not wanted:
+        return OurTask(settings, count_rows(settings))
+    spec = find_task(**_of_task(settings))
+    tested = {spec.language_of(split) for split in scored(spec.places) if split not in TRAIN_AND_DEV}
+    there = [language for language in wanted if language in tested]
+    if not there:
+        raise RunError(f"it has no test data in any of {', '.join(wanted)}")
+    absent = tuple(language for language in wanted if language not in (*there, spec.source))
+    rows = load_task(in_languages(spec, there)).rows["train"]
+    return OurTask(settings | {"languages": ",".join(there)}, rows, absent)
 
 
 @contextmanager
