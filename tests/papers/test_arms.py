@@ -9,6 +9,8 @@ import pytest
 
 from gradgate.papers.arms import arm_labels
 from gradgate.papers.check import Verdict, check_studies, check_study
+from gradgate.papers.claims import check, find_claim
+from gradgate.papers.claims.numbers import together
 from gradgate.papers.measured import numbers_of_study
 from gradgate.study.results import read_study
 from gradgate.study.study_file import StudyRecord
@@ -100,9 +102,18 @@ def test_a_claim_without_the_ambiguous_label_is_still_checked(tmp_path: Path) ->
 def test_the_first_of_two_arms_is_not_replaced_by_the_last(tmp_path: Path) -> None:
     scores = {"graddrop:p=0.2": [0.7], "graddrop:p=0.9": [0.5]}
     numbers = numbers_of_study("graddrop", read_study(write_study(tmp_path, tuple(scores), (0,), scores)))
-    assert {names for (_, label), names in numbers.arms.items() if label == "GradDrop"} == {
+    assert {names for key, names in numbers.arms.items() if key.method == "GradDrop"} == {
         ("graddrop:p=0.2", "graddrop:p=0.9")
     }
+
+
+def test_an_arm_that_is_in_two_studies_is_named_with_each(tmp_path: Path) -> None:
+    for name in "ab":
+        write_study(tmp_path / name, ("full", "graddrop"), scores={"full": [0.5, 0.51], "graddrop": [0.6, 0.62]})
+    parts = [numbers_of_study("graddrop", read_study(tmp_path / name)) for name in "ab"]
+    outcome = check(find_claim("G1"), together(parts))
+    where = f"graddrop in {tmp_path / 'a'}, graddrop in {tmp_path / 'b'}"
+    assert outcome.findings[0].text.endswith(f"two arms fit GradDrop: {where}")
 
 
 def test_two_reproductions_are_checked_together(tmp_path: Path) -> None:

@@ -333,10 +333,9 @@ def test_what_the_wide_adapter_gains_must_shrink_too(large: str) -> None:
 def test_full_fine_tuning_and_its_rivals_may_come_from_two_studies() -> None:
     place = Place("mBERT", "XNLI")
     halves = [
-        Numbers(
-            {Key(place, name, "avg"): {0: score, 1: score + 0.1 * extra}}, exact=False, arms={(place, name): (arm,)}
-        )
+        Numbers({key: {0: score, 1: score + extra}}, exact=False, arms={key: (arm,)})
         for name, score, extra, arm in (("Full-FT", 60.0, 0.1, "full"), ("Ada+GU", 62.0, 0.2, "pfeiffer + gradual"))
+        for key in [Key(place, name, "avg")]
     ]
     assert [check(find_claim("F1"), half).state for half in halves] == [UNKNOWN, UNKNOWN]
     outcome = check(find_claim("F1"), together(halves))
@@ -348,7 +347,8 @@ def test_full_fine_tuning_and_its_rivals_may_come_from_two_studies() -> None:
 
 def test_an_arm_that_two_studies_have_is_not_one_arm() -> None:
     parts = [
-        replace(measured(GradDrop=[70.0, 71.0], SFT=[60.0, 60.5]), arms={(PLACE, "GradDrop"): (arm,)}) for arm in "ab"
+        replace(measured(GradDrop=[70.0, 71.0], SFT=[60.0, 60.5]), arms={Key(PLACE, "GradDrop", "avg"): (arm,)})
+        for arm in "ab"
     ]
     outcome = check(find_claim("G1"), together(parts))
     assert (outcome.state, outcome.findings[0].text) == (

@@ -133,6 +133,22 @@ def test_given_models_and_data_replace_those_of_the_paper(tiny_model: Path, tiny
     assert any("2 here" in note for note in plan.notes)
 
 
+def test_languages_without_data_are_refused_or_left_out_and_named(tmp_path: Path) -> None:
+    for language in ("en", "de", "fr"):
+        for split in ("train", "dev", "test") if language == "en" else ("dev", "test"):
+            file = tmp_path / "paws-x" / language / f"{split}.tsv"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("a cat\ta cat\t1\na cat\ta dog\t0\n" * 4)
+    preset = find_preset("graddrop-table5")
+    assert find_resources(preset, {"XLM-R-Large": "sample"}, tmp_path).lacking == {
+        "task PAWSX": "it has no test data in es, which --partial leaves out"
+    }
+    resources = find_resources(preset, {"XLM-R-Large": "sample"}, tmp_path, partial=True)
+    plan = plan_full(preset, resources, [0], {"steps": 2}, partial=True)
+    assert {run.config.languages for run in plan.runs} == {"en,de,fr"}
+    assert "PAWSX has no test data in es here: averages leave these languages out." in plan.notes
+
+
 @pytest.mark.parametrize(
     ("wish", "message"),
     [

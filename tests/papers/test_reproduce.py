@@ -13,6 +13,8 @@ import pytest
 from gradgate.errors import RunError
 from gradgate.papers.check import check_study
 from gradgate.papers.claims import check, find_claim
+from gradgate.papers.claims.numbers import Place
+from gradgate.papers.claims.quantities import quality
 from gradgate.papers.comparison import derived_table, pairs, summary_table
 from gradgate.papers.measured import averages, numbers_of_study, seed_spreads
 from gradgate.papers.reproduce import read_reproduction
@@ -61,6 +63,28 @@ def test_what_the_paper_derives_is_derived_alike(elsa: Path) -> None:
     assert (saved["published"], saved["measured"]) == (0.58, pytest.approx(3 * 140 / (4 * 200)))
 
 
+def test_relative_quality_is_one_number_in_tables_and_claims(tmp_path: Path) -> None:
+    scores = {"NER de": ([0.9, 0.9], [0.6, 0.6]), "NER nl": ([0.5, 0.5], [0.45, 0.45])}
+    runs = []
+    for task, (full, frozen) in scores.items():
+        write_study(tmp_path / task, ("full", "freeze:layers=1"), (0, 1), {"full": full, "freeze:layers=1": frozen})
+        for label, method in (("baseline", "full"), ("frozen 8/12", "freeze:layers=1")):
+            runs.append(
+                {"labels": ["XLM-R-base", task, "full", label], "method": method, "adapter": None, "study": task}
+            )
+    record = {"preset": "elsa-table4", "scale": "sample", "runs": runs, "left_out": {}, "notes": []}
+    (tmp_path / "reproduction.json").write_text(json.dumps(record))
+    found = read_reproduction(tmp_path)
+    table = derived_table(found)
+    assert table is not None
+    rows = {(record["method"], record["what"]): record["measured"] for record in table.records}
+    wanted = fmean((0.6 / 0.9, 0.45 / 0.5))  # and not (0.6 + 0.45) / (0.9 + 0.5)
+    assert rows["frozen 8/12", "relative quality"] == pytest.approx(wanted)
+    pairs_of = [(Place("XLM-R-base", "NER"), on) for on in ("de", "nl")]
+    by_seed = found.numbers().by_seed(quality(pairs_of, "frozen 8/12", "baseline"))
+    assert by_seed == {0: pytest.approx(wanted), 1: pytest.approx(wanted)}
+
+
 def test_claims_are_checked_on_a_reproduction(elsa: Path) -> None:
     verdicts = {verdict.claim.id: verdict for verdict in check_study(elsa)}
     assert verdicts["E2"].outcome.state == "cannot tell"
@@ -103,6 +127,59 @@ def test_greek_and_urdu_are_distant_in_the_papers_xnli() -> None:
     scores = {"en": 90.0, "el": 60.0, "ur": 50.0, "de": 80.0}
     assert averages("adaptereff", "XNLI", scores)["distant"] == 55.0
     assert "distant" not in averages("adaptereff", "NER", scores)
+
+
+def reproduction(folder: Path, preset: str, labels: tuple[str, ...], **scores: dict[str, dict[str, float]]) -> Path:
+    """A reproduction of one cell at full scale, over one seed; ``scores``: dev or a test split to metrics."""
+    tests = tuple(split for split in scores if split != "dev")
+    metric = next(iter(scores["dev"]))
+    languages = {split: split.removeprefix("test.") for split in tests if "." in split}
+    write_study(folder / "one", ("full",), (0,), {"full": [0.5]}, tests, languages=languages, metric=metric)
+    file = next(folder.glob("one/runs/*/seed-0/scores.json"))
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps({**record, "dev": scores["dev"], "tests": {split: scores[split] for split in tests}}))
+    run = {"labels": list(labels), "method": "full", "adapter": None, "study": "one"}
+    whole = {"preset": preset, "scale": "full", "runs": [run], "left_out": {}, "notes": []}
+    (folder / "reproduction.json").write_text(json.dumps(whole))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("preset", "labels", "metric", "expected"),
+    [
+        ("elsa-tableA3-base", ("BERT-base", "MRPC", "full", "baseline"), "f1", 90.0),
+        ("elsa-tableA3-base", ("BERT-base", "STS-B", "full", "baseline"), "pearson", 90.0),
+        ("adaptereff-table2", ("BERT-base", "mrpc", "1000", "Fine-tune"), "f1", 90.0),
+        ("adaptereff-table2", ("BERT-base", "sts-b", "1000", "Fine-tune"), "spearman", 90.0),
+    ],
+)
+def test_the_printed_split_and_metric_are_measured(
+    tmp_path: Path, preset: str, labels: tuple[str, ...], metric: str, expected: float
+) -> None:
+    own = "pearson" if metric == "spearman" else metric
+    dev = {own: 0.1, "loss": 0.5} | {metric: 0.9}
+    found = read_reproduction(reproduction(tmp_path, preset, labels, dev=dev, test=dict.fromkeys(dev, 0.2)))
+    assert [pair.measured.mean for pair in pairs(found)] == [pytest.approx(expected)]
+    scores = {key.on: by_seed for key, by_seed in found.numbers().scores.items()}
+    assert scores["en"] == {0: pytest.approx(expected)}
+
+
+@pytest.mark.parametrize(("task", "metric"), [("PAWSX", "f1"), ("POS", "accuracy")])
+def test_what_is_printed_as_f1_is_measured_as_f1(tmp_path: Path, task: str, metric: str) -> None:
+    preset = {"PAWSX": "graddrop-table5", "POS": "graddrop-table7"}[task]
+    scores = {"accuracy": 0.5, "f1": 0.5} | {metric: 0.9}
+    splits = dict.fromkeys(("dev", "test.en", "test.de", "test.fr", "test.es"), scores)
+    found = read_reproduction(reproduction(tmp_path, preset, ("XLM-R-Large", task, "full", "SFT"), **splits))
+    measured = {pair.number.language: pair.measured.mean for pair in pairs(found)}
+    assert (measured["de"], measured["avg"]) == (pytest.approx(90.0), pytest.approx(90.0))
+
+
+def test_xcopa_has_the_english_score_of_dev_which_no_average_takes(tmp_path: Path) -> None:
+    splits = {"dev": {"accuracy": 0.9}, "test.et": {"accuracy": 0.5}, "test.ht": {"accuracy": 0.6}}
+    found = read_reproduction(reproduction(tmp_path, "fun-table7", ("mBERT", "XCOPA", "full", "Full-FT"), **splits))
+    scores = {key.on: by_seed[0] for key, by_seed in found.numbers().scores.items() if len(key.on) < 7}
+    assert (scores["en"], scores["avg"]) == (pytest.approx(90.0), pytest.approx(55.0))
+    assert "all" not in scores
 
 
 def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:

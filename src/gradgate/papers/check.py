@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gradgate.errors import RunError
 from gradgate.papers.claims import Claim, Outcome, check, claims
 from gradgate.papers.claims.numbers import Numbers, printed, together
+from gradgate.papers.preset import presets
 from gradgate.papers.published import papers
 
 
@@ -104,13 +106,30 @@ def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:
     from gradgate.study.parts import part_folders
     from gradgate.study.results import read_study
 
+    if not folder.exists():
+        raise RunError(_not_there(folder))
     if is_reproduction(folder):
         reproduction = read_reproduction(folder)
         own = reproduction.preset.paper
-        return {own: reproduction.numbers()} if paper in (None, own) else {}
+        return {own: replace(reproduction.numbers(), source=str(folder))} if paper in (None, own) else {}
     parts = [read_study(part) for part in part_folders(folder)]
-    wanted = papers() if paper is None else [paper]
-    return {key: together([numbers_of_study(key, part) for part in parts]) for key in wanted}
+    numbers = {
+        key: together([numbers_of_study(key, part) for part in parts])
+        for key in (papers() if paper is None else [paper])
+    }
+    return {key: replace(found, source=str(folder)) for key, found in numbers.items()}
+
+
+def _not_there(folder: Path) -> str:
+    """What to do about a study that is not there; its name may be that of something else."""
+    name = str(folder)
+    if name in presets():
+        return (
+            f"{name} is a preset and no study. Run it with `gradgate reproduce {name}`, then give the folder it writes."
+        )
+    if name.lower() in papers():
+        return f"{name} is a paper and no study. List it with `gradgate papers --paper {name.lower()}`."
+    return f"There is no folder {name}. Expected one that `gradgate compare` or `gradgate reproduce` made."
 
 
 def _check(paper: str, numbers: Numbers, source: str) -> list[Verdict]:

@@ -17,7 +17,7 @@ from gradgate.papers.reproduce import Reproduced, Reproduction
 from gradgate.report.export import to_csv, to_markdown
 from gradgate.report.formats import NONE
 from gradgate.report.table import Column, Entry, Table
-from gradgate.statistics import Summary, summarize
+from gradgate.statistics import Summary, relative_quality, summarize
 from gradgate.study.sharing import model_sizes, saved_share
 from gradgate.study.study_file import Cell
 
@@ -38,7 +38,7 @@ class Pair:
 def pairs(reproduction: Reproduction) -> list[Pair]:
     """Every printed number of the cells that were run."""
     found = [
-        Pair(row, number, summarize(_values(row, number)))
+        Pair(row, number, summarize(list(_by_seed(row, number).values())))
         for row in reproduction.rows
         for number in row.cell.published()
     ]
@@ -93,10 +93,10 @@ def write_tables(reproduction: Reproduction, out: Path) -> list[Table]:
     return tables
 
 
-def _values(row: Reproduced, number: Published) -> list[float]:
+def _by_seed(row: Reproduced, number: Published) -> dict[int, float]:
     """The measurement of each seed."""
-    values = [_value(row, cell, number) for cell in row.measured.cells]
-    return [value for value in values if value is not None]
+    values = {cell.seed: _value(row, cell, number) for cell in row.measured.cells}
+    return {seed: value for seed, value in values.items() if value is not None}
 
 
 def _value(row: Reproduced, cell: Cell, number: Published) -> float | None:
@@ -225,17 +225,19 @@ def _derived(reproduction: Reproduction, number: Published) -> Iterator[tuple[Pu
     baselines = {
         row.cell.task: row for row in reproduction.rows if row.cell.label == first and row.cell.model == number.model
     }
-    ratios = [_ratio(row, baselines.get(row.cell.task)) for row in rows]
-    known = [ratio for ratio in ratios if ratio is not None]
-    yield number, "relative quality", printed, fmean(known) if known else None
+    means = [_means(row, baselines.get(row.cell.task)) for row in rows]
+    known = [pair for pair in means if pair is not None]
+    quality = relative_quality([ours for ours, _ in known], [theirs for _, theirs in known])
+    yield number, "relative quality", printed, quality
 
 
-def _ratio(row: Reproduced, baseline: Reproduced | None) -> float | None:
-    """Mean score over mean score of the baseline, on the number that the table prints for this cell."""
+def _means(row: Reproduced, baseline: Reproduced | None) -> tuple[float, float] | None:
+    """The mean scores of a cell and its baseline over the seeds that both have, on what the table prints first."""
     if baseline is None:
         return None
-    one, other = (summarize(_values(each, each.cell.published()[0])).mean for each in (row, baseline))
-    return one / other if one is not None and other else None
+    ours, theirs = (_by_seed(each, each.cell.published()[0]) for each in (row, baseline))
+    seeds = ours.keys() & theirs.keys()
+    return (fmean(ours[seed] for seed in seeds), fmean(theirs[seed] for seed in seeds)) if seeds else None
 
 
 def _saved(row: Reproduced, tasks: int) -> float | None:

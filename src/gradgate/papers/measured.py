@@ -74,13 +74,14 @@ class Measured:
 def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, notes: Iterable[str] = ()) -> Numbers:
     """Every score of these rows, in points where it is a share; times are in seconds."""
     scores: dict[Key, dict[int, float]] = {}
-    arms: dict[tuple[Place, str], tuple[str, ...]] = {}
+    arms: dict[Key, dict[str, None]] = {}
     for row in rows:
-        arms[row.place, row.label] = (*arms.get((row.place, row.label), ()), row.arm)
         for cell in row.cells:
             for on, value in _scores(paper, row, cell).items():
-                scores.setdefault(Key(row.place, row.label, on), {}).setdefault(cell.seed, value)
-    return Numbers(scores, False, stand_in, tuple(notes), arms)
+                key = Key(row.place, row.label, on)
+                scores.setdefault(key, {}).setdefault(cell.seed, value)
+                arms.setdefault(key, {})[row.arm] = None
+    return Numbers(scores, False, stand_in, tuple(notes), {key: tuple(names) for key, names in arms.items()})
 
 
 def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
@@ -98,8 +99,12 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
         notes.append("the schedules open layers of the whole model here, and of adapters in the paper")
     rows = [Measured(place, label, own, results.of(own), results) for own, label in labels.items()]
     numbers = numbers_of(paper, rows, stand_in=task is None, notes=notes)
-    spreads = {Key(place, labels[own], SEED_SPREAD): found for own, found in seed_spreads(results).items()}
-    return replace(numbers, scores={**numbers.scores, **spreads})
+    scores, arms = dict(numbers.scores), dict(numbers.arms)
+    for own, spreads in seed_spreads(results).items():
+        key = Key(place, labels[own], SEED_SPREAD)
+        scores.setdefault(key, spreads)
+        arms[key] = (*arms.get(key, ()), own)
+    return replace(numbers, scores=scores, arms=arms, source=str(results.folder))
 
 
 def scores_by_language(paper: str, row: Measured, cell: Cell, metric: str | None = None) -> dict[str, float]:

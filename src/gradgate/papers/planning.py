@@ -1,4 +1,4 @@
-"""A paper's method on another model: layers, intervals and adapter sizes in proportion."""
+"""The runs of a table of a paper, on its own models or on others: layers, intervals and sizes in proportion."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain, count
 from typing import Any, Literal
 
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.methods import Freeze, Method
 from gradgate.methods import method as read_method
 from gradgate.papers.preset import Preset, TableEntry
 from gradgate.papers.resources import OurModel, OurTask, Resources, count_rows, describe_model, stand_in
+from gradgate.specs import Syntax
 from gradgate.training.config import RunConfig, make_config
 
+_ADAPTER = Syntax("adapter", error=AdapterError)
 SELECTION_BATCHES = 8
 """Batches of one choice of FUN on the sample, where the paper's 40 would be most of an epoch."""
 
@@ -51,16 +53,15 @@ def on_width(adapter: str, hidden: int, ours: int) -> str:
 
     A learning rate of its own is left out, and pretraining is cut to ``TAPT_EPOCHS`` passes.
     """
-    scaled = re.sub(r"\bsize=(\d+)", lambda size: f"size={max(4, round(int(size[1]) * ours / hidden))}", adapter)
-    name, _, options = scaled.partition(":")
-    shorter = re.sub(r"\btapt_epochs=[^,]+", f"tapt_epochs={TAPT_EPOCHS}", options)
-    kept = [option for option in shorter.split(",") if option and not option.startswith("lr=")]
-    return f"{name}:{','.join(kept)}" if kept else name
+    spec = _ADAPTER.parse(adapter).without("lr")
+    if "size" in spec.options:
+        spec = spec.updated(size=str(max(4, round(int(spec.options["size"]) * ours / hidden))))
+    return str(spec.updated(tapt_epochs=str(TAPT_EPOCHS)) if "tapt_epochs" in spec.options else spec)
 
 
 def at_rate(adapter: str, lr: float) -> str:
     """An adapter with a learning rate of its own."""
-    return f"{adapter}{',' if ':' in adapter else ':'}lr={lr:g}"
+    return str(_ADAPTER.parse(adapter).without("lr").updated(lr=f"{lr:g}"))
 
 
 def _has(method: Method, option: str) -> bool:
@@ -171,6 +172,11 @@ def plan_full(preset: Preset, resources: Resources, seeds: Sequence[int], extra:
         f"{label} has {cell_layers} layers in the paper and {ours.layers} here: frozen layers are in proportion."
         for label, ours in resources.models.items()
         if (cell_layers := preset.models[label].layers) != ours.layers
+    ]
+    notes += [
+        f"{label} has no test data in {', '.join(ours.absent)} here: averages leave these languages out."
+        for label, ours in resources.tasks.items()
+        if ours.absent
     ]
     return _plan(preset, "full", seeds, chosen, left_out, notes)
 

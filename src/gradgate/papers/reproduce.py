@@ -6,10 +6,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.files import in_use, read_json, write_json
+from gradgate.files import in_use, read_json, remedy, write_json
 from gradgate.methods import method as read_method
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
 from gradgate.papers.measured import Measured, numbers_of
@@ -24,7 +26,76 @@ from gradgate.study.study_file import StudyResults
 from gradgate.training.adapter_setting import canonical
 
 RECORD = "reproduction.json"
+Scale = Literal["full", "sample"]
 _SCALES = ("full", "sample")
+
+
+class RunEntry(BaseModel):
+    """One run of a reproduction: the cell of the table by its labels, what was run for it, and its study's folder."""
+
+    model_config = ConfigDict(frozen=True)
+
+    labels: tuple[str, str, str, str]
+    method: str
+    adapter: str | None
+    study: str = Field(pattern=r"^[^/\\]*[^/\\.][^/\\]*$")
+
+
+class ReproductionRecord(BaseModel):
+    """``reproduction.json``, for writing and for reading."""
+
+    model_config = ConfigDict(frozen=True)
+
+    preset: str
+    scale: Scale
+    seeds: tuple[int, ...] = ()
+    runs: tuple[RunEntry, ...]
+    left_out: dict[str, str]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> ReproductionRecord:
+        """The record of a plan."""
+        runs = tuple(
+            RunEntry(labels=_labels(run.cell), method=run.config.method, adapter=run.config.adapter, study=run.study)
+            for run in plan.runs
+        )
+        return cls(
+            preset=plan.preset.name,
+            scale=plan.scale,
+            seeds=plan.seeds,
+            runs=runs,
+            left_out=plan.left_out,
+            notes=plan.notes,
+        )
+
+    @classmethod
+    def read(cls, folder: Path) -> ReproductionRecord:
+        """The record in the folder of a reproduction.
+
+        Raises:
+            RunError: if it is absent, damaged, or lacks an entry.
+        """
+        file = folder / RECORD
+        found = read_json(file)
+        lacking = [name for name, entry in cls.model_fields.items() if entry.is_required() and name not in found]
+        if lacking:
+            raise RunError(
+                f"{folder} holds no whole reproduction: {RECORD} has no {', '.join(lacking)}. {remedy(file)}"
+            )
+        try:
+            return cls.model_validate(found)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            place = ".".join(str(part) for part in wrong["loc"])
+            raise RunError(
+                f"{file} is damaged: {place}: {wrong['msg']}, got {wrong['input']!r}. {remedy(file)}"
+            ) from None
+
+    @property
+    def studies(self) -> list[str]:
+        """The folders of its studies, each once."""
+        return list(dict.fromkeys(run.study for run in self.runs))
 
 
 @dataclass(frozen=True)
@@ -53,7 +124,7 @@ class ReproduceRequest:
             if self.models or self.data:
                 raise UsageError("--scale sample has its own model and data; leave --model and --data out.")
             return plan_sample(preset, self.seeds or range(SAMPLE_SEEDS), self.settings)
-        resources = find_resources(preset, given_models(preset, self.models), self.data)
+        resources = find_resources(preset, given_models(preset, self.models), self.data, self.partial)
         return plan_full(preset, resources, self.seeds or range(preset.seeds), self.settings, self.partial)
 
 
@@ -65,7 +136,7 @@ class Reproduced:
     method: str
     adapter: str | None
     measured: Measured
-    scale: str = "full"
+    scale: Scale = "full"
 
     def metric(self, number: Published) -> str | None:
         """Our name for the metric of a printed number; None for the task's own, ``""`` where there is none.
@@ -82,7 +153,7 @@ class Reproduction:
     """What a folder holds: the preset, the cells with their scores, and what a reader must know."""
 
     preset: Preset
-    scale: str
+    scale: Scale
     rows: tuple[Reproduced, ...]
     left_out: dict[str, str]
     notes: tuple[str, ...]
@@ -104,7 +175,7 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
         GradgateError: as :func:`gradgate.study.compare.compare` does, or if ``out`` holds something else.
     """
     _claim(out, plan)
-    write_json(out / RECORD, _record(plan))
+    write_json(out / RECORD, ReproductionRecord.of(plan).model_dump(mode="json"))
     tallies = []
     studies = plan.studies()
     for number, (name, runs) in enumerate(studies.items(), 1):
@@ -130,67 +201,48 @@ def read_reproduction(folder: Path) -> Reproduction:
     Raises:
         RunError: if the folder holds none, or it is damaged.
     """
-    record = read_json(folder / RECORD)
-    lacking = [name for name in ("preset", "scale", "runs", "left_out", "notes") if name not in record]
-    if lacking:
-        raise RunError(f"{folder} holds no whole reproduction: {RECORD} has no {', '.join(lacking)}.")
-    preset = find_preset(record["preset"])
+    record = ReproductionRecord.read(folder)
+    preset = find_preset(record.preset)
     cells = {_labels(cell): cell for cell in preset.cells()}
-    studies = {name: read_study(folder / name) for name in dict.fromkeys(run["study"] for run in record["runs"])}
+    studies = {name: read_study(folder / name) for name in record.studies}
     rows = [
-        _row(cells[key], run, studies[run["study"]], record["scale"])
-        for run in record["runs"]
-        if (key := tuple(run["labels"])) in cells
+        _row(cells[run.labels], run, studies[run.study], record.scale) for run in record.runs if run.labels in cells
     ]
-    return Reproduction(preset, record["scale"], tuple(rows), record["left_out"], tuple(record["notes"]))
+    return Reproduction(preset, record.scale, tuple(rows), record.left_out, record.notes)
 
 
 def study_folders(folder: Path) -> list[Path]:
     """The studies of a reproduction."""
-    return [folder / name for name in dict.fromkeys(run["study"] for run in read_json(folder / RECORD)["runs"])]
+    return [folder / name for name in ReproductionRecord.read(folder).studies]
 
 
-def _row(cell: TableEntry, run: dict[str, Any], results: StudyResults, scale: str) -> Reproduced:
-    wanted = read_method(run["method"]), canonical(run["adapter"])
+def _row(cell: TableEntry, run: RunEntry, results: StudyResults, scale: Scale) -> Reproduced:
+    wanted = read_method(run.method), canonical(run.adapter)
     arms = zip(results.study.arms, results.study.labels, strict=True)
     own = [label for (adapter, method), label in arms if (read_method(method), canonical(adapter)) == wanted]
     if not own:
-        raise RunError(f"{results.folder} has no runs of {run['method']}, which {RECORD} says it has.")
+        raise RunError(
+            f"{results.folder} has no runs of {run.method}, which {RECORD} names; its arms are "
+            f"{', '.join(results.study.labels)}. Run the reproduction again, or in another --out."
+        )
     task = cell.paper_task
     place = Place(cell.model, task.published or cell.task, cell.size)
     measured = Measured(place, cell.label, own[0], results.of(own[0]), results, task.language)
     if scale == "full":  # the sample's tasks have other splits and metrics
         measured = replace(measured, split=task.split, metric=cell.metric)
-    return Reproduced(cell, run["method"], run["adapter"], measured, scale)
+    return Reproduced(cell, run.method, run.adapter, measured, scale)
 
 
-def _labels(cell: TableEntry) -> tuple[str, ...]:
+def _labels(cell: TableEntry) -> tuple[str, str, str, str]:
     return cell.model, cell.task, cell.size, cell.label
 
 
 def _claim(out: Path, plan: Plan) -> None:
-    record = read_json(out / RECORD) if is_reproduction(out) else {}
-    if not record and in_use(out):
-        raise RunError(f"{out} is not empty and holds no reproduction. Give another --out.")
-    there = (record.get("preset", plan.preset.name), record.get("scale", plan.scale))
-    if there != (plan.preset.name, plan.scale):
-        raise RunError(f"{out} already holds {there[0]} at scale {there[1]}. Give another --out.")
-
-
-def _record(plan: Plan) -> dict[str, Any]:
-    return {
-        "preset": plan.preset.name,
-        "scale": plan.scale,
-        "seeds": list(plan.seeds),
-        "runs": [
-            {
-                "labels": list(_labels(run.cell)),
-                "method": run.config.method,
-                "adapter": run.config.adapter,
-                "study": run.study,
-            }
-            for run in plan.runs
-        ],
-        "left_out": plan.left_out,
-        "notes": list(plan.notes),
-    }
+    """Refuse a folder that holds something else."""
+    if not is_reproduction(out):
+        if in_use(out):
+            raise RunError(f"{out} is not empty and holds no reproduction. Give another --out.")
+        return
+    record = ReproductionRecord.read(out)
+    if (record.preset, record.scale) != (plan.preset.name, plan.scale):
+        raise RunError(f"{out} already holds {record.preset} at scale {record.scale}. Give another --out.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gradgate.papers.claims.base import FAILS, HOLDS, Claim, Finding, Outcome, above, all_of, any_of, below, both
 from gradgate.papers.claims.numbers import PRINTED_SEED, QUALITY, SAVED, SECONDS, Lookup, Numbers, Place
-from gradgate.papers.claims.quantities import Quantity, mean_ratio, minus
+from gradgate.papers.claims.quantities import Quantity, minus, quality, ratio
 from gradgate.study.sharing import model_sizes, saved_share
 
 BASELINE = "baseline"
@@ -65,7 +65,7 @@ def _quality(numbers: Numbers, pairs: Pairs, method: str) -> Quantity:
     place = pairs[0][0]
     if QUALITY in numbers.on(place, method):
         return lambda score: score(place, method, QUALITY)
-    return mean_ratio(pairs, method, BASELINE)
+    return quality(pairs, method, BASELINE)
 
 
 def _said(model: str, task: str, method: str) -> str:
@@ -200,7 +200,7 @@ def _e8(numbers: Numbers) -> Outcome:
         below(
             numbers,
             f"{place}: seconds a step, {name} / {BASELINE}",
-            mean_ratio([(place, SECONDS)], name, BASELINE),
+            ratio(place, name, BASELINE, SECONDS),
             1.0,
         )
         for place in numbers.places(BASELINE)

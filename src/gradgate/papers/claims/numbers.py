@@ -79,7 +79,7 @@ class Lookup:
 
     def __call__(self, place: Place, method: str, on: str) -> float:
         key = Key(place, method, on)
-        arms = self._numbers.arms.get((place, method), ())
+        arms = self._numbers.arms.get(key, ())
         if len(arms) > 1:
             raise SeveralArmsError(key, arms)
         by_seed = self._numbers.scores.get(key)
@@ -97,14 +97,16 @@ class Numbers:
         scores: seed to score; a printed number has the one seed 0.
         exact: whether they are printed numbers, taken as they stand; else each is one repeat of a measurement.
         stand_in: whether tasks of other names stand in for those of the paper.
-        arms: what was run under each label: one arm, or all that the label fits.
+        arms: what was run for each score: one arm, or all that the label fits.
+        source: where they were measured.
     """
 
     scores: Mapping[Key, Mapping[int, float]]
     exact: bool
     stand_in: bool = False
     notes: tuple[str, ...] = field(default=())
-    arms: Mapping[tuple[Place, str], tuple[str, ...]] = field(default_factory=dict)
+    arms: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
+    source: str = ""
 
     def places(self, *methods: str, tasks: Iterable[str] = (), models: Iterable[str] = ()) -> list[Place]:
         """Where all of these methods have been scored; on these tasks, or whatever stands in for them."""
@@ -143,8 +145,7 @@ class Numbers:
 
     def arms_of(self, quantity: Callable[[Lookup], float]) -> tuple[tuple[str, str], ...]:
         """The labels that a quantity is made of, each with the arm that was run for it."""
-        asked = sorted(self._asked(quantity))
-        found = ((key.method, arm) for key in asked for arm in self.arms.get((key.place, key.method), ()))
+        found = ((key.method, arm) for key in sorted(self._asked(quantity)) for arm in self.arms.get(key, ()))
         return tuple(dict.fromkeys(found))
 
     def _asked(self, quantity: Callable[[Lookup], float]) -> set[Key]:
@@ -156,20 +157,27 @@ class Numbers:
 def together(parts: Iterable[Numbers]) -> Numbers:
     """The numbers of several tasks, models or studies.
 
-    What only stands in for a paper's task is left out where a task of the paper is there. A label that several parts
-    have at one place fits the arms of all of them.
+    What only stands in for a paper's task is left out where a task of the paper is there. A score that several parts
+    have fits the arms of all of them.
     """
     found = list(parts)
     own = [numbers for numbers in found if not numbers.stand_in] or found
     scores: dict[Key, Mapping[int, float]] = {}
-    arms: dict[tuple[Place, str], tuple[str, ...]] = {}
+    arms: dict[Key, list[tuple[str, str]]] = {}
     for numbers in own:
         scores = {**numbers.scores, **scores}
-        for label, names in numbers.arms.items():
-            arms[label] = tuple(dict.fromkeys((*arms.get(label, ()), *names)))
+        for key, names in numbers.arms.items():
+            arms.setdefault(key, []).extend((name, numbers.source) for name in names)
     notes = dict.fromkeys(note for numbers in own for note in numbers.notes)
     stand_in = bool(own) and own is found and own[0].stand_in
-    return Numbers(scores, all(numbers.exact for numbers in own), stand_in, tuple(notes), arms)
+    exact = all(numbers.exact for numbers in own)
+    return Numbers(scores, exact, stand_in, tuple(notes), {key: _told_apart(names) for key, names in arms.items()})
+
+
+def _told_apart(arms: list[tuple[str, str]]) -> tuple[str, ...]:
+    """Arms by their names; behind equal names stands where each was run."""
+    names = [name for name, _ in arms]
+    return tuple(name if names.count(name) == 1 else f"{name} in {source}" for name, source in arms)
 
 
 def printed(tables: Iterable[str]) -> Numbers:

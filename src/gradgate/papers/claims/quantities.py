@@ -60,6 +60,22 @@ def gap_difference(place: Place, one: str, other: str, on: str, than: str) -> Qu
     return lambda score: first(score) - second(score)
 
 
-def mean_ratio(pairs: Sequence[tuple[Place, str]], method: str, reference: str) -> Quantity:
-    """The relative quality of a method: the mean of its scores over those of the reference (Elsa, Sec. 3)."""
-    return lambda score: fmean(score(place, method, on) / score(place, reference, on) for place, on in pairs)
+def quality(pairs: Sequence[tuple[Place, str]], method: str, reference: str) -> Quantity:
+    """The relative quality of a method over tasks or languages, as :func:`gradgate.statistics.relative_quality`."""
+
+    def share(score: Lookup) -> float:
+        from gradgate.statistics import relative_quality  # brings numpy, which listing the claims does without
+
+        found = relative_quality(
+            [score(place, method, on) for place, on in pairs], [score(place, reference, on) for place, on in pairs]
+        )
+        if found is None:
+            raise ZeroDivisionError
+        return found
+
+    return share
+
+
+def ratio(place: Place, one: str, other: str, on: str) -> Quantity:
+    """The first method's number over the second's."""
+    return lambda score: score(place, one, on) / score(place, other, on)
