@@ -50,10 +50,10 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C
 def main() -> None:
     """Entry point: a user's mistake ends with its message and its exit code, without a traceback."""
     survive_any_encoding()
-    sys.exit(_run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))
 
 
-def _run(words: Sequence[str]) -> int:
+def run(words: Sequence[str]) -> int:
     """Run one command line, and return its exit code."""
     try:
         _refuse_empty(words)
