@@ -23,6 +23,8 @@ from gradgate.study import store as stores
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.grid import Grid
+from gradgate.study.parts import Parts, TaskChoice
+from gradgate.study.pooled import read_pooled
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.status import open_queue, read_status
@@ -31,7 +33,7 @@ from gradgate.study.worker import join
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.progress import RunProgress, Silent
 from support.run_folders import assert_same_run
-from support.study_folder import write_study
+from support.study_folder import fail, write_study
 
 Study = Callable[[Path], object]
 
@@ -107,6 +109,47 @@ def test_settings_that_do_not_exist_are_named_with_their_file(tmp_path: Path) ->
     edit(write_study(tmp_path) / "study.json", settings={"lr": 1e-5, "speed": 3})
     with pytest.raises(RunError, match=r"study\.json has settings that cannot be used: There is no setting 'speed'"):
         open_queue(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["run.json", "scores.json", "history.jsonl", "error.json"])
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", "\x00", '{"config": {"method": 3, "seed": 0}}', '{"config": null}', "[" * 50_000, "1e999", None],
+    ids=["empty", "list", "no field", "null byte", "number for a method", "no config", "deep", "infinite", "folder"],
+)
+def test_one_bad_run_is_shown_with_its_reason_and_the_others_are_read(
+    name: str, content: str | None, tmp_path: Path
+) -> None:
+    study = write_study(tmp_path, methods=("full", "head"), seeds=(0, 1), scores={"full": [0.5, 0.6], "head": [0.6]})
+    fail(study, "head", 1)
+    _use_the_folders_of_methods(study)
+    file = study / "runs" / ("head/seed-1" if name == "error.json" else "full/seed-0") / name
+    file.unlink()
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_text(content)
+    cells = {(cell.label, cell.seed): cell for cell in read_study(study).cells}
+    bad = cells["head", 1] if name == "error.json" else cells["full", 0]
+    assert bad.status in ("failed", "missing")
+    if bad.failure is not None:
+        assert name in bad.failure.message
+    else:  # a folder in the place of a file is no file
+        assert content is None
+    assert (cells["full", 1].status, cells["head", 0].status) == ("finished", "finished")
+    assert len(records(study)) == 4
+
+
+def test_a_part_with_a_damaged_study_file_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    parts = Parts((TaskChoice("a"), TaskChoice("b")), ("toy",))
+    (tmp_path / "parts.json").write_text(json.dumps({"tasks": [{"task": "a"}, {"task": "b"}], "models": ["toy"]}))
+    for path, name in zip(parts.paths(tmp_path), "ab", strict=True):
+        write_study(path, scores={"full": [0.5]}, name=name)
+    edit(parts.paths(tmp_path)[0] / "study.json", task=None)
+    results = read_pooled(tmp_path)
+    assert [name for name, _ in results.parts] == ["b"]
+    assert results.problems[0].startswith("A part of this study is left out: ")
+    assert "study.json is damaged: task" in results.problems[0]
 
 
 # what is asked for

@@ -18,8 +18,8 @@ from gradgate.report.export import to_csv, to_markdown
 from gradgate.report.formats import NONE
 from gradgate.report.table import Column, Entry, Table
 from gradgate.statistics import Summary, relative_quality, summarize
+from gradgate.study.results import Cell
 from gradgate.study.sharing import model_sizes, saved_share
-from gradgate.study.study_file import Cell
 
 FULL_TABLE = "published-all"
 

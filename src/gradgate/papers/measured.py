@@ -29,8 +29,8 @@ from gradgate.papers.claims.numbers import (
 from gradgate.report.findings import find
 from gradgate.report.formats import ScoreFormat
 from gradgate.report.sections.rates import searched_runs
+from gradgate.study.results import Cell, StudyResults
 from gradgate.study.search import SEARCHED
-from gradgate.study.study_file import Cell, StudyResults
 from gradgate.tasks.languages import distant_languages
 from gradgate.training.records import DEV
 from gradgate.training.run_folder import RunFolder

@@ -21,8 +21,7 @@ from gradgate.papers.published import Published
 from gradgate.papers.resources import find_resources, given_models
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.progress import StudyProgress
-from gradgate.study.results import read_study
-from gradgate.study.study_file import StudyResults
+from gradgate.study.results import StudyResults, read_study
 from gradgate.training.adapter_setting import canonical
 
 RECORD = "reproduction.json"

@@ -15,7 +15,7 @@ from gradgate.report.page import PAGE, render_page
 from gradgate.report.sections import find_sections
 from gradgate.report.verdict import cautions, verdict
 from gradgate.study.pooled import read_pooled
-from gradgate.study.study_file import StudyResults
+from gradgate.study.results import StudyResults
 
 __all__ = ["Report", "render_table", "write_report"]
 

@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from gradgate.report.formats import ScoreFormat
 from gradgate.statistics import Comparison, Summary, compare_paired, holm, summarize
-from gradgate.study.study_file import Cell, StudyResults
+from gradgate.study.results import Cell, StudyResults
 from gradgate.tasks.languages import average_label, averaged_splits
 from gradgate.training.records import DEV, Cost
 

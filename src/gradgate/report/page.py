@@ -18,7 +18,7 @@ from gradgate.report.formats import count, counted
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Table
 from gradgate.report.verdict import cautions, verdict
-from gradgate.study.study_file import Cell, StudyResults
+from gradgate.study.results import Cell, StudyResults
 
 PAGE = "report.html"
 _TEMPLATES = Environment(

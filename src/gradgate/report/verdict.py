@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
-from gradgate.study.study_file import COMBINATION
+from gradgate.study.results import COMBINATION
 from gradgate.training.records import DEV
 
 LEVEL = 0.05

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.study.parts import part_folders
-from gradgate.study.results import read_study
-from gradgate.study.study_file import Cell, StudyResults
+from gradgate.study.results import Cell, StudyResults, read_study
 
 
 def records(folder: Path) -> list[dict[str, Any]]:

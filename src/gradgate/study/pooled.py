@@ -14,8 +14,8 @@ from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
-from gradgate.study.results import read_study
-from gradgate.study.study_file import COMBINATION, TASK, Cell, StudyRecord, StudyResults
+from gradgate.study.results import COMBINATION, TASK, Cell, StudyResults, read_study
+from gradgate.study.study_file import StudyRecord
 from gradgate.training.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 
 MIXED = {True: "score", False: "error"}
@@ -31,14 +31,33 @@ def read_pooled(folder: Path) -> StudyResults:
     named = read_parts(folder)
     if named is None:
         return read_study(folder)
-    parts = [read_study(part) for part in part_folders(folder)]
+    parts, problems = _read_parts(folder)
     names = part_names([part.study.task.name for part in parts], [part.study.model.name for part in parts])
     whole = pool(folder, _unit(named), list(zip(names, parts, strict=True)))
-    lacking = len(named.paths(folder)) - len(parts)
-    if not lacking:
-        return whole
-    note = f"{lacking} of {lacking + len(parts)} {whole.split_unit}s have not begun: run the command that added them."
-    return replace(whole, problems=(note, *whole.problems))
+    begun = len(parts) + len(problems)
+    lacking = len(named.paths(folder)) - begun
+    if lacking:
+        problems.append(
+            f"{lacking} of {lacking + begun} {whole.split_unit}s have not begun: run the command that added them."
+        )
+    return replace(whole, problems=(*problems, *whole.problems))
+
+
+def _read_parts(folder: Path) -> tuple[list[StudyResults], list[str]]:
+    """The results of every part that can be read, and what is wrong with the others.
+
+    Raises:
+        RunError: if none can be read.
+    """
+    parts, errors = [], []
+    for path in part_folders(folder):
+        try:
+            parts.append(read_study(path))
+        except RunError as error:
+            errors.append(error)
+    if not parts:
+        raise errors[0]
+    return parts, [f"A part of this study is left out: {error}" for error in errors]
 
 
 def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> StudyResults:

@@ -1,123 +1,249 @@
-"""A study folder, read back, whatever the state of its runs."""
+"""The results of a study: its cells, and how they are read from its folder, whatever the state of its runs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from gradgate.errors import MethodError, RunError
+from gradgate.errors import GradgateError, RunError
 from gradgate.methods import method as read_method
 from gradgate.study.grid import folder_name
-from gradgate.study.study_file import LANGUAGE, Cell, StudyRecord, StudyResults, main_split_of, read_study_file
-from gradgate.tasks.languages import AVERAGES
+from gradgate.study.study_file import StudyRecord, read_study_file
+from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 from gradgate.training.adapter_setting import canonical, titled
-from gradgate.training.records import DEV, Failure, RunRecord, read_history, read_record, read_scores
+from gradgate.training.records import (
+    DEV,
+    DevRecord,
+    Failure,
+    Metrics,
+    RunRecord,
+    Scores,
+    read_history,
+    read_record,
+    read_scores,
+)
 from gradgate.training.run_folder import RunFolder
+
+Status = Literal["finished", "failed", "missing"]
+LANGUAGE, TASK, COMBINATION = "language", "task", "combination"
+"""Units of test splits: a language each; in pooled results a task, or a task with a model."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method with one seed, on an adapter or on the model itself.
+
+    A finished cell has ``scores``, a failed one ``failure``. ``part`` names its task or model in pooled results.
+    """
+
+    method: str
+    seed: int
+    status: Status
+    folder: Path | None = None
+    scores: Scores | None = None
+    failure: Failure | None = None
+    history: tuple[DevRecord, ...] = ()
+    versions: dict[str, Any] = field(default_factory=dict)
+    adapter: str | None = None
+    part: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of its arm in tables and figures."""
+        return titled(self.method, self.adapter)
+
+    def metrics(self, split: str) -> Metrics:
+        """All metrics on ``"dev"``, a test split or an average; empty if the run has not finished or has none."""
+        if self.scores is None:
+            return {}
+        return self.scores.dev if split == DEV else {**self.scores.averages, **self.scores.tests}.get(split, {})
+
+    def score(self, split: str) -> float | None:
+        """The study's metric on a split, or None."""
+        return None if self.scores is None else self.metrics(split).get(self.scores.metric)
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """A study and its runs.
+
+    Attributes:
+        cells: one for each adapter, method and seed of the study, in this order.
+        test_splits: the test splits that any finished run has; those of the task while none has finished.
+        averages: the averages over test splits that any finished run has.
+        problems: what a reader should know: files that could not be read, runs that do not belong.
+        split_unit: what a test split is: a language, or in pooled results a task or model.
+        parts: name and results of each part that was pooled (:mod:`gradgate.study.pooled`).
+    """
+
+    folder: Path
+    study: StudyRecord
+    cells: tuple[Cell, ...]
+    test_splits: tuple[str, ...]
+    problems: tuple[str, ...]
+    averages: tuple[str, ...] = ()
+    split_unit: str = "test split"
+    parts: tuple[tuple[str, StudyResults], ...] = ()
+
+    @property
+    def runs(self) -> tuple[Cell, ...]:
+        """Every run, of all parts."""
+        return tuple(replace(cell, part=name) for name, part in self.parts for cell in part.cells) or self.cells
+
+    @property
+    def main_split(self) -> str:
+        """What methods are compared on: an average, ``test``, else the first test split, else dev."""
+        return main_split_of(self.test_splits, self.averages)
+
+    def language(self, split: str) -> str:
+        """The language of a split of a task in several languages, else the split's name."""
+        return self.study.task.languages.get(split, split)
+
+    @property
+    def reference(self) -> str:
+        """The label that the others are compared to: the first."""
+        return self.study.labels[0]
+
+    def of(self, label: str) -> tuple[Cell, ...]:
+        """The cells of one label, one for each seed."""
+        return tuple(cell for cell in self.cells if cell.label == label)
+
+    def count(self, status: Status) -> int:
+        """How many runs have this status."""
+        return sum(cell.status == status for cell in self.runs)
+
+
+def main_split_of(test_splits: tuple[str, ...], averages: tuple[str, ...]) -> str:
+    """What methods are compared on, of the splits and averages that are there."""
+    if averages:
+        return ZERO_SHOT if ZERO_SHOT in averages else averages[0]
+    return "test" if "test" in test_splits else (*test_splits, DEV)[0]
 
 
 def read_study(folder: Path) -> StudyResults:
     """Read a study folder, whatever the state of its runs.
 
     Runs are matched by the method and seed in their ``run.json``. A run with a damaged file counts as failed, with
-    the damage as its reason; one that cannot be told apart is left out and named in ``problems``.
+    the damage as its reason; a run that cannot be matched is left out and named in ``problems``.
 
     Raises:
         RunError: if ``study.json`` is absent or damaged.
     """
     study = read_study_file(folder)
-    found, problems = _find_runs(folder, study)
-    cells = [
-        found.get((label, seed), Cell(method, seed, "missing", adapter=adapter))
-        for (label, adapter, method), seed in product(_named(study), study.seeds)
-    ]
+    reader = _Reader(folder, study)
+    cells = reader.cells()
     finished = [cell.scores for cell in cells if cell.scores]
     splits = tuple(dict.fromkeys(split for scores in finished for split in scores.tests))
     if not finished:
         splits = tuple(split for split in study.task.rows if split not in ("train", DEV))
     averages = tuple(name for name in AVERAGES if any(name in scores.averages for scores in finished))
     cells = [_check_score(cell, study.task.metric, main_split_of(splits, averages)) for cell in cells]
-    problems += _differing(cells)
-    spoken = splits and all(split in study.task.languages for split in splits)
-    unit = LANGUAGE if spoken else "test split"
-    return StudyResults(folder, study, tuple(cells), splits, tuple(problems), averages, unit)
+    problems = (*reader.problems, *_differences(cells))
+    by_language = splits and all(split in study.task.languages for split in splits)
+    unit = LANGUAGE if by_language else "test split"
+    return StudyResults(folder, study, tuple(cells), splits, problems, averages, unit)
 
 
-def _find_runs(folder: Path, study: StudyRecord) -> tuple[dict[tuple[str, int], Cell], list[str]]:
-    """The study's runs by label and seed as ``run.json`` names them, and what is wrong with the rest."""
-    canonical_arm = lru_cache(maxsize=None)(_canonical)
-    arms = {canonical_arm(adapter, method): (label, adapter, method) for label, adapter, method in _named(study)}
-    begun = {path.parent for path in folder.glob("runs/*/seed-*/run.json")}
-    found: dict[tuple[str, int], Cell] = {}
-    damaged: dict[Path, str] = {}
-    problems = []
-    for path in sorted(begun):
-        try:
-            run = read_record(RunFolder(path).run_file, RunRecord)
-        except RunError as error:
-            damaged[path] = str(error)
-            continue
-        arm, seed = arms.get(canonical_arm(run.adapter, run.method)), run.seed
-        place = path.relative_to(folder)
-        if arm is None or seed not in study.seeds:
-            what = titled(run.method, run.adapter)
-            problems.append(f"{place} is left out: {what} with seed {seed} is not part of this study.")
-        elif (arm[0], seed) in found:
-            problems.append(f"{place} is left out: {found[arm[0], seed].folder} holds the same method and seed.")
-        else:
-            found[arm[0], seed] = _read_cell(
-                RunFolder(path), Cell(arm[2], seed, "missing", adapter=arm[1]), run.versions
-            )
-    for (label, adapter, method), seed in product(_named(study), study.seeds):
-        path = folder / "runs" / folder_name(method, adapter) / f"seed-{seed}"
-        if (label, seed) in found or (path in begun and path not in damaged):
-            continue
-        cell = Cell(method, seed, "missing", path, adapter=adapter)
-        if path in damaged:
-            found[label, seed] = replace(cell, status="failed", failure=Failure("RunError", damaged.pop(path)))
-        elif RunFolder(path).error_file.is_file():  # it failed before it could write its configuration
-            found[label, seed] = _read_cell(RunFolder(path), cell, {})
-    problems += [f"{path.relative_to(folder)} is left out: {reason}" for path, reason in damaged.items()]
-    return found, problems
+@dataclass(frozen=True)
+class _Arm:
+    label: str
+    adapter: str | None
+    method: str
 
 
-def _named(study: StudyRecord) -> list[tuple[str, str | None, str]]:
-    """Label, adapter and method of each arm."""
-    return [(label, *arm) for label, arm in zip(study.labels, study.arms, strict=True)]
+class _Reader:
+    """Reads the runs of a study folder, and collects what is wrong with them."""
+
+    def __init__(self, folder: Path, study: StudyRecord) -> None:
+        self.folder = folder
+        self.study = study
+        self.problems: list[str] = []
+        named = zip(study.labels, study.arms, strict=True)
+        self._arms = [_Arm(label, adapter, method) for label, (adapter, method) in named]
+        self._identities: dict[tuple[str | None, str], tuple[str, str]] = {}
+        self._found: dict[tuple[str, int], Cell] = {}
+
+    def cells(self) -> list[Cell]:
+        """One cell for each arm and seed of the study."""
+        damaged = self._read_begun()
+        for arm, seed in product(self._arms, self.study.seeds):
+            if (arm.label, seed) not in self._found:
+                path = self.folder / "runs" / folder_name(arm.method, arm.adapter) / f"seed-{seed}"
+                self._found[arm.label, seed] = self._unmatched(arm, seed, path, damaged.pop(path, None))
+        self.problems += [f"{self._relative(path)} is left out: {reason}" for path, reason in damaged.items()]
+        return [self._found[arm.label, seed] for arm, seed in product(self._arms, self.study.seeds)]
+
+    def _read_begun(self) -> dict[Path, str]:
+        """Read every run with a ``run.json``. Returns the folders where that file is damaged, and how."""
+        arms = {self._identity(arm.adapter, arm.method): arm for arm in self._arms}
+        damaged: dict[Path, str] = {}
+        for path in sorted(file.parent for file in self.folder.glob("runs/*/seed-*/run.json")):
+            try:
+                run = read_record(RunFolder(path).run_file, RunRecord)
+            except (GradgateError, OSError) as error:
+                damaged[path] = str(error)
+                continue
+            arm = arms.get(self._identity(run.adapter, run.method))
+            if arm is None or run.seed not in self.study.seeds:
+                what = titled(run.method, run.adapter)
+                self._leave_out(path, f"{what} with seed {run.seed} is not part of this study.")
+            elif (arm.label, run.seed) in self._found:
+                other = self._found[arm.label, run.seed].folder
+                self._leave_out(path, f"{other} holds the same method and seed.")
+            else:
+                cell = Cell(arm.method, run.seed, "missing", adapter=arm.adapter, versions=run.versions)
+                self._found[arm.label, run.seed] = _read_cell(RunFolder(path), cell)
+        return damaged
+
+    def _unmatched(self, arm: _Arm, seed: int, path: Path, damage: str | None) -> Cell:
+        """The cell of a run without a ``run.json`` that says so."""
+        cell = Cell(arm.method, seed, "missing", adapter=arm.adapter)
+        if damage is not None:
+            return replace(cell, status="failed", folder=path, failure=Failure("RunError", damage))
+        if RunFolder(path).error_file.is_file() and not RunFolder(path).run_file.is_file():
+            return _read_cell(RunFolder(path), cell)  # it failed before it could write its configuration
+        return cell
+
+    def _identity(self, adapter: str | None, method: str) -> tuple[str, str]:
+        """Equal for texts that mean the same: ``gradual`` is ``gradual:every=50``. Unknown methods stay as they are."""
+        if (adapter, method) not in self._identities:
+            try:
+                spec = read_method(method).spec
+            except (GradgateError, OSError):
+                spec = method
+            self._identities[adapter, method] = canonical(adapter), spec
+        return self._identities[adapter, method]
+
+    def _leave_out(self, path: Path, reason: str) -> None:
+        self.problems.append(f"{self._relative(path)} is left out: {reason}")
+
+    def _relative(self, path: Path) -> Path:
+        return path.relative_to(self.folder)
 
 
-def _canonical(adapter: str | None, method: str) -> tuple[str, str]:
-    """``gradual:every=50`` and ``gradual`` are one method; one that this version does not know stays as it is."""
-    try:
-        return canonical(adapter), read_method(method).spec
-    except MethodError:
-        return canonical(adapter), method
-
-
-def _read_cell(folder: RunFolder, cell: Cell, versions: dict[str, Any]) -> Cell:
+def _read_cell(folder: RunFolder, cell: Cell) -> Cell:
     """The cell with what its folder holds."""
-    cell = replace(cell, folder=folder.path, versions=versions)
+    cell = replace(cell, folder=folder.path)
     try:
         if folder.finished:
             scores = read_scores(folder.scores_file)
             if not folder.history_file.is_file():
                 raise RunError(f"{folder.history_file} is missing although the run has finished.")
-            history = read_history(folder.history_file)
-            return replace(cell, status="finished", scores=scores, history=history)
+            return replace(cell, status="finished", scores=scores, history=read_history(folder.history_file))
         if folder.error_file.is_file():
-            failure = read_record(folder.error_file, Failure)
-            return replace(cell, status="failed", failure=failure)
-    except RunError as error:
+            return replace(cell, status="failed", failure=read_record(folder.error_file, Failure))
+    except (GradgateError, OSError) as error:
         return replace(cell, status="failed", failure=Failure(type(error).__name__, str(error)))
     return cell
 
 
 def _check_score(cell: Cell, metric: str, split: str) -> Cell:
-    """The cell, or a failed one if it has no finite number to compare, or a number that is not finite elsewhere."""
+    """The cell, or a failed one without a finite number on dev and on the split that methods are compared on."""
     if cell.scores is None:
         return cell
     for name in dict.fromkeys((DEV, split, *cell.scores.tests)):
@@ -129,17 +255,17 @@ def _check_score(cell: Cell, metric: str, split: str) -> Cell:
     return cell
 
 
-def _differing(cells: list[Cell]) -> list[str]:
+def _differences(cells: list[Cell]) -> Iterator[str]:
     """What makes finished runs hard to compare: other versions or another device."""
     finished = [cell for cell in cells if cell.scores]
     devices = Counter(cell.scores.cost.device for cell in finished if cell.scores)
-    problems = [f"Runs used different devices, so that times do not compare: {_tally(devices)}."] * (len(devices) > 1)
+    if len(devices) > 1:
+        yield f"Runs used different devices, so that times do not compare: {_counted(devices)}."
     for name in sorted({name for cell in finished for name in cell.versions}):
         versions = Counter(str(cell.versions.get(name, "unknown")) for cell in finished)
         if len(versions) > 1:
-            problems.append(f"Runs used different versions of {name}: {_tally(versions)}.")
-    return problems
+            yield f"Runs used different versions of {name}: {_counted(versions)}."
 
 
-def _tally(counts: Counter[str]) -> str:
+def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{value} ({count} run{'s' * (count > 1)})" for value, count in counts.items())

@@ -11,7 +11,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.sections.t_statistics import scores_by_split
 from gradgate.report.table import Column, Entry, Raw, Table
 from gradgate.statistics import BootstrapInterval, Evidence, bootstrap_interval, compare_over, weigh
-from gradgate.study.study_file import COMBINATION, LANGUAGE
+from gradgate.study.results import COMBINATION, LANGUAGE
 
 _SHARED = {
     LANGUAGE: "; languages share their models, so that the tests speak of these languages, not of other seeds",

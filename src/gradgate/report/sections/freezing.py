@@ -22,8 +22,8 @@ from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table
 from gradgate.statistics import relative_quality
+from gradgate.study.results import TASK, Cell
 from gradgate.study.sharing import ParamCounts, Sizes, model_sizes, saved_share
-from gradgate.study.study_file import TASK, Cell
 from gradgate.training.run_folder import RunFolder
 
 ENOUGH = 0.95

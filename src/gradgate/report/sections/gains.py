@@ -14,7 +14,7 @@ from gradgate.report.formats import NONE, ScoreFormat, shortened
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, significance, star_note
 from gradgate.statistics import Comparison, compare_paired, holm, summarize
-from gradgate.study.study_file import LANGUAGE
+from gradgate.study.results import LANGUAGE
 from gradgate.tasks.languages import ALL, DISTANT, ZERO_SHOT, average_label
 from gradgate.training.records import DEV
 

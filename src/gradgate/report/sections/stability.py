@@ -10,7 +10,7 @@ from gradgate.report.findings import Findings
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, spread_entry
 from gradgate.statistics import MeanAgainstBest, mean_against_best, summarize
-from gradgate.study.study_file import Cell
+from gradgate.study.results import Cell
 
 
 @dataclass(frozen=True)
