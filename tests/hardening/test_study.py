@@ -27,6 +27,7 @@ from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.pooled import read_pooled
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
+from gradgate.study.search import read_space
 from gradgate.study.status import open_queue, read_status
 from gradgate.study.store import open_store
 from gradgate.study.worker import join
@@ -168,6 +169,16 @@ def test_seeds_beyond_the_limit_are_refused(seeds: list[int], message: str, tmp_
     with pytest.raises(UsageError, match=message):
         Grid.of(tmp_path / "study", make_config(), ["full", "head"], seeds)
     assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize(
+    ("texts", "trials", "seeds"),
+    [(["lr=1e-5..1e-4"], 99_999_999, 1), (["lr=1e-5,1e-4"], None, 99_999_999)],
+    ids=["trials", "seeds"],
+)
+def test_a_search_beyond_the_limit_is_refused(texts: list[str], trials: int | None, seeds: int) -> None:
+    with pytest.raises(UsageError, match=r"more than the 10,000 runs that a study can hold\. Give fewer"):
+        read_space(texts, trials, seeds)
 
 
 def test_a_plan_file_is_a_method_of_a_study(tmp_path: Path) -> None:

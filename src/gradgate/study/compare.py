@@ -20,8 +20,8 @@ from gradgate.study.queue import Queue
 from gradgate.study.ray import RayCluster, run_on_ray
 from gradgate.study.results import read_study
 from gradgate.study.search import Space
-from gradgate.study.store import DamagedStoreError, Heartbeat, locked_folder, open_store, set_aside
-from gradgate.study.study_file import STUDY_FILE, SearchRecord
+from gradgate.study.store import DamagedStoreError, Heartbeat, open_store, set_aside
+from gradgate.study.study_file import STUDY_FILE, SearchRecord, locked_folder
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.study.worker import Workers
 from gradgate.training.config import RunConfig

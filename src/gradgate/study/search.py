@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import exp, isfinite, log
+from math import exp, isfinite, log, prod
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.study.grid import Arm, Grid, GridRun, folder_name, titled_arm, written
+from gradgate.study.grid import MOST_RUNS, Arm, Grid, GridRun, folder_name, titled_arm, written
 from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
-from gradgate.study.store import locked_folder
-from gradgate.study.study_file import SearchRecord, SearchResult, damage_of
+from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
 from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import make_config
 from gradgate.training.records import Failure, Scores, read_record, write_record
@@ -70,9 +69,12 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
         name, _, rest = (part.strip() for part in text.partition("="))
         name = name.replace("-", "_")
         if name not in SEARCHED:
-            raise UsageError(f"--search {text!r}: {name!r} cannot be searched.{nearest(name, SEARCHED)}")
+            raise UsageError(
+                f"--search {text!r}: {name!r} cannot be searched.{nearest(name, SEARCHED)} Expected one of "
+                f"{', '.join(SEARCHED)}, as in lr=1e-5,2e-5."
+            )
         if name in axes:
-            raise UsageError(f"--search gives {name!r} twice.")
+            raise UsageError(f"--search gives {name!r} twice. Give it once, with all its values: {name}=a,b,c.")
         ends = [_value(name, end) for end in rest.split("..")]
         axes[name] = (ends[0], ends[1]) if len(ends) == 2 else [_value(name, word) for word in rest.split(",")]
     ranged = [name for name, axis in axes.items() if isinstance(axis, tuple)]
@@ -80,6 +82,12 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
         raise UsageError(f"--search {ranged[0]} is a range, which needs --trials, the number of settings to draw.")
     if trials is not None and not ranged:
         raise UsageError("--trials is for ranges, as in --search lr=1e-5..1e-4; lists are tried in full.")
+    count = trials or prod(len(values) for values in axes.values())
+    if count * seeds > MOST_RUNS:
+        raise UsageError(
+            f"--search has {count:,} settings with {seeds:,} seeds, more than the {MOST_RUNS:,} runs that a study can "
+            f"hold. Give fewer values, --trials or --search-seeds."
+        )
     settings = _drawn(axes, trials) if trials else [dict(zip(axes, v, strict=True)) for v in product(*axes.values())]
     return Space(tuple(texts), tuple(settings), tuple(range(FIRST_SEED, FIRST_SEED + seeds)), prune)
 
@@ -100,7 +108,9 @@ def _draw(axis: list[Any] | tuple[Any, Any], uniform: float) -> Any:
         return axis[int(uniform * len(axis))]
     low, high = axis
     if not (isinstance(low, int | float) and isinstance(high, int | float) and low < high):
-        raise UsageError(f"--search: {low}..{high} is no range of numbers.")
+        raise UsageError(
+            f"--search: {low}..{high} is no range of numbers. Expected the lower end first, as in 1e-5..1e-4."
+        )
     drawn = exp(log(low) + uniform * (log(high) - log(low))) if low > 0 else low + uniform * (high - low)
     return round(drawn) if isinstance(low, int) else float(f"{drawn:.3g}")
 
@@ -213,5 +223,8 @@ def _fail(grid: Grid, arm: Arm) -> None:
     for seed in grid.seeds:
         folder = grid.folder_of(arm, seed)
         if folder.finished:
-            raise RunError(f"{folder.path} has finished without its search.")
+            raise RunError(
+                f"{folder.path} has finished although no setting of its search has. Move that folder away, and run the "
+                f"same command again."
+            )
         write_record(folder.error_file, Failure("SearchFailed", message))

@@ -22,7 +22,8 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from gradgate.errors import GradgateError, StoreError
-from gradgate.files import Lock, NoLocksError, read_json, write_json
+from gradgate.files import read_json, write_json
+from gradgate.study.study_file import locked_folder
 
 
 class DamagedStoreError(StoreError):
@@ -98,7 +99,6 @@ def _driver_advice(place: str, error: ImportError) -> str:
 
 DATABASE_FILE = "study.db"
 STORE_FILE = "store.json"
-LOCK_FILE = "study.lock"
 _LOCAL = "gradgate"
 _PATIENCE = 30  # seconds for another process to end its write
 _CONNECT_SECONDS = 10  # for a server to answer
@@ -218,30 +218,6 @@ def set_aside(folder: Path) -> Path:
         if journal.is_file():  # of the old file: the new one must not be rolled back to it
             journal.rename(aside.with_name(f"{aside.name}-journal"))
         return aside
-
-
-@contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock of a study folder, on every machine that sees it."""
-    lock, until = None, time.monotonic() + _PATIENCE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        while (lock := Lock.take(folder / LOCK_FILE)) is None:
-            if time.monotonic() > until:
-                raise StoreError(f"{folder / LOCK_FILE} has been locked by another process for {_PATIENCE} s.")
-            time.sleep(0.05)
-    except NoLocksError:
-        pass
-    except OSError as error:
-        raise StoreError(
-            f"{folder} cannot be written: {error.strerror or error}. Nothing is lost: what has finished can be "
-            f"reported, and the study goes on once the folder can be written."
-        ) from error
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.release()
 
 
 def _address(folder: Path, url: str | None) -> tuple[sqlalchemy.URL, str]:

@@ -1,19 +1,27 @@
-"""``study.json``: what a study compares, on what, and with which settings. One schema writes and reads it."""
+"""``study.json``: what a study compares, on what, and with which settings; and the lock of its folder.
+
+One schema writes and reads the file.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import RunError
-from gradgate.files import read_json, write_json
+from gradgate.errors import RunError, StoreError
+from gradgate.files import Lock, NoLocksError, read_json, write_json
 from gradgate.training.adapter_setting import titled
 from gradgate.training.records import ModelRecord, Scores, TaskRecord, read_record, to_json
 from gradgate.training.run_folder import RunFolder
 
 STUDY_FILE = "study.json"
+LOCK_FILE = "study.lock"
+_LOCK_PATIENCE = 30  # seconds for another process to release the lock of a study folder
 
 
 @dataclass(frozen=True)
@@ -130,3 +138,30 @@ def damage_of(folder: RunFolder) -> str | None:
     except RunError as error:
         return str(error)
     return None
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a study folder, on every machine that sees it."""
+    lock, until = None, time.monotonic() + _LOCK_PATIENCE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        while (lock := Lock.take(folder / LOCK_FILE)) is None:
+            if time.monotonic() > until:
+                raise StoreError(
+                    f"{folder / LOCK_FILE} has been locked by another process for {_LOCK_PATIENCE} s. Wait until that "
+                    f"process has ended or end it, and run the same command again."
+                )
+            time.sleep(0.05)
+    except NoLocksError:
+        pass
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be written: {error.strerror or error}. Nothing is lost: what has finished can be "
+            f"reported, and the study goes on once the folder can be written."
+        ) from error
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
