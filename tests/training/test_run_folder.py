@@ -10,8 +10,9 @@ import pytest
 
 from gradgate.errors import FolderLockedError, RunError
 from gradgate.files import read_json, write_json, write_text
+from gradgate.training.checkpoints import is_whole, seal
 from gradgate.training.config import make_config
-from gradgate.training.run_folder import RunFolder, is_whole, seal
+from gradgate.training.run_folder import RunFolder
 from support.run_folders import files
 
 

@@ -64,6 +64,9 @@ def evaluate(
     out_folder: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for scores and predictions [default: in the run's].")
     ] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
@@ -77,6 +80,7 @@ def evaluate(
     from gradgate.training.progress import Bar
 
     asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}
+    asked["trust_remote_code"] = trust_remote_code
     asked["languages"] = None if languages is None else [code.strip() for code in languages.split(",")]
     if quiet or as_json:
         record = evaluate_run(run, **asked)

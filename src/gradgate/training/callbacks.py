@@ -13,14 +13,16 @@ from typing import Any
 
 from safetensors.torch import save_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
 
 from gradgate.distributed import launch
 from gradgate.files import append_text, read_json, write_json, write_text
+from gradgate.training.checkpoints import SEAL_FILE, seal
 from gradgate.training.fsdp import is_sharded, save_whole
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.progress import RunProgress
 from gradgate.training.records import DevRecord, TrainRecord, lines_until
-from gradgate.training.run_folder import SEAL_FILE, RunFolder, seal
+from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import WEIGHTS_FILE
 
 COST_FILE = "cost.json"
@@ -157,6 +159,13 @@ class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
         sealed = [file.parent for file in self.folder.best.glob(f"step-*/{SEAL_FILE}")]
         found = [(folder, read_json(folder / "dev.json")) for folder in sealed]
         return max(found, key=lambda f: (self._sign * f[1][self.metric], -f[1]["step"]), default=None)
+
+    def is_lost(self, checkpoint: Path) -> bool:
+        """Whether the training up to a checkpoint scored better on dev than the weights that are kept."""
+        log = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME)).log_history
+        scores = [self._sign * entry[f"eval_{self.metric}"] for entry in log if f"eval_{self.metric}" in entry]
+        kept = self.kept()
+        return bool(scores) and (kept is None or self._sign * kept[1][self.metric] < max(scores))
 
     def on_evaluate(
         self,

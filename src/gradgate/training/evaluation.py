@@ -15,13 +15,14 @@ from gradgate import adapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
-from gradgate.tasks import TaskSpec, find_task, kind_of
+from gradgate.tasks import Kind, TaskSpec, find_task, kind_of
 from gradgate.tasks.data import load_tests
 from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.languages import average
 from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
 from gradgate.training.callbacks import dev_scores
+from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
 from gradgate.training.named_tasks import find_task_of
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
@@ -37,6 +38,7 @@ from gradgate.training.records import (
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import Scorer, Split, predictions_text, task_record, write_predictions
 from gradgate.training.trainer import RunTrainer, scoring_arguments
+from gradgate.training.weights import check_loaded, check_vocabulary
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,12 @@ class FinishedRun:
     tokenizer: Any
 
 
-def load_finished(path: Path) -> FinishedRun:
+def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun:
     """Load a run that ``gradgate train`` or ``compare`` has finished.
+
+    Args:
+        path: folder of the run.
+        trust_remote_code: run code that comes with the model. What the folder says of it does not count.
 
     Raises:
         RunError: no run there, one that has not finished or kept no model, or files that are damaged.
@@ -84,13 +90,29 @@ def load_finished(path: Path) -> FinishedRun:
             f"{', '.join(KINDS)}. Train it again with --out and another folder."
         )
     kind = KINDS[task.kind]
-    saved = config.model_copy(update={"model": str(folder.model)})
-    settings = load_pretrained(AutoConfig, saved, "configuration")
-    base = saved if config.adapter is None else config
-    model = load_pretrained(kind.auto_model, base, "model", config=settings, ignore_mismatched_sizes=base is config)
+    loaded = config.model_copy(update={"trust_remote_code": trust_remote_code})
+    saved = loaded.model_copy(update={"model": str(folder.model)})
+    tokenizer = load_tokenizer(saved)
+    model = _load_model(kind, loaded, saved)
+    check_vocabulary(model, tokenizer, saved.model)
     if config.adapter is not None:
         adapters.activate(model, adapters.load(model, folder.model, head=True))
-    return FinishedRun(folder, config, task, model.eval(), load_tokenizer(saved))
+    return FinishedRun(folder, config, task, model.eval(), tokenizer)
+
+
+def _load_model(kind: Kind, config: RunConfig, saved: RunConfig) -> Any:
+    """The trained model from the run's folder, or the pretrained one that the run's adapter belongs to."""
+    base = saved if config.adapter is None else config
+    model, report = load_pretrained(
+        kind.auto_model,
+        base,
+        "model",
+        config=load_pretrained(AutoConfig, saved, "configuration"),
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+    )
+    check_loaded(model, report, base.model, head=base is config)
+    return model
 
 
 def evaluate(
@@ -102,6 +124,7 @@ def evaluate(
     test_file: Path | None = None,
     out: Path | None = None,
     progress: RunProgress | None = None,
+    trust_remote_code: bool = False,
 ) -> dict[str, Any]:
     """Score the model of a finished run on a task's test splits, or on dev where it has none.
 
@@ -111,6 +134,7 @@ def evaluate(
         data: folder with its files.
         languages: score in these only.
         test_file: in place of the task's test splits.
+        trust_remote_code: run code that comes with the model. What the run's folder says of it does not count.
         out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's.
 
     Returns:
@@ -123,7 +147,7 @@ def evaluate(
     launch.refuse("gradgate evaluate")
     silence_libraries()
     progress = progress or Silent()
-    found = load_finished(run)
+    found = load_finished(run, trust_remote_code=trust_remote_code)
     spec = _task(found.config, task, data, languages, test_file)
     if spec.kind != found.task.kind:
         raise UsageError(
@@ -143,7 +167,8 @@ def evaluate(
     }
     scorer = Scorer(kind, held, splits)
     try:
-        tests, predictions = _score(found, scorer, folder, progress)
+        with writing_to(folder.path):
+            tests, predictions = _score(found, scorer, folder, progress)
     finally:
         shutil.rmtree(folder.checkpoints, ignore_errors=True)  # Trainer makes the folder
     record = EvaluationRecord(

@@ -246,7 +246,7 @@ def _trainer(
             f"This works for encoders (BERT, RoBERTa, XLM-R and their like), not for decoders such as Llama."
         )
     set_seed(config.seed)
-    model, fresh = load_masked_model(config)
+    model, fresh = load_masked_model(config, tokenizer)
     add_to_frozen(model, stage.name, stage.kind, fresh, config.seed)
     together = config.batch_size * config.accumulate * launch.count()
     steps = config.steps or max(1, math.ceil(len(stage.train) * (config.epochs or 1.0) / together))

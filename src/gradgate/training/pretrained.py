@@ -26,6 +26,7 @@ from gradgate.layers import named_parameters
 from gradgate.tasks import Kind, TaskData
 from gradgate.training.adapter_setting import read_choice
 from gradgate.training.config import RunConfig
+from gradgate.training.weights import check_loaded, check_tokenizer, check_vocabulary, reason_of
 
 _DROPOUTS = (
     "hidden_dropout_prob",
@@ -76,8 +77,13 @@ def model_source(name: str) -> str:
 
 
 def load_tokenizer(config: RunConfig) -> Any:
-    """The tokenizer; one without a padding token pads with its end-of-text token."""
+    """The tokenizer; one without a padding token pads with its end-of-text token.
+
+    Raises:
+        RunError: if it cannot be loaded, or knows no words.
+    """
     tokenizer = load_pretrained(AutoTokenizer, config, "tokenizer")
+    check_tokenizer(tokenizer, config.model)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -87,6 +93,9 @@ def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: An
     """The model with a fresh head for the task, in float32, and the names of what the pretrained weights lacked.
 
     Draws the head from torch's random state.
+
+    Raises:
+        RunError: if the model cannot be loaded, or its weights do not fit it.
     """
     settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:
@@ -102,15 +111,15 @@ def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: An
         output_loading_info=True,
     )
     _check_fit(config, settings)
-    resized = {entry[0] for entry in report["mismatched_keys"]}
-    return model, frozenset({*report["missing_keys"], *resized})
+    check_vocabulary(model, tokenizer, config.model)
+    return model, check_loaded(model, report, config.model)
 
 
-def load_masked_model(config: RunConfig) -> tuple[Any, frozenset[str]]:
+def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
     """The model with its head for masked words, in float32, and the names of what the pretrained weights lacked.
 
     Raises:
-        RunError: for a model that has no such head, such as a decoder.
+        RunError: for a model that has no such head, such as a decoder, or weights that do not fit it.
     """
     settings = load_pretrained(AutoConfig, config, "configuration")
     if type(settings) not in MODEL_FOR_MASKED_LM_MAPPING:
@@ -120,10 +129,17 @@ def load_masked_model(config: RunConfig) -> tuple[Any, frozenset[str]]:
         )
     set_dropout(settings, config.dropout)
     model, report = load_pretrained(
-        AutoModelForMaskedLM, config, "model", config=settings, dtype=torch.float32, output_loading_info=True
+        AutoModelForMaskedLM,
+        config,
+        "model",
+        config=settings,
+        dtype=torch.float32,
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
     )
     _check_fit(config, settings)
-    return model, frozenset(report["missing_keys"])
+    check_vocabulary(model, tokenizer, config.model)
+    return model, check_loaded(model, report, config.model)
 
 
 def set_dropout(settings: Any, rate: float | None) -> None:
@@ -150,7 +166,7 @@ def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) 
         options["local_files_only"] = True  # what is in the cache is used, without a minute of attempts
     try:
         return factory.from_pretrained(source, trust_remote_code=run.trust_remote_code, **options)
-    except (OSError, ValueError, ImportError, RuntimeError) as error:
+    except Exception as error:  # each architecture and each file format has errors of its own
         where = (
             ""
             if Path(source).is_dir()
@@ -159,7 +175,7 @@ def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) 
                 f"(HF_HUB_OFFLINE), or give a folder."
             )
         )
-        raise RunError(f"Cannot load the {what} of {run.model!r}: {hub.first_line(error)}{where}") from error
+        raise RunError(f"Cannot load the {what} of {run.model!r}: {reason_of(error, source)}{where}") from error
 
 
 def load_bare(name: str, trust_remote_code: bool = False) -> Any:
@@ -179,6 +195,8 @@ def load_bare(name: str, trust_remote_code: bool = False) -> Any:
                 return factory.from_config(settings, trust_remote_code=trust_remote_code)
             except ValueError:
                 continue
+            except Exception as error:
+                raise RunError(f"Cannot build the model of {name!r}: {reason_of(error, name)}") from error
     raise RunError(f"transformers knows no model of type {settings.model_type!r} that could be mapped.")
 
 

@@ -18,6 +18,7 @@ from gradgate.adapters.attach import check_name
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
 from gradgate.training.adapter_setting import read_choice
+from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import PretrainConfig, RunConfig
 from gradgate.training.interrupt import stoppable
 from gradgate.training.masked_lm import Row, Stage, train_masked
@@ -111,7 +112,7 @@ def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progres
     train, dev = (packed(part, tokenizer, config.max_length) for part in hold_out(texts, config.held_out, config.seed))
     data = {"texts": len(texts), "blocks": len(train), "held_out_blocks": len(dev), "fingerprint": _digest(texts)}
     launch.on_first(lambda: _note(folder, config, data, versions()))
-    with stoppable(progress.note) as stop:
+    with writing_to(folder.path), stoppable(progress.note) as stop:
         stage = Stage(run, config, config.name, config.kind, config.mlm_probability, train, dev)
         return train_masked(stage, tokenizer, folder, folder.path, progress, stop)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,6 @@ from threading import Event
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from transformers import PrinterCallback, Trainer, set_seed
 
 from gradgate import adapters
@@ -30,6 +28,7 @@ from gradgate.training.callbacks import (
     SealCheckpoint,
     StepTimer,
 )
+from gradgate.training.checkpoints import is_whole, writing_to
 from gradgate.training.config import RunConfig
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
@@ -48,7 +47,7 @@ from gradgate.training.records import (
     versions,
     write_record,
 )
-from gradgate.training.run_folder import RunFolder, is_whole
+from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import EncodedSingleTask, copy_predictions
 from gradgate.training.trainer import RunTrainer, on_cpu, training_arguments
 
@@ -88,26 +87,8 @@ def train(
 
 
 def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Path) -> Scores:
-    try:
-        with stoppable(progress.note) as stop, _threads(config.threads):
-            return _train(config, folder, progress, stop, cache)
-    except (OSError, SafetensorError, RuntimeError) as error:
-        reason = _unwritten(error)
-        if reason is None:
-            raise
-        raise RunError(
-            f"Cannot write to {folder.path}: {reason}. What was saved before is still there; make room "
-            f"and run the same command again."
-        ) from error
-
-
-def _unwritten(error: Exception) -> str | None:
-    """Why a file could not be written, if that is what the error is about."""
-    if isinstance(error, OSError):
-        codes = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-        return error.strerror if error.errno in codes else None
-    # safetensors and torch have errors of their own for it
-    return "the disk is full" if re.search("os error 28|No space left|PytorchStreamWriter", str(error)) else None
+    with writing_to(folder.path), stoppable(progress.note) as stop, _threads(config.threads):
+        return _train(config, folder, progress, stop, cache)
 
 
 @contextmanager
@@ -162,9 +143,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
         ],
     )
     trainer.remove_callback(PrinterCallback)
-    checkpoint = launch.on_first(folder.latest_checkpoint)
-    if checkpoint is not None:
-        progress.note(f"Resuming from {checkpoint.name} in {folder.path}.")
+    checkpoint = launch.on_first(lambda: _resumed(folder, best, progress))
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     launch.on_first(lambda: _write_plan(gate, folder))
     if trainer.state.global_step < trainer.state.max_steps:
@@ -189,6 +168,21 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
 
     launch.on_first(finish)
     return scores
+
+
+def _resumed(folder: RunFolder, best: BestCheckpoint, progress: RunProgress) -> Path | None:
+    """The checkpoint to resume from; None for a run that starts."""
+    checkpoint = folder.latest_checkpoint()
+    if checkpoint is not None and best.is_lost(checkpoint):
+        progress.note(
+            f"The best weights up to {checkpoint.name} are no longer in {folder.best}, so the run starts anew: without "
+            f"them, it would select others."
+        )
+        shutil.rmtree(folder.checkpoints)
+        return None
+    if checkpoint is not None:
+        progress.note(f"Resuming from {checkpoint.name} in {folder.path}.")
+    return checkpoint
 
 
 def _write_run_file(config: RunConfig, folder: RunFolder, task: TaskRecord, model: Any, examples: int) -> None:

@@ -1,4 +1,4 @@
-"""The folder of one run: what is written where, and which checkpoints can be trusted."""
+"""The folder of one run: what is written where, whose it is, and who may write to it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError
-from gradgate.files import Lock, NoLocksError, digests, in_use, read_json, remedy, write_json, write_text
+from gradgate.files import Lock, NoLocksError, in_use, read_json, remedy, write_json, write_text
 from gradgate.methods.plan_file import Timeline
+from gradgate.training.checkpoints import latest_checkpoint
 from gradgate.training.config import FREE
 
-SEAL_FILE = "seal.json"
 CACHE_FOLDER = "cache"
 LOCK_FILE = "run.lock"
 
@@ -213,24 +213,8 @@ class RunFolder:
             raise RunError(f"{self.path} is not empty and holds no run. Give another --out.")
 
     def latest_checkpoint(self) -> Path | None:
-        """The newest checkpoint that is whole; a damaged or half-written one is passed over.
-
-        Raises:
-            RunError: if there are sealed checkpoints, but every one of them is damaged.
-        """
-        found = sorted(
-            self.checkpoints.glob("checkpoint-*"), key=lambda p: int(p.name.rpartition("-")[2]), reverse=True
-        )
-        sealed = [folder for folder in found if (folder / SEAL_FILE).is_file()]
-        for folder in sealed:
-            if is_whole(folder):
-                return folder
-        if sealed:
-            raise RunError(
-                f"Every checkpoint in {self.checkpoints} is damaged: {', '.join(f.name for f in sealed)}. "
-                f"Remove {self.checkpoints} to train from the start."
-            )
-        return None
+        """The newest whole checkpoint; RunError if there are some, but every one of them is damaged."""
+        return latest_checkpoint(self.checkpoints)
 
     def write_plan(self, timeline: Timeline) -> None:
         """Write what was open when."""
@@ -242,17 +226,3 @@ class RunFolder:
             shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             self.lock_file.unlink()
-
-
-def seal(folder: Path) -> None:
-    """Note the digest of every file, as the last thing written: a folder without its seal is not whole."""
-    write_json(folder / SEAL_FILE, {"files": digests(folder, (SEAL_FILE,))})
-
-
-def is_whole(folder: Path) -> bool:
-    """Whether every file of a sealed folder is what it was when the folder was sealed."""
-    try:
-        noted = read_json(folder / SEAL_FILE)["files"]
-    except (RunError, KeyError, OSError):
-        return False
-    return bool(noted == digests(folder, (SEAL_FILE,)))

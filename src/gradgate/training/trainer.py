@@ -134,9 +134,19 @@ class RunTrainer(Trainer):  # type: ignore[misc]
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass; NonFiniteError names the optimizer step."""
         loss: torch.Tensor = super().training_step(*args, **kwargs)
-        wrong = f"The loss of step {self.state.global_step + 1} is {float(loss)}. {_REMEDY}"
-        launch.raise_together(None if bool(torch.isfinite(loss)) else NonFiniteError(wrong))
+        launch.raise_together(None if bool(torch.isfinite(loss)) else self._non_finite(loss, args))
         return loss
+
+    def _non_finite(self, loss: torch.Tensor, args: tuple[Any, ...]) -> NonFiniteError:
+        """The error for a loss that is no number, with its cause where that can be told."""
+        wrong = f"The loss of step {self.state.global_step + 1} is {float(loss)}."
+        labels = args[1].get("labels") if len(args) > 1 else None
+        if labels is not None and not bool(torch.isfinite(labels.float()).all()):
+            return NonFiniteError(f"{wrong} A label is beyond the numbers of float32. Correct the training data.")
+        broken = [name for name, weight in self.model.named_parameters() if not bool(torch.isfinite(weight).all())]
+        if broken and self.state.global_step == 0:
+            return NonFiniteError(f"{wrong} The pretrained weights {broken[0]} hold no numbers. Give another --model.")
+        return NonFiniteError(f"{wrong} {_REMEDY}")
 
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None

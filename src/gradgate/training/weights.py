@@ -1,0 +1,117 @@
+"""Whether the files of a pretrained model hold what its configuration says, so that no weight is silently random."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from gradgate import hub
+from gradgate.errors import RunError
+
+_SHOWN = 4  # names in a message
+
+
+def check_loaded(model: Any, report: Mapping[str, Any], name: str, *, head: bool = True) -> frozenset[str]:
+    """Check that pretrained weights fill a model; only its head and its pooler may be fresh.
+
+    Args:
+        model: from ``from_pretrained``.
+        report: its loading info.
+        name: of the model, for messages.
+        head: whether the head may be fresh.
+
+    Returns:
+        The names of the parameters that were drawn at random.
+
+    Raises:
+        RunError: naming the tensors that are absent or have another shape.
+    """
+    missing, mismatched = set(report["missing_keys"]), {entry[0]: entry[1:] for entry in report["mismatched_keys"]}
+    fresh = missing | mismatched.keys()
+    wrong = sorted(name for name in fresh if not (_is_pooler(name) or (head and _is_head(model, name))))
+    if not wrong:
+        return frozenset(fresh)
+    absent = [parameter for parameter in wrong if parameter in missing]
+    parts = [f"{_listed(absent)} absent from its weights"] if absent else []
+    reshaped = [_shapes(parameter, mismatched[parameter]) for parameter in wrong if parameter in mismatched]
+    parts += [f"{_listed(reshaped)} of another shape"] if reshaped else []
+    unexpected = sorted(report.get("unexpected_keys", ()))
+    others = f" Its weights hold {_listed(unexpected)} instead." if absent and unexpected else ""
+    raise RunError(
+        f"The weights of {name!r} do not fit its configuration: {'; '.join(parts)}.{others} Expected every tensor of "
+        f"{type(model).__name__} but its head. Give the config.json that the weights were saved with."
+    )
+
+
+def _is_head(model: Any, parameter: str) -> bool:
+    """Whether a parameter is outside the encoder or decoder, which is a module of its own in a model with a head."""
+    prefix = getattr(model, "base_model_prefix", "")
+    return isinstance(getattr(model, prefix or "-", None), nn.Module) and not parameter.startswith(f"{prefix}.")
+
+
+def _is_pooler(parameter: str) -> bool:
+    return "pooler" in parameter.split(".")
+
+
+def _shapes(parameter: str, shapes: Collection[Any]) -> str:
+    return f"{parameter} ({' in the file, '.join(str(tuple(shape)) for shape in shapes)} expected)"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def check_tokenizer(tokenizer: Any, name: str) -> None:
+    """Check that a tokenizer knows words.
+
+    Raises:
+        RunError: if its vocabulary holds special tokens only, as where its files are absent.
+    """
+    words = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+    if not words:
+        raise RunError(
+            f"The tokenizer of {name!r} has an empty vocabulary, so that every word would be unknown. Expected "
+            f"tokenizer.json or the vocabulary files that the model was saved with. Put them into its folder."
+        )
+
+
+def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
+    """Check that a model has an embedding for each token.
+
+    Raises:
+        RunError: if the tokenizer has ids beyond the table of embeddings.
+    """
+    table = model.get_input_embeddings()
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    if isinstance(table, nn.Embedding) and largest >= table.num_embeddings:
+        raise RunError(
+            f"The tokenizer of {name!r} has token ids up to {largest}, and the model has embeddings for "
+            f"{table.num_embeddings} tokens. Expected the tokenizer that the model was trained with."
+        )
+
+
+def reason_of(error: Exception, source: str) -> str:
+    """Why files of a model cannot be read, with the file where it can be told.
+
+    Args:
+        error: of the library that read them.
+        source: folder or hub name.
+    """
+    if isinstance(error, pickle.UnpicklingError):
+        return "its weights are pickled with other objects than tensors, which are not read. Expected safetensors."
+    for file in sorted(Path(source).glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="pt"):
+                pass
+        except (SafetensorError, OSError) as damage:
+            return f"{file} is damaged ({hub.first_line(damage)}). Fetch it again."
+    reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]) or type(error).__name__
+    if not isinstance(error, OSError | ValueError | RuntimeError | ImportError):
+        reason = f"{type(error).__name__}: {reason}"  # such as KeyError, which has the key alone
+    return f"{reason.rstrip('.')}. Check config.json and the other files there." if Path(source).is_dir() else reason
