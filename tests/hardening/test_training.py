@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from gradgate.errors import GradgateError, NonFiniteError, RunError
+from gradgate.errors import DataError, GradgateError, NonFiniteError, RunError
 from gradgate.training.checkpoints import latest_checkpoint, seal
 from gradgate.training.config import make_config
 from gradgate.training.evaluation import evaluate, load_finished
@@ -316,10 +316,10 @@ def test_pretrained_weights_that_are_no_numbers_are_named(settings: dict[str, An
         train(config, tmp_path / "run")
 
 
-def test_a_label_beyond_float32_is_named(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_score_beyond_float32_is_named(settings: dict[str, Any], tmp_path: Path) -> None:
     for split in ("train", "dev"):
         rows = "".join(f"a good day {row}\t{'1e300' if row == 1 else row}.5\n" for row in range(20))
         (tmp_path / f"{split}.tsv").write_text(f"text\tlabel\n{rows}".replace("1e300.5", "1e300"))
     config = make_config(**settings | {"task": str(tmp_path), "kind": "regression", "batch_size": 32, "steps": 1})
-    with pytest.raises(GradgateError, match=r"1e\+?300|beyond the numbers of float32"):
+    with pytest.raises(DataError, match=r"train\.tsv.*the score .1e\+?300.* is too large"):
         train(config, tmp_path / "run")

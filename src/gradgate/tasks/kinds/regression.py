@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
+_LARGEST = 1e18  # its square is still a number of float32
+
 
 class Regression:
     """Text regression; ``label`` is the score, unscaled."""
@@ -87,4 +89,9 @@ def _score(cell: Any, table: Table, row: int) -> float:
         raise DataError(f"{table.place(row)}: the score {cell!r} is not a number") from None
     if not math.isfinite(score):
         raise DataError(f"{table.place(row)}: the score {cell!r} is not finite")
+    if abs(score) > _LARGEST:
+        raise DataError(
+            f"{table.place(row)}: the score {cell!r} is too large for a squared error in float32 (expected -{_LARGEST:g} "
+            f"to {_LARGEST:g}). Correct or rescale the scores."
+        )
     return score
