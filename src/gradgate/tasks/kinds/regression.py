@@ -91,7 +91,7 @@ def _score(cell: Any, table: Table, row: int) -> float:
         raise DataError(f"{table.place(row)}: the score {cell!r} is not finite")
     if abs(score) > _LARGEST:
         raise DataError(
-            f"{table.place(row)}: the score {cell!r} is too large for a squared error in float32 (expected -{_LARGEST:g} "
+            f"{table.place(row)}: the score {cell!r} is too large for its square in float32 (expected -{_LARGEST:g} "
             f"to {_LARGEST:g}). Correct or rescale the scores."
         )
     return score
