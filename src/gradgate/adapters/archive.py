@@ -112,12 +112,18 @@ def _check_member(path: Path, name: str, *, link: bool) -> None:
     outside = ".." in parts or name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or "\0" in name
     if link or outside:
         what = "is a link or no plain file" if link else "leads out of the archive"
-        raise AdapterFileError(f"The archive {path} is unsafe: its member {name!r} {what}. Nothing of it was read.")
+        raise AdapterFileError(
+            f"The archive {path} is unsafe: its member {name!r} {what}. Nothing of it was read; expected files in one "
+            "folder. Fetch it again from a source that you trust."
+        )
 
 
 def _check_size(path: Path, size: int) -> None:
     if size > _MOST_BYTES:
-        raise AdapterFileError(f"The archive {path} would unpack to {size / (1 << 30):.1f} GiB, which is no adapter.")
+        raise AdapterFileError(
+            f"The archive {path} would unpack to {size / (1 << 30):.1f} GiB, and {_MOST_BYTES >> 30} GiB is the most "
+            "that is read. Expected one adapter."
+        )
 
 
 def _plain(name: str) -> str:
@@ -128,7 +134,10 @@ def _at_config(members: Mapping[str, bytes], path: Path) -> dict[str, bytes]:
     """The members by their names beside the configuration: an archive may hold a folder."""
     configs = [PurePosixPath(name) for name in members if PurePosixPath(name).name in (CONFIG_FILE, SETUP_FILE)]
     if not configs:
-        raise AdapterFileError(f"The archive {path} has no {CONFIG_FILE}, so it holds no adapter.")
+        raise AdapterFileError(
+            f"The archive {path} has no {CONFIG_FILE}, so it holds no adapter. Expected what adapters.save or "
+            "AdapterHub wrote."
+        )
     top = min(configs, key=lambda name: (len(name.parts), name.name != SETUP_FILE)).parent
     inside = (PurePosixPath(name) for name in members)
     return {str(name.relative_to(top)): members[str(name)] for name in inside if name.is_relative_to(top)}

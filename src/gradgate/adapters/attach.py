@@ -170,7 +170,10 @@ def inner(model: Any) -> Any:
     """
     found: Any = unwrap(model)
     if not (hasattr(found, "base_model") and hasattr(found, "config")):
-        raise AdapterError(f"Adapters need a model from transformers, got {type(found).__name__}.")
+        raise AdapterError(
+            f"Adapters need a model from transformers, got {type(found).__name__}. Give one that from_pretrained "
+            "returned."
+        )
     return found
 
 

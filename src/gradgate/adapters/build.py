@@ -86,9 +86,11 @@ def embedding_width(base: Any) -> int:
 def _check(base: Any, architecture: Architecture, config: AdapterConfig, layers: int) -> None:
     beyond = [number for number in config.leave_out if number >= layers]
     if beyond:
-        raise AdapterError(f"leave_out names layer {beyond[0]}, but the model has layers 0 to {layers - 1}.")
+        raise AdapterError(
+            f"leave_out names layer {beyond[0]}, but the model has layers 0 to {layers - 1}. Leave it out of the list."
+        )
     if len(set(config.leave_out)) == layers:
-        raise AdapterError(f"leave_out names all {layers} layers, so the adapter would have no module.")
+        raise AdapterError(f"leave_out names all {layers} layers, so the adapter would have no module. Name fewer.")
     if config.residual_before_ln == "post_add" and not architecture.post_norm:
         raise AdapterError(
             "residual_before_ln='post_add' needs a layer norm after each sub-layer; this model has none."

@@ -42,7 +42,8 @@ class AdapterCallback(TrainerCallback):  # type: ignore[misc]
             if folder is None:
                 raise AdapterFileError(
                     f"The checkpoint of step {state.global_step} in {args.output_dir} holds no adapters, so training "
-                    f"cannot go on from it. It was saved without this callback."
+                    "cannot go on from it. It was saved without this callback; start anew, with AdapterCallback "
+                    "among the callbacks."
                 )
             restore(kwargs["model"], folder)
 

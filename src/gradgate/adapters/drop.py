@@ -45,7 +45,7 @@ class RandomDrop:
     def __init__(self, model: nn.Module, *, most: int, seed: int = 0) -> None:
         found = attached(model)
         if found is None:
-            raise AdapterError("There is nothing to drop: the model has no adapters.")
+            raise AdapterError("There is nothing to drop: the model has no adapters. Add or load one first.")
         layer_numbers(found, most)
         self.step, self._most, self._seed = 0, most, seed
         self._setup = found.setup

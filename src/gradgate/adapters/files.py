@@ -91,7 +91,7 @@ def save(
     """
     found = attached(model)
     if found is None:
-        raise AdapterError(f"{name!r} cannot be saved: the model has no adapters.")
+        raise AdapterError(f"{name!r} cannot be saved: the model has no adapters. Add or load one first.")
     require(found, name)
     host, blocks = inner(model), found.blocks(name)
     prefix = keys.prefix_of(host)
@@ -200,7 +200,9 @@ def _head(host: Any, files: Files, name: str, wanted: bool | None) -> heads.Plac
         return None
     if files.read(HEAD_CONFIG_FILE) is None:
         if wanted:
-            raise AdapterFileError(f"{files.where} has no prediction head (no {HEAD_CONFIG_FILE}).")
+            raise AdapterFileError(
+                f"{files.where} has no prediction head (no {HEAD_CONFIG_FILE}). Load it without head=True."
+            )
         return None
     if wanted is None and host.base_model is host:
         return None
@@ -225,7 +227,10 @@ def _tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise AdapterFileError(f"{name} in {files.where} is damaged ({reason}). Fetch it again.") from None
         if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-            raise AdapterFileError(f"{name} in {files.where} holds other things than tensors.")
+            raise AdapterFileError(
+                f"{name} in {files.where} holds other things than tensors. Expected a mapping of names to tensors; "
+                "fetch it again."
+            )
         return tensors
     raise AdapterFileError(f"{files.where} has no {' or '.join(names)}.")
 

@@ -105,7 +105,10 @@ def place(model: Any, record: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     if record.get("config") is None:
         theirs = record.get("model_class")
         if theirs != type(model).__name__:
-            raise HeadMismatchError(f"{where} has the head of a {theirs}; this model is a {type(model).__name__}.")
+            raise HeadMismatchError(
+                f"{where} has the head of a {theirs}; this model is a {type(model).__name__}. Use that class, or load "
+                "without head=True."
+            )
         placed = dict(tensors)
         labels = record.get("label2id")
     else:
@@ -164,7 +167,8 @@ def _flexible(
         kind, layers, between = config.get("head_type"), config.get("layers"), config.get("activation_function")
         raise HeadMismatchError(
             f"{where} has a head of type {kind!r} with layers={layers}, {between!r} and "
-            f"use_pooler={bool(config.get('use_pooler'))}; {type(model).__name__} computes something else."
+            f"use_pooler={bool(config.get('use_pooler'))}; {type(model).__name__} computes something else. Load the "
+            "adapter without head=True, or into the class of its head."
         )
     placed = {}
     for key, tensor in tensors.items():
@@ -198,7 +202,10 @@ def _check(model: Any, placed: Mapping[str, Tensor], where: str) -> None:
     stem = f"{model.base_model_prefix}."
     for name, tensor in sorted(placed.items()):
         if name not in own:
-            raise HeadMismatchError(f"{where} has a head with {name!r}; {type(model).__name__} has no such parameter.")
+            raise HeadMismatchError(
+                f"{where} has a head with {name!r}; {type(model).__name__} has no such parameter. Load the adapter "
+                "without head=True."
+            )
         if own[name].shape != tensor.shape:
             raise HeadMismatchError(
                 f"{where} has a head with {name} of shape {tuple(tensor.shape)}; the model's is "

@@ -124,7 +124,10 @@ def norms_for(tensors: Iterable[str], stem: str, base: nn.Module, where: str) ->
     modules = dict(base.named_modules())
     unknown = [path for path in paths if path not in modules]
     if unknown:
-        raise AdapterFileError(f"{where} has a layer norm {unknown[0]!r}, which this model does not have.")
+        raise AdapterFileError(
+            f"{where} has a layer norm {unknown[0]!r}, which this model does not have. Load it into the model that it "
+            "was trained on."
+        )
     return {path: norm_copy(modules[path]) for path in paths}
 
 

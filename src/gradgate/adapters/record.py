@@ -44,7 +44,9 @@ class Record:
         tensors = tuple(tensors)
         name = values.get("name") or name_in(tensors)
         if not isinstance(name, str):
-            raise AdapterFileError(f"{where}: adapter_config.json gives no name, and neither do the tensors.")
+            raise AdapterFileError(
+                f"{where}: adapter_config.json gives no name, and neither do the tensors. Expected a 'name'; add it."
+            )
         config = _config(values.get("config"), where)
         if not values.get("version"):
             config = replace(
@@ -94,5 +96,8 @@ def _config(value: Any, where: str) -> AdapterConfig:
         if kind in KINDS:
             return KINDS[kind]
     if not isinstance(value, Mapping):
-        raise AdapterFileError(f"{where}: adapter_config.json has no configuration of a bottleneck adapter.")
+        raise AdapterFileError(
+            f"{where}: adapter_config.json has no configuration of a bottleneck adapter. Expected 'config' with its "
+            "fields, or the name of a kind."
+        )
     return AdapterConfig.of_record(value)

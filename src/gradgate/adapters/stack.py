@@ -97,7 +97,7 @@ def activate(model: nn.Module, *names: str, skip_layers: int | Iterable[int] = (
     if found is None:
         return
     if len(set(names)) < len(names):
-        raise AdapterError(f"An adapter can be in a stack once; got {', '.join(names)}.")
+        raise AdapterError(f"An adapter can be in a stack once; got {', '.join(names)}. Name each once.")
     parallel = [name for name in names if found.configs[name].is_parallel]
     if parallel and len(names) > 1:
         raise AdapterError(
@@ -181,7 +181,7 @@ def layer_numbers(found: Attached, layers: int | Iterable[int]) -> frozenset[int
     """
     count = len(found.base.get_submodule(found.architecture.layers))
     if isinstance(layers, int) and not 0 <= layers <= count:
-        raise AdapterError(f"Cannot skip {layers} layers: the model has {count}.")
+        raise AdapterError(f"Cannot skip {layers} layers: the model has {count}. Give 0 to {count}.")
     numbers = frozenset(range(layers) if isinstance(layers, int) else layers)
     if not numbers <= set(range(count)):
         raise AdapterError(f"Cannot skip layer {sorted(numbers - set(range(count)))[0]}: there are 0 to {count - 1}.")

@@ -75,5 +75,7 @@ def _information(
                     total.addcmul_(gradient.float(), gradient.float())
             counted += 1
     if counted == 0:
-        raise AttachError("Choosing weights needs at least one batch of training data, and got none.")
+        raise AttachError(
+            "Choosing weights needs at least one batch of training data, and got none. Let fisher_data return batches."
+        )
     return {canonical_name(name): total / counted for name, total in sums.items()}

@@ -92,7 +92,9 @@ def likelihoods_of(
 
 def _means(totals: dict[str, float], counted: int) -> dict[str, float]:
     if counted == 0:
-        raise AttachError("The Fisher trace needs at least one batch of training data, and got none.")
+        raise AttachError(
+            "The Fisher trace needs at least one batch of training data, and got none. Let fisher_data return batches."
+        )
     wrong = [group for group, total in totals.items() if not math.isfinite(total)]
     if wrong:
         raise NonFiniteError(

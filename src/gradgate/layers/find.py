@@ -41,7 +41,9 @@ def map_layers(model: nn.Module, layers: str | None = None, *, example: Mapping[
     reshard(model)
     parameters = named_parameters(model)
     if not parameters:
-        raise LayerMapError(f"{type(model).__name__} has no parameters, so there is nothing to group.")
+        raise LayerMapError(
+            f"{type(model).__name__} has no parameters, so there is nothing to group. Expected a model with weights."
+        )
     trace, failure = observe(model, example)
     reshard(model)
     if layers is not None:

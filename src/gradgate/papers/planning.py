@@ -266,7 +266,10 @@ def _plan(
     runs = [PlannedRun(each.cell, config, names[config.fingerprint()], each.steps) for each, config in configs]
     if not runs:
         reasons = dict.fromkeys(left_out.values())
-        raise RunError(f"Nothing of {preset.name} can be run: {'; '.join(reasons)}.")
+        raise RunError(
+            f"Nothing of {preset.name} can be run: {'; '.join(reasons)}. Give what is missing with --model and "
+            "--data, or take --scale sample."
+        )
     return Plan(preset, scale, tuple(seeds), tuple(runs), left_out, (*preset.notes, *notes))
 
 

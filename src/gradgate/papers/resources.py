@@ -161,7 +161,7 @@ def _find(task: PaperTask, data: Path | None, alone: bool) -> dict[str, Any]:
     names = {plain(task.task), *(known.folder_names if known else ())}
     if data is not None:
         if not data.is_dir():
-            raise UsageError(f"--data {data} is not a folder.")
+            raise UsageError(f"--data {data} is not a folder. Expected a folder with a sub-folder for each task.")
         folder = next((path for path in _folders(data) if plain(path.name) in names), data if alone else None)
         if folder is not None:
             return {"task": task.task, "data": folder} if known else {"task": str(folder)}

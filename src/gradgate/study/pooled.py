@@ -72,7 +72,9 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
         RunError: without a part.
     """
     if not parts:
-        raise RunError(f"{folder} holds no part of a study.")
+        raise RunError(
+            f"{folder} holds no part of a study. Name a folder that compare made for several tasks or models."
+        )
     tasks = [part.study.task for _, part in parts]
     metrics = {task.metric for task in tasks}
     metric = metrics.pop() if len(metrics) == 1 else MIXED[tasks[0].metric_higher_is_better]

@@ -77,7 +77,10 @@ class Gating(Effect):
         for name, mask in masks.items():
             parameter = self.parameters.get(name)
             if parameter is None or mask.numel() != -(-parameter.numel() // 8):
-                raise RunError(f"The saved choice of weights in {name} does not fit this model.")
+                raise RunError(
+                    f"The saved choice of weights in {name} does not fit this model. Load the model that the state "
+                    "was saved with."
+                )
         self.chosen = dict(masks)
 
     @property

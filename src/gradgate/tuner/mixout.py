@@ -73,7 +73,10 @@ class Mixing(Effect):
         """
         shapes = {name: tuple(tensor.shape) for name, tensor in initial.items()}
         if shapes != {name: tuple(tensor.shape) for name, tensor in self.initial.items()}:
-            raise RunError("The saved initial weights of mixout are not those of this model's linear layers.")
+            raise RunError(
+                "The saved initial weights of mixout are not those of this model's linear layers. Load the model "
+                "that the state was saved with."
+            )
         for name, tensor in initial.items():
             self.initial[name].copy_(tensor)
 

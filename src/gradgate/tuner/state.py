@@ -75,7 +75,9 @@ class TunerState:
             raise RunError(f"The state of a tuner is a {type(values).__name__}; expected a mapping.")
         for name, (fits, expected) in _FITS.items():
             if name not in values:
-                raise RunError(f"This is no state of a tuner: it has no {name!r}.")
+                raise RunError(
+                    f"This is no state of a tuner: it has no {name!r}. Expected what Tuner.state_dict() returned."
+                )
             if not fits(values[name]):
                 raise RunError(f"The state of a tuner has {name}={_short(values[name])}; expected {expected}.")
         try:
@@ -104,7 +106,10 @@ class TunerState:
         """
         for what, saved, mine in (("method", self.method, method), ("seed", self.seed, seed)):
             if saved != mine:
-                raise RunError(f"The saved state has {what} {saved!r}, this tuner has {mine!r}.")
+                raise RunError(
+                    f"The saved state has {what} {saved!r}, this tuner has {mine!r}. Make the tuner as in the saved "
+                    "training."
+                )
         if self.optimizer_parameters != optimizer_parameters:
             raise RunError(
                 "The saved state belongs to an optimizer with other parameters or another order of them; its "
