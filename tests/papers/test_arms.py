@@ -21,8 +21,8 @@ from support.study_folder import write_study
 
 def study(methods: tuple[str, ...], adapters: tuple[str | None, ...] = (None,), **settings: object) -> StudyRecord:
     """A study of these arms."""
-    task = TaskRecord("toy", "classification", "accuracy")
-    return StudyRecord(task, ModelRecord("toy", 200), methods, (0,), settings, adapters=adapters)
+    task = TaskRecord(name="toy", kind="classification", metric="accuracy")
+    return StudyRecord(task, ModelRecord(name="toy", parameters=200), methods, (0,), settings, adapters=adapters)
 
 
 def verdict_on(folder: Path, paper: str, claim: str) -> Verdict:
