@@ -92,15 +92,15 @@ def test_papers_names_what_is_wrong_with_a_folder(case: str, command: Command, t
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "no such preset": (("elsa-tabel4",), "Did you mean 'elsa-table4'"),
-    "an empty preset": (("",), "no preset ''"),
+    "an empty preset": (("",), "is empty"),
     "a path as a preset": (("../elsa-table4",), "no preset '../elsa-table4'"),
     "a preset with control characters": (("elsa\x1b[31m",), "no preset 'elsa\\x1b[31m'"),
     "a scale in capitals": (("elsa-table4", "--scale", "Sample"), "expected full or sample"),
-    "an empty scale": (("elsa-table4", "--scale", ""), "expected full or sample"),
+    "an empty scale": (("elsa-table4", "--scale", ""), "--scale is empty"),
     "a model for the sample": (("elsa-table4", "--scale", "sample", "--model", "x"), "leave --model and --data out"),
     "seeds that are no numbers": (("elsa-table4", "--scale", "sample", "--seeds", "a,b"), "--seeds"),
     "no such label of a model": (("elsa-table4", "--model", "XLM-R-bas=x"), "no model 'XLM-R-bas'"),
-    "an empty model": (("elsa-table4", "--model", ""), "--model ''"),
+    "an empty model": (("elsa-table4", "--model", ""), "--model is empty"),
     "an empty model of a label": (("elsa-table4", "--model", "XLM-R-base="), "--model 'XLM-R-base='"),
     "a model given twice": (("elsa-table4", "--model", "a", "--model", "XLM-R-base=b"), "gives XLM-R-base twice"),
     "a folder of data that is not there": (("elsa-table4", "--model", "sample", "--data", "no"), "no is not a folder"),
