@@ -212,14 +212,17 @@ class Scores:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with a number: one that is absent, not finite, or too large to compute with."""
+        """What is wrong with a number that others are compared by: absent, not finite, or too large to compute with.
+
+        Metrics that select nothing may be NaN, as the loss of a model that diverged late.
+        """
         for split in (DEV, *self.tests):
             if (self.dev if split == DEV else self.tests[split]).get(self.metric) is None:
                 return f"{self.metric} on {split} is None, expected a finite number"
         for place, value in self._numbers():
-            if not isfinite(value):
+            if not isfinite(value) and place.startswith((f"{self.metric} on ", "cost.")):
                 return f"{place} is {value}, expected a finite number"
-            if abs(value) > _LARGEST:
+            if isfinite(value) and abs(value) > _LARGEST:
                 return f"{place} is {value:g}, expected a number between -{_LARGEST:g} and {_LARGEST:g}"
         return None
 
