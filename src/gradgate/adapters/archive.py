@@ -121,8 +121,8 @@ def _check_member(path: Path, name: str, *, link: bool) -> None:
 def _check_size(path: Path, size: int) -> None:
     if size > _MOST_BYTES:
         raise AdapterFileError(
-            f"The archive {path} would unpack to {size / (1 << 30):.1f} GiB, and {_MOST_BYTES >> 30} GiB is the most "
-            "that is read. Expected one adapter."
+            f"The archive {path} would unpack to {size / (1 << 30):.1f} GiB, which is no adapter: at most "
+            f"{_MOST_BYTES >> 30} GiB are read. Expected an archive of one adapter."
         )
 
 
