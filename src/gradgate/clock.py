@@ -32,7 +32,10 @@ class Clock:
             if value is not None and value < least
         ]
         if wrong:
-            raise MethodError(f"A clock cannot start with {', '.join(wrong)}: counts of steps are positive.")
+            raise MethodError(
+                f"A clock cannot start with {', '.join(wrong)}: counts of steps are positive. Expected step=0 or more, "
+                f"and 1 or more for the others."
+            )
 
     @property
     def epoch(self) -> int:
@@ -68,5 +71,8 @@ class Clock:
     def _known(self, name: str) -> int:
         value: int | None = getattr(self, name)
         if value is None:
-            raise MethodError(f"This method counts epochs or shares of the training: give the tuner {name}=.")
+            raise MethodError(
+                f"This method counts epochs or shares of the training: give the tuner {name}= (expected a number of "
+                f"steps, got None)."
+            )
         return value

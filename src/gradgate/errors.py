@@ -1,4 +1,4 @@
-"""What gradgate raises: each names what was wrong, what was expected and what to do."""
+"""What gradgate raises. Each message names what was wrong, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from difflib import get_close_matches
 
 
 class GradgateError(Exception):
-    """Base of every error that a user can mend. The command line prints it and exits with ``exit_code``."""
+    """Base of every error that a user can correct. The command line prints it and exits with ``exit_code``.
+
+    Attributes:
+        reported_by_main: whether another of the processes that train together prints it.
+    """
 
     exit_code = 1
     reported_by_main = False
-    """Whether another of the processes that train together tells of it."""
 
 
 class UsageError(GradgateError, ValueError):

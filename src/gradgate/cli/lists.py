@@ -72,7 +72,7 @@ def tasks(
         return
     if is_multitask(task):
         names = ", ".join(spec.name for spec in find_multitask(task, data=data).tasks)
-        raise UsageError(f"{task} is several tasks ({names}). Ask for one of them.")
+        raise UsageError(f"{task} is several tasks; expected one. Name one of {names}.")
     spec = find_task(task, data=data)
     rows = count_rows(spec)
     if as_json:

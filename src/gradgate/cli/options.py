@@ -61,7 +61,7 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     except OSError as error:
         raise UsageError(f"--config {file} cannot be read: {error.strerror or error}. Give a YAML file.") from None
     except ValueError as error:
-        raise UsageError(f"--config {file} cannot be read: {error}.") from None
+        raise UsageError(f"--config {file} cannot be read: {error}. Expected YAML such as 'lr: 5e-5'.") from None
     if not isinstance(values, dict):
         raise UsageError(f"--config {file}: expected lines such as 'lr: 5e-5', got {type(values).__name__}.")
     flags = {
@@ -76,7 +76,10 @@ def read_config(context: typer.Context, file: Path | None) -> None:
         if name not in flags:
             raise UsageError(f"--config {file}: There is no setting {name!r}.{nearest(name, flags)}")
         if name in given:
-            raise UsageError(f"--config {file}: {name!r} is given twice, as {name} and as {name.replace('-', '_')}.")
+            raise UsageError(
+                f"--config {file}: {name!r} is given twice, as {name} and as {name.replace('-', '_')}. "
+                f"Expected one of them: remove the other."
+            )
         if value is not None:
             given[name] = _as_typed(value, flags[name].multiple, f"--config {file}: {name}")
     context.default_map = {flags[name].name: value for name, value in given.items()}

@@ -97,7 +97,7 @@ class LayerMap:
         if name not in self._group_names:
             raise LayerMapError(
                 f"{self.model} has no parameter {name!r}.{nearest(name, self._group_names)} "
-                f"Expected a name from its named_parameters()."
+                f"Expected a name from its named_parameters(); correct it."
             )
         return self[self._group_names[name]]
 
