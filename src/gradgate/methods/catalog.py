@@ -100,6 +100,12 @@ def method(spec: str | Method) -> Method:
     return parts[0] if len(parts) == 1 else Combined(methods=parts)
 
 
+def canonical_text(text: str) -> str:
+    """The text of a method as it was typed, without blanks; a path keeps its own."""
+    parts = _SYNTAX.parse_joined(text)
+    return "+".join(str(spec) if spec.argument else str(spec).replace(" ", "") for spec in parts)
+
+
 def _build(spec: Spec) -> Method:
     if spec.name == PlanFile.name:
         return read_plan(spec.argument)

@@ -12,6 +12,7 @@ from typing import Any
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
+from gradgate.methods import canonical_text
 from gradgate.methods import method as read_method
 from gradgate.study.study_file import (
     STUDY_FILE,
@@ -82,7 +83,7 @@ class Grid:
             RunError: if the folder holds a study with other settings.
         """
         check_arms(methods, seeds, adapters)
-        names = [text.replace(" ", "") for text in methods]
+        names = [canonical_text(text) for text in methods]
         kinds = [checked_text(text) for text in adapters]
         held = find_study(path)
         if held is not None:

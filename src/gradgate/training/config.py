@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from gradgate.adapters.config import adapter_config, check_spelling
 from gradgate.errors import AdapterError, GradgateError, UsageError, nearest
+from gradgate.methods import canonical_text
 from gradgate.methods import method as read_method
 from gradgate.tasks.types import KindName
 from gradgate.training.adapter_setting import checked_text, read_choice, titled
@@ -143,7 +144,7 @@ class RunConfig(_Settings):
     @classmethod
     def _known_method(cls, text: str) -> str:
         read_method(text)
-        return text.replace(" ", "")
+        return canonical_text(text)
 
     @field_validator("mix")
     @classmethod
@@ -214,7 +215,13 @@ class RunConfig(_Settings):
 
     def fingerprint(self) -> str:
         """Equal for runs that compute the same; what is proved or kept along the way does not count."""
-        return fingerprint_of(self.record())
+        return fingerprint_of({**self.record(), **({"method": self.followed} if self.followed else {})})
+
+    @property
+    def followed(self) -> str | None:
+        """The method with the digest of the plan file that it follows; None where it follows none."""
+        method = read_method(self.method)
+        return method.fingerprint if method.fingerprint != method.spec else None
 
 
 def fingerprint_of(record: Mapping[str, Any]) -> str:

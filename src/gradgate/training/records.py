@@ -90,6 +90,7 @@ class RunRecord:
         train_examples: rows that the run trains on.
         processes: that were launched together.
         model: ``class`` and number of ``parameters``.
+        followed: the method with the digest of its plan file, where it follows one.
     """
 
     config: Annotated[dict[str, Any], AfterValidator(_check_settings)]
@@ -99,6 +100,7 @@ class RunRecord:
     train_examples: int | None = None
     processes: int | None = None
     model: dict[str, str | int] = field(default_factory=dict)
+    followed: str | None = field(default=None, metadata=_IF_GIVEN)
 
     @property
     def method(self) -> str:
@@ -120,8 +122,9 @@ class RunRecord:
         """Check that this run goes on with one that was begun in a folder.
 
         Raises:
-            RunError: if that one has another number of processes or other data.
+            RunError: if that one has another number of processes, other data, or followed another plan.
         """
+        begun.check_plan(self.followed, folder)
         if begun.processes is not None and begun.processes != self.processes:
             raise RunError(
                 f"{folder} was begun with {begun.processes} processes, and {self.processes} were launched: "
@@ -131,6 +134,14 @@ class RunRecord:
             raise RunError(
                 f"{folder} was begun on other data: the files of task {self.task.name!r} have changed since. "
                 f"Give another --out to train on them."
+            )
+
+    def check_plan(self, followed: str | None, folder: Path) -> None:
+        """Raise RunError if this run followed a plan file that has changed since."""
+        if self.followed is not None and self.followed != followed:
+            raise RunError(
+                f"{folder} was begun with another plan: the file of {self.method!r} has changed since ({self.followed} "
+                f"there, {followed} here). Put back the file as it was, or give another --out."
             )
 
 

@@ -81,6 +81,7 @@ def train(
     launch.join(on_cpu(config))
     with ExitStack() as held:
         if launch.on_first(lambda: folder.claim_alone(config, held)):
+            launch.on_first(lambda: read_record(folder.run_file, RunRecord).check_plan(config.followed, folder.path))
             progress.note(f"{folder.path} is finished; nothing to do.")
             return to_json(launch.on_first(lambda: read_scores(folder.scores_file)))
         return to_json(_run(config, folder, progress, cache or folder.cache))
@@ -195,6 +196,7 @@ def _write_run_file(config: RunConfig, folder: RunFolder, task: TaskRecord, mode
         train_examples=examples,
         processes=launch.count(),
         model={"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
+        followed=config.followed,
     )
     record.check_continues(read_record(folder.run_file, RunRecord), folder.path)
     write_record(folder.run_file, record)

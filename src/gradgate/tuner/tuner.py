@@ -218,7 +218,7 @@ class Tuner:
         Of a method that needs them, such as mixout, the entry ``tensors`` has tensors by name.
         """
         state = TunerState(
-            method=self.method.spec,
+            method=self.method.fingerprint,
             seed=self.memory.seed,
             step=self.clock.step,
             notes=self.memory.notes,
@@ -237,7 +237,7 @@ class Tuner:
                 parameters in another order, in which case its moments would land on the wrong tensors.
         """
         saved = TunerState.from_dict(state)
-        saved.check_continues(self.method.spec, self.memory.seed, self._optimizer_names())
+        saved.check_continues(self.method.fingerprint, self.memory.seed, self._optimizer_names())
         self._effects.load_tensors(saved.tensors)
         self.memory = Memory(seed=self.memory.seed, notes=saved.notes)
         self.timeline, self._open_sum = saved.timeline, saved.open_sum
