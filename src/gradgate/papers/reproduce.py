@@ -27,6 +27,7 @@ from gradgate.training.adapter_setting import canonical
 RECORD = "reproduction.json"
 Scale = Literal["full", "sample"]
 _SCALES = ("full", "sample")
+_SHOWN = 80  # characters of a wrong value that a message repeats
 
 
 class RunEntry(BaseModel):
@@ -88,7 +89,7 @@ class ReproductionRecord(BaseModel):
             wrong = error.errors()[0]
             place = ".".join(str(part) for part in wrong["loc"])
             raise RunError(
-                f"{file} is damaged: {place}: {wrong['msg']}, got {wrong['input']!r}. {remedy(file)}"
+                f"{file} is damaged: {place}: {wrong['msg']}, got {repr(wrong['input'])[:_SHOWN]}. {remedy(file)}"
             ) from None
 
     @property
