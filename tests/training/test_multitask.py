@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 import gradgate
-from gradgate.cli.render import scores_table
+from gradgate.cli.runs import scores_table
 from gradgate.errors import RunError
 from gradgate.training.config import make_config
 from gradgate.training.evaluation import load_finished
