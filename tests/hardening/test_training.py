@@ -19,9 +19,10 @@ from gradgate.errors import DataError, GradgateError, NonFiniteError, RunError
 from gradgate.training.checkpoints import latest_checkpoint, seal
 from gradgate.training.config import make_config
 from gradgate.training.evaluation import evaluate, load_finished
+from gradgate.training.history import lines_until
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_masked_model, load_tokenizer
-from gradgate.training.records import lines_until, read_scores
+from gradgate.training.records import read_scores
 from gradgate.training.run import train
 from support.tiny_folders import save_bert
 

@@ -16,17 +16,8 @@ from gradgate.study.grid import folder_name
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 from gradgate.training.adapter_setting import canonical, titled
-from gradgate.training.records import (
-    DEV,
-    DevRecord,
-    Failure,
-    Metrics,
-    RunRecord,
-    Scores,
-    read_history,
-    read_record,
-    read_scores,
-)
+from gradgate.training.history import DevRecord, read_history
+from gradgate.training.records import DEV, Failure, Metrics, RunRecord, Scores, read_record, read_scores
 from gradgate.training.run_folder import RunFolder
 
 Status = Literal["finished", "failed", "missing"]

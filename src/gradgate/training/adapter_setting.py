@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from gradgate.errors import AdapterError, UsageError
@@ -12,6 +13,7 @@ _OF_TRAINING = {
     "lr": (float, "a learning rate above 0, such as 1e-3"),
     "tapt_steps": (int, "a number of steps, 1 or more"),
     "tapt_epochs": (float, "a number of epochs above 0"),
+    "tapt_batch": (int, "a number of texts, 1 or more"),
 }
 
 
@@ -22,17 +24,21 @@ class AdapterChoice:
     Attributes:
         kind: what :func:`gradgate.adapters.build` takes.
         lr: peak learning rate, instead of the run's; None for the run's own.
-        tapt_steps, tapt_epochs: length of its task-adaptive pre-training, instead of the run's.
+        tapt_steps: length of its task-adaptive pre-training in optimizer steps, instead of the run's.
+        tapt_epochs: the same, in passes over the training texts.
+        tapt_batch: texts in one forward pass of the pre-training, instead of the run's batch size.
     """
 
     kind: str
     lr: float | None = None
     tapt_steps: int | None = None
     tapt_epochs: float | None = None
+    tapt_batch: int | None = None
 
 
+@lru_cache(maxsize=1024)
 def read_choice(text: str) -> AdapterChoice:
-    """The adapter that a text such as ``"houlsby:size=64,lr=1e-3"`` describes.
+    """The adapter that a text such as ``"houlsby:size=64,lr=1e-3"`` describes; each text is parsed once.
 
     Raises:
         AdapterError: for an unknown kind or option, or a value that is out of range.

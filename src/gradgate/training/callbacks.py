@@ -20,8 +20,8 @@ from gradgate.files import append_text, read_json, write_json, write_text
 from gradgate.training.checkpoints import SEAL_FILE, seal
 from gradgate.training.fsdp import is_sharded, save_whole
 from gradgate.training.gate_callback import GateCallback
+from gradgate.training.history import DevRecord, TrainRecord, lines_until
 from gradgate.training.progress import RunProgress
-from gradgate.training.records import DevRecord, TrainRecord, lines_until
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import WEIGHTS_FILE
 

@@ -15,7 +15,7 @@ from gradgate.errors import AdapterError, GradgateError, UsageError, nearest
 from gradgate.methods import canonical_text
 from gradgate.methods import method as read_method
 from gradgate.tasks.types import KindName
-from gradgate.training.adapter_setting import checked_text, read_choice, titled
+from gradgate.training.adapter_setting import AdapterChoice, checked_text, read_choice, titled
 
 Settings = TypeVar("Settings", bound=BaseModel)
 MOST_SEED = 2**32 - 1
@@ -80,8 +80,8 @@ class RunConfig(_Settings):
     adapter: str | None = Field(
         None,
         description="train an adapter and the head on a frozen model: a kind with its options, such as "
-        "houlsby:size=64; lr=1e-3 and tapt_steps=500 or tapt_epochs=20 among them are this adapter's own; none for no "
-        "adapter",
+        "houlsby:size=64; lr=1e-3, tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. "
+        "2020) among them are this adapter's own; none for no adapter",
     )
     tapt_steps: int | None = Field(
         None,
@@ -173,14 +173,20 @@ class RunConfig(_Settings):
         return self
 
     @property
+    def adapter_choice(self) -> AdapterChoice | None:
+        """The adapter with what it wants of the training; None without one."""
+        return None if self.adapter is None else read_choice(self.adapter)
+
+    @property
     def tapt(self) -> dict[str, Any] | None:
-        """Length of the adapter's task-adaptive pre-training, as ``steps`` and ``epochs``; None for none."""
-        if self.adapter is None:
+        """The settings of the adapter's task-adaptive pre-training that differ from the run's; None without it."""
+        own = self.adapter_choice
+        if own is None:
             return None
-        own = read_choice(self.adapter)
         mine = (own.tapt_steps, own.tapt_epochs)
         steps, epochs = mine if any(mine) else (self.tapt_steps, self.tapt_epochs)
-        return {"steps": steps, "epochs": epochs} if steps or epochs else None
+        batch = {} if own.tapt_batch is None else {"batch_size": own.tapt_batch}
+        return {"steps": steps, "epochs": epochs, **batch} if steps or epochs else None
 
     def check_tapt(self) -> None:
         """Refuse task-adaptive pre-training of nothing.
@@ -206,8 +212,8 @@ class RunConfig(_Settings):
     @property
     def peak_lr(self) -> float:
         """The peak learning rate: the adapter's own where it has one."""
-        own = None if self.adapter is None else read_choice(self.adapter).lr
-        return self.lr if own is None else own
+        own = self.adapter_choice
+        return self.lr if own is None or own.lr is None else own.lr
 
     def record(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -15,7 +15,7 @@ from gradgate import adapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
-from gradgate.tasks import Kind, TaskSpec, find_task, kind_of
+from gradgate.tasks import Kind, TaskData, TaskSpec, find_task, kind_of
 from gradgate.tasks.data import load_tests
 from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.languages import average
@@ -160,27 +160,31 @@ def evaluate(
     held = load_tests(spec, found.task.labels)
     for note in held.notes:
         progress.note(note)
+    return to_json(_score_task(found, held, folder, progress))
+
+
+def _score_task(found: FinishedRun, held: TaskData, folder: RunFolder, progress: RunProgress) -> EvaluationRecord:
+    """Score every split of a task, and write the scores and predictions."""
     kind = kind_of(held.spec)
     splits = {
         split: Split(rows, kind.encode(rows, found.tokenizer, found.config.max_length))
         for split, rows in held.tests.items()
     }
-    scorer = Scorer(kind, held, splits)
     try:
         with writing_to(folder.path):
-            tests, predictions = _score(found, scorer, folder, progress)
+            tests, predictions = _score(found, Scorer(kind, held, splits), folder, progress)
     finally:
         shutil.rmtree(folder.checkpoints, ignore_errors=True)  # Trainer makes the folder
     record = EvaluationRecord(
         run=found.config.record(),
         task=task_record(held),
-        metric=spec.metric,
+        metric=held.spec.metric,
         tests=tests,
-        averages=average(tests, held.languages, spec.source),
+        averages=average(tests, held.languages, held.spec.source),
     )
     write_predictions(folder, predictions)
     write_record(folder.scores_file, record)
-    return to_json(record)
+    return record
 
 
 def _task(

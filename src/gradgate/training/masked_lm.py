@@ -27,11 +27,10 @@ from gradgate.tasks.types import FileFormat, HubSource
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.config import RunConfig
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.pretrained import add_to_frozen, load_masked_model
 from gradgate.training.progress import RunProgress
 from gradgate.training.run_folder import Recorded, RunFolder
-from gradgate.training.trainer import RunTrainer, training_arguments
+from gradgate.training.trainer import RunTrainer, check_complete, training_arguments
 
 _BATCH = 1000
 
@@ -214,11 +213,7 @@ def train_masked(
     if checkpoint is not None:
         progress.note(f"Resuming from {checkpoint.name} in {folder.path}.")
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if trainer.state.global_step < trainer.state.max_steps:
-        raise InterruptedRunError(
-            f"Stopped at step {trainer.state.global_step} of {steps}; the state is saved in {folder.path}. Run the "
-            f"same command again to go on from there."
-        )
+    check_complete(trainer, folder)
     result = {
         "steps": steps,
         "before": before,
@@ -240,11 +235,7 @@ def _trainer(
     stage: Stage, tokenizer: Any, folder: RunFolder, progress: RunProgress, stop: Event
 ) -> tuple[RunTrainer, int, StepTimer]:
     config = stage.config
-    if tokenizer.mask_token is None:
-        raise RunError(
-            f"The tokenizer of {config.model!r} has no mask token, so its adapter cannot be trained on masked words. "
-            f"This works for encoders (BERT, RoBERTa, XLM-R and their like), not for decoders such as Llama."
-        )
+    _check_mask(tokenizer, config.model)
     set_seed(config.seed)
     model, fresh = load_masked_model(config, tokenizer)
     add_to_frozen(model, stage.name, stage.kind, fresh, config.seed)
@@ -282,6 +273,14 @@ def _trainer(
     )
     trainer.remove_callback(PrinterCallback)
     return trainer, steps, cost
+
+
+def _check_mask(tokenizer: Any, model: str) -> None:
+    if tokenizer.mask_token is None:
+        raise RunError(
+            f"The tokenizer of {model!r} has no mask token, so its adapter cannot be trained on masked words. "
+            f"This works for encoders (BERT, RoBERTa, XLM-R and their like), not for decoders such as Llama."
+        )
 
 
 def _score_before(trainer: RunTrainer, folder: RunFolder) -> dict[str, float]:

@@ -24,7 +24,7 @@ from gradgate.adapters.stack import head_parameters
 from gradgate.errors import RunError
 from gradgate.layers import named_parameters
 from gradgate.tasks import Kind, TaskData
-from gradgate.training.adapter_setting import read_choice
+from gradgate.training.adapter_setting import AdapterChoice, read_choice
 from gradgate.training.config import RunConfig
 from gradgate.training.weights import check_loaded, check_tokenizer, check_vocabulary, reason_of
 
@@ -204,12 +204,12 @@ NAME = "task"
 """Of the adapter in the model and in its files."""
 
 
-def put_adapter(model: nn.Module, text: str, fresh: Collection[str], seed: int) -> None:
+def put_adapter(model: nn.Module, adapter: AdapterChoice, fresh: Collection[str], seed: int) -> None:
     """Put a fresh adapter into a model and freeze everything but the adapter and the head.
 
     Args:
         model: from transformers.
-        text: the adapter, as in :class:`gradgate.training.config.RunConfig`.
+        adapter: that of the run.
         fresh: names of parameters of the base model that are trained with the head: its pooler, and what the
             pretrained weights lacked.
         seed: of the adapter's weights; no global generator is touched.
@@ -217,7 +217,7 @@ def put_adapter(model: nn.Module, text: str, fresh: Collection[str], seed: int) 
     Raises:
         AdapterError: if the adapter does not fit the model.
     """
-    add_to_frozen(model, NAME, read_choice(text).kind, fresh, seed)
+    add_to_frozen(model, NAME, adapter.kind, fresh, seed)
 
 
 def add_to_frozen(model: nn.Module, name: str, kind: str, fresh: Collection[str], seed: int) -> None:
@@ -239,7 +239,7 @@ def poolers(model: nn.Module) -> frozenset[str]:
 
 def try_adapter(model: nn.Module, text: str) -> None:
     """Put an adapter into a model and take it out again; AdapterError if it does not fit."""
-    put_adapter(model, text, (), seed=0)
+    put_adapter(model, read_choice(text), (), seed=0)
     adapters.remove(model)
 
 

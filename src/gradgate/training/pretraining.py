@@ -17,7 +17,6 @@ from typing import Any
 from gradgate.adapters.attach import check_name
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
-from gradgate.training.adapter_setting import read_choice
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import PretrainConfig, RunConfig
 from gradgate.training.interrupt import stoppable
@@ -49,7 +48,8 @@ def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progre
         config: of the run; learning rate, batch size, schedule and seed hold here too.
         features: the encoded training split, of which the token ids are read, as long as the run's ``max_length``.
     """
-    choice = read_choice(config.adapter or "")
+    choice = config.adapter_choice
+    assert choice is not None, "TAPT trains an adapter"
     length = config.model_copy(update={**(config.tapt or {}), "lr": config.peak_lr, "adapter": None})
     stage = Stage(length, _Settings(config), NAME, choice.kind, PROBABILITY, list(_rows(features)))
     progress.note("First the adapter learns from the task's texts (TAPT).")

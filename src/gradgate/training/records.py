@@ -1,8 +1,8 @@
 """What a run's folder says, as one schema for those who write it and those who read it back.
 
-``run.json`` is a :class:`RunRecord`, ``scores.json`` holds :class:`Scores` (an evaluation's an
-:class:`EvaluationRecord`), ``error.json`` a :class:`Failure`, and each line of ``history.jsonl`` is a
-:class:`TrainRecord` or a :class:`DevRecord`.
+``run.json`` is a :class:`RunRecord`, ``scores.json`` holds :class:`Scores` (that of an evaluation an
+:class:`EvaluationRecord`), and ``error.json`` a :class:`Failure`. For ``history.jsonl`` see
+:mod:`gradgate.training.history`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gradgate.errors import RunError
-from gradgate.files import parse_json, read_json, remedy, write_json
+from gradgate.files import read_json, remedy, write_json
 
 Record = TypeVar("Record")
 DEV = "dev"
@@ -277,35 +277,6 @@ class Failure:
     step: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainRecord:
-    """The mean training loss since the line before, after ``step`` optimizer steps."""
-
-    step: int
-    epoch: float
-    loss: float
-    lr: float | None
-    grad_norm: float | None
-    open_fraction: float | None
-
-    def line(self) -> dict[str, Any]:
-        """The values of a line of ``history.jsonl``."""
-        values = to_json(self)
-        return {"step": values.pop("step"), "epoch": values.pop("epoch"), "split": "train", **values}
-
-
-@dataclass(frozen=True)
-class DevRecord:
-    """One evaluation on dev during training: metric name to value after ``step`` optimizer steps."""
-
-    step: int
-    metrics: dict[str, float]
-
-    def line(self, epoch: float) -> dict[str, Any]:
-        """The values of a line of ``history.jsonl``."""
-        return {"step": self.step, "epoch": epoch, "split": DEV, **self.metrics}
-
-
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 
 
@@ -341,52 +312,6 @@ def read_scores(path: Path) -> Scores:
     if scores.fault is not None:
         raise RunError(f"{path} is damaged: {scores.fault}. {remedy(path)}")
     return scores
-
-
-def read_history(path: Path) -> tuple[DevRecord, ...]:
-    """The evaluations on dev in ``history.jsonl``, in their order.
-
-    Raises:
-        RunError: if the file cannot be read or a line is damaged; the line is named.
-    """
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise RunError(f"Cannot read {path}: {error.strerror or error}.") from error
-    records = []
-    for number, line in enumerate(lines, 1):
-        try:
-            values = parse_json(line, finite=False)
-            if values["split"] == DEV:
-                metrics = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
-                records.append(DevRecord(int(values["step"]), metrics))
-        except KeyError as error:
-            raise RunError(f"{path} is damaged in line {number}: it has no {error}. {remedy(path)}") from None
-        except (ValueError, TypeError, OverflowError) as error:
-            raise RunError(f"{path} is damaged in line {number}: {error}. {remedy(path)}") from None
-    return tuple(records)
-
-
-def lines_until(path: Path, step: int) -> str:
-    """The lines of ``history.jsonl`` up to an optimizer step; a last line that was cut off is left out.
-
-    Raises:
-        RunError: if the file cannot be read or a line is damaged; the line is named.
-    """
-    try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except OSError as error:
-        raise RunError(f"Cannot read {path}: {error.strerror or error}.") from error
-    kept = []
-    for number, line in enumerate(lines, 1):
-        if number == len(lines) and not line.endswith(b"}\n"):
-            break
-        try:
-            if parse_json(line, finite=False)["step"] <= step:
-                kept.append(line.decode())
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path} is damaged in line {number}: {error}. {remedy(path)}") from None
-    return "".join(kept)
 
 
 def write_record(path: Path, record: Any) -> None:

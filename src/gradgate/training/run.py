@@ -32,8 +32,8 @@ from gradgate.training.checkpoints import is_whole, writing_to
 from gradgate.training.config import RunConfig
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.prepared_task import EncodedTask, prepare_task
+from gradgate.training.interrupt import stoppable
+from gradgate.training.prepared_task import EncodedTask, PreparedTask, prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.records import (
@@ -49,7 +49,7 @@ from gradgate.training.records import (
 )
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import EncodedSingleTask, copy_predictions
-from gradgate.training.trainer import RunTrainer, on_cpu, training_arguments
+from gradgate.training.trainer import RunTrainer, check_complete, on_cpu, training_arguments
 
 
 def train(
@@ -113,13 +113,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     if config.tapt is not None:
         assert isinstance(lesson, EncodedSingleTask), "adapters are of one task"
         pretraining.adapt(config, tokenizer, lesson.train, folder.tapt, progress, stop)
-    set_seed(config.seed)
-    model, fresh = work.load_model(config, tokenizer)
-    if config.adapter is not None:
-        fresh |= pretrained.poolers(model)
-        pretrained.put_adapter(model, config.adapter, fresh, config.seed)
-        if config.tapt is not None:
-            adapters.restore(model, folder.tapt, pretrained.NAME)
+    model, fresh = _load_model(config, folder, work, tokenizer)
     layers = map_layers(model, layers=config.layers)
     kept = _activation_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, activation_cache=kept)
@@ -129,39 +123,23 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     if config.fsdp:
         shard(model, layers, arguments.device)
     best = BestCheckpoint(folder, work.metric, work.higher_is_better, lesson.predictions)
-    timer = StepTimer()
-    trainer = lesson.trainer(
-        model=model,
-        args=arguments,
-        processing_class=tokenizer,
-        callbacks=[
-            gate,
-            HistoryLogger(folder, gate),
-            best,
-            timer,
-            ProgressCallback(progress, work.metric, stop),
-            SealCheckpoint(),
-        ],
-    )
+    timer, shown = StepTimer(), ProgressCallback(progress, work.metric, stop)
+    callbacks = [gate, HistoryLogger(folder, gate), best, timer, shown, SealCheckpoint()]
+    trainer = lesson.trainer(model=model, args=arguments, processing_class=tokenizer, callbacks=callbacks)
     trainer.remove_callback(PrinterCallback)
     checkpoint = launch.on_first(lambda: _resumed(folder, best, progress))
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     launch.on_first(lambda: _write_plan(gate, folder))
-    if trainer.state.global_step < trainer.state.max_steps:
-        raise InterruptedRunError(
-            f"Stopped at step {trainer.state.global_step} of {trainer.state.max_steps}; the state is saved in "
-            f"{folder.path}. Run the same command again to go on from there."
-        )
+    check_complete(trainer, folder)
     scores = _score(trainer, lesson, best, folder, lambda: _cost(trainer, gate, timer, fresh))
-
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
 
     def finish() -> None:
+        if config.keep_model and config.adapter is not None:
+            pretrained.save_adapted(model, folder.model, fresh)
+        elif config.keep_model:
+            work.save_model(model, config, folder, whole)
         if config.keep_model:
-            if config.adapter is not None:
-                pretrained.save_adapted(model, folder.model, fresh)
-            else:
-                work.save_model(model, config, folder, whole)
             tokenizer.save_pretrained(folder.model)
         write_record(folder.scores_file, scores)
         folder.error_file.unlink(missing_ok=True)
@@ -169,6 +147,19 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
 
     launch.on_first(finish)
     return scores
+
+
+def _load_model(config: RunConfig, folder: RunFolder, work: PreparedTask, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+    """The model with fresh heads, and with its adapter if it has one; and the names of what is fresh."""
+    set_seed(config.seed)
+    model, fresh = work.load_model(config, tokenizer)
+    adapter = config.adapter_choice
+    if adapter is not None:
+        fresh |= pretrained.poolers(model)
+        pretrained.put_adapter(model, adapter, fresh, config.seed)
+        if config.tapt is not None:
+            adapters.restore(model, folder.tapt, pretrained.NAME)
+    return model, fresh
 
 
 def _resumed(folder: RunFolder, best: BestCheckpoint, progress: RunProgress) -> Path | None:

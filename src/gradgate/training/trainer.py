@@ -1,4 +1,4 @@
-"""The settings of a run as Trainer takes them."""
+"""The Trainer of a run: its arguments, exact accumulation and resume, and a stop at a loss that is no number."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_model, save_model
+from torch.nn import functional
 from transformers import Trainer, TrainingArguments
 
 from gradgate.distributed import launch
 from gradgate.errors import NonFiniteError, RunError
 from gradgate.training import fsdp
 from gradgate.training.config import RunConfig
+from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.span_loss import span_loss
 
 
 def on_cpu(config: RunConfig) -> bool:
@@ -25,7 +26,7 @@ def on_cpu(config: RunConfig) -> bool:
 
 
 def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **changes: Any) -> TrainingArguments:
-    """What Trainer is told; a run scores and saves once an epoch where the configuration does not say otherwise.
+    """The arguments of Trainer; a run scores and saves once an epoch where the configuration does not say otherwise.
 
     Args:
         config: of the run.
@@ -36,16 +37,29 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
     Raises:
         RunError: if the precision needs a GPU and the run is on the CPU.
     """
-    batches = -(-examples // (config.batch_size * launch.count()))
-    steps_per_epoch = -(-batches // config.accumulate)
-    usual = min(steps_per_epoch, config.steps or steps_per_epoch)
-    cpu = on_cpu(config)
-    if cpu and config.precision == "fp16":
+    if on_cpu(config) and config.precision == "fp16":
         raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
-    usually: dict[str, Any] = dict(
-        output_dir=str(folder.checkpoints),
+    usual = _every_run(config, folder) | _optimization(config) | _intervals(config, examples)
+    return TrainingArguments(**usual | changes)
+
+
+def _every_run(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
+    cpu = on_cpu(config)
+    return {
+        "output_dir": str(folder.checkpoints),
+        "per_device_eval_batch_size": max(64, config.batch_size),
+        "use_cpu": cpu,
+        "bf16": config.precision == "bf16",
+        "fp16": config.precision == "fp16" and not cpu,
+        "report_to": "none",
+        "dataloader_pin_memory": not cpu,
+        "disable_tqdm": True,
+    }
+
+
+def _optimization(config: RunConfig) -> dict[str, Any]:
+    return dict(
         per_device_train_batch_size=config.batch_size,
-        per_device_eval_batch_size=max(64, config.batch_size),
         gradient_accumulation_steps=config.accumulate,
         learning_rate=config.peak_lr,
         lr_scheduler_type=config.schedule,
@@ -53,38 +67,40 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
         weight_decay=config.weight_decay,
         max_grad_norm=config.clip,
         seed=config.seed,
-        use_cpu=cpu,
-        bf16=config.precision == "bf16",
-        fp16=config.precision == "fp16",
-        eval_strategy="steps",
-        eval_steps=config.eval_every or usual,
-        save_strategy="steps",
-        save_steps=config.save_every or usual,
-        save_total_limit=2,
-        logging_steps=max(1, usual // 10),
-        report_to="none",
-        dataloader_pin_memory=not cpu,
-        ddp_backend="gloo" if cpu and launch.count() > 1 else None,
+        ddp_backend="gloo" if on_cpu(config) and launch.count() > 1 else None,
         ddp_find_unused_parameters=True,  # methods close what DDP would else wait for
-        disable_tqdm=True,
         **config.length,
     )
-    return TrainingArguments(**usually | changes)
+
+
+def _intervals(config: RunConfig, examples: int) -> dict[str, Any]:
+    """When to score, save and log: once an epoch, and ten losses an epoch."""
+    batches = -(-examples // (config.batch_size * launch.count()))
+    steps_per_epoch = -(-batches // config.accumulate)
+    usual = min(steps_per_epoch, config.steps or steps_per_epoch)
+    return {
+        "eval_strategy": "steps",
+        "eval_steps": config.eval_every or usual,
+        "save_strategy": "steps",
+        "save_steps": config.save_every or usual,
+        "save_total_limit": 2,
+        "logging_steps": max(1, usual // 10),
+    }
 
 
 def scoring_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
-    """What Trainer is told where it only scores a finished run; the precision is the run's where it can be had here."""
-    cpu = on_cpu(config)
-    return TrainingArguments(
-        output_dir=str(folder.checkpoints),
-        per_device_eval_batch_size=max(64, config.batch_size),
-        use_cpu=cpu,
-        bf16=config.precision == "bf16",
-        fp16=config.precision == "fp16" and not cpu,
-        report_to="none",
-        dataloader_pin_memory=not cpu,
-        disable_tqdm=True,
-    )
+    """The arguments of a Trainer that only scores a finished run, in the run's precision where this device has it."""
+    return TrainingArguments(**_every_run(config, folder))
+
+
+def check_complete(trainer: Trainer, folder: RunFolder) -> None:
+    """InterruptedRunError if a training was stopped before its last step."""
+    state = trainer.state
+    if state.global_step < state.max_steps:
+        raise InterruptedRunError(
+            f"Stopped at step {state.global_step} of {state.max_steps}; the state is saved in {folder.path}. Run the "
+            f"same command again to go on from there."
+        )
 
 
 WEIGHTS_FILE = "model.safetensors"
@@ -116,7 +132,7 @@ class RunTrainer(Trainer):  # type: ignore[misc]
         """
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
         if "start_positions" in inputs:
-            loss = span_loss(outputs, inputs)
+            loss = _span_loss(outputs, inputs)
         if num_items_in_batch is not None:
             processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
             loss = loss * ((self.items(inputs) != IGNORED).sum() / num_items_in_batch * processes)
@@ -247,3 +263,20 @@ class RunTrainer(Trainer):  # type: ignore[misc]
             self.control.should_training_stop = True
         else:
             super()._run_epoch(**kwargs)
+
+
+def _span_loss(outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The mean over the windows of a batch of the cross-entropies of start and end, halved.
+
+    Models take padding for places where an answer may be, so that the loss of a window depends on the longest one of
+    its batch, and one batch differs from its parts. Here padding does not count.
+
+    Args:
+        outputs: with ``start_logits`` and ``end_logits``, shape ``(windows, sub-words)``.
+        batch: with ``start_positions`` and ``end_positions``, shape ``(windows,)``, and ``attention_mask``.
+    """
+    losses = []
+    for side in ("start", "end"):
+        logits = outputs[f"{side}_logits"].float().masked_fill(batch["attention_mask"] == 0, -torch.inf)
+        losses.append(functional.cross_entropy(logits, batch[f"{side}_positions"]))
+    return (losses[0] + losses[1]) / 2
