@@ -12,8 +12,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.methods import Freeze
 from gradgate.methods import method as read_method
 from gradgate.papers import find_preset
-from gradgate.papers.planning import Plan, on_layers, on_steps, on_width, plan_full
-from gradgate.papers.reproduce import ReproduceRequest
+from gradgate.papers.planning import Plan, ReproduceRequest, on_layers, on_steps, on_width, plan_full
 from gradgate.papers.resources import find_resources, given_models
 
 

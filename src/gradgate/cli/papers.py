@@ -67,7 +67,7 @@ def reproduce(
     config_file: Config = None,
 ) -> None:
     """Run a table of a paper and print what it publishes beside what was measured. Run again, it goes on."""
-    from gradgate.papers.reproduce import ReproduceRequest, read_reproduction, run_plan
+    from gradgate.papers.planning import ReproduceRequest
 
     request = ReproduceRequest(
         preset, scale, None if seeds is None else read_seeds(seeds), model or [], data, partial, settings
@@ -79,6 +79,8 @@ def reproduce(
             print_line(line)
     if dry_run:
         return
+    from gradgate.papers.reproduce import read_reproduction, run_plan  # brings torch, once there is something to run
+
     folder = out_folder or Path("studies") / f"{preset}-{scale}"
     failed = run_plan(plan, folder, _bars if talk else _silence).failed
     _write_and_show(folder, talk)

@@ -101,13 +101,13 @@ def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:
     Raises:
         RunError: if the folder holds neither.
     """
+    if not folder.exists():
+        raise RunError(_not_there(folder))
     from gradgate.papers.measured import numbers_of_study  # reading studies brings scipy and matplotlib
     from gradgate.papers.reproduce import is_reproduction, read_reproduction
     from gradgate.study.parts import part_folders
     from gradgate.study.results import read_study
 
-    if not folder.exists():
-        raise RunError(_not_there(folder))
     if is_reproduction(folder):
         reproduction = read_reproduction(folder)
         own = reproduction.preset.paper

@@ -6,13 +6,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, count
+from pathlib import Path
 from typing import Any, Literal
 
-from gradgate.errors import AdapterError, RunError, UsageError
+from gradgate.errors import AdapterError, RunError, UsageError, nearest
 from gradgate.methods import Freeze, Method
 from gradgate.methods import method as read_method
-from gradgate.papers.preset import Preset, TableEntry
-from gradgate.papers.resources import OurModel, OurTask, Resources, count_rows, describe_model, stand_in
+from gradgate.papers.preset import Preset, TableEntry, find_preset
+from gradgate.papers.resources import (
+    OurModel,
+    OurTask,
+    Resources,
+    count_rows,
+    describe_model,
+    find_resources,
+    given_models,
+    stand_in,
+)
 from gradgate.specs import Syntax
 from gradgate.training.config import RunConfig, make_config
 
@@ -69,6 +79,7 @@ def _has(method: Method, option: str) -> bool:
 
 
 Scale = Literal["full", "sample"]
+_SCALES = ("full", "sample")
 SAMPLE_SEEDS = 2
 ADAPTER_RATE = 5
 """An adapter's learning rate on the sample over that of the whole model."""
@@ -138,6 +149,36 @@ class Plan:
             return None
         seconds = sum(run.seconds for runs in self.studies().values() for run in runs)
         return len(self.seeds) * seconds / 60
+
+
+@dataclass(frozen=True)
+class ReproduceRequest:
+    """What was asked for. ``seeds``: None for as many as the paper has; ``settings``: in place of the preset's."""
+
+    preset: str
+    scale: str
+    seeds: list[int] | None
+    models: list[str]
+    data: Path | None
+    partial: bool
+    settings: dict[str, Any]
+
+    def plan(self) -> Plan:
+        """The runs that this asks for.
+
+        Raises:
+            UsageError: for a preset, scale or model that is not known.
+            RunError: if models or data cannot be had.
+        """
+        preset = find_preset(self.preset)
+        if self.scale not in _SCALES:
+            raise UsageError(f"--scale {self.scale!r}: expected full or sample.{nearest(self.scale, _SCALES)}")
+        if self.scale == "sample":
+            if self.models or self.data:
+                raise UsageError("--scale sample has its own model and data; leave --model and --data out.")
+            return plan_sample(preset, self.seeds or range(SAMPLE_SEEDS), self.settings)
+        resources = find_resources(preset, given_models(preset, self.models), self.data, self.partial)
+        return plan_full(preset, resources, self.seeds or range(preset.seeds), self.settings, self.partial)
 
 
 def plan_full(preset: Preset, resources: Resources, seeds: Sequence[int], extra: dict[str, Any], partial: bool) -> Plan:

@@ -6,27 +6,23 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gradgate.errors import RunError, UsageError, nearest
+from gradgate.errors import RunError
 from gradgate.files import in_use, read_json, remedy, write_json
 from gradgate.methods import method as read_method
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
 from gradgate.papers.measured import Measured, numbers_of
-from gradgate.papers.planning import SAMPLE_SEEDS, Plan, PlannedRun, plan_full, plan_sample
+from gradgate.papers.planning import Plan, PlannedRun, Scale
 from gradgate.papers.preset import Preset, TableEntry, find_preset
 from gradgate.papers.published import Published
-from gradgate.papers.resources import find_resources, given_models
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import StudyResults, read_study
 from gradgate.training.adapter_setting import canonical
 
 RECORD = "reproduction.json"
-Scale = Literal["full", "sample"]
-_SCALES = ("full", "sample")
 _SHOWN = 80  # characters of a wrong value that a message repeats
 
 
@@ -96,36 +92,6 @@ class ReproductionRecord(BaseModel):
     def studies(self) -> list[str]:
         """The folders of its studies, each once."""
         return list(dict.fromkeys(run.study for run in self.runs))
-
-
-@dataclass(frozen=True)
-class ReproduceRequest:
-    """What was asked for. ``seeds``: None for as many as the paper has; ``settings``: in place of the preset's."""
-
-    preset: str
-    scale: str
-    seeds: list[int] | None
-    models: list[str]
-    data: Path | None
-    partial: bool
-    settings: dict[str, Any]
-
-    def plan(self) -> Plan:
-        """The runs that this asks for.
-
-        Raises:
-            UsageError: for a preset, scale or model that is not known.
-            RunError: if models or data cannot be had.
-        """
-        preset = find_preset(self.preset)
-        if self.scale not in _SCALES:
-            raise UsageError(f"--scale {self.scale!r}: expected full or sample.{nearest(self.scale, _SCALES)}")
-        if self.scale == "sample":
-            if self.models or self.data:
-                raise UsageError("--scale sample has its own model and data; leave --model and --data out.")
-            return plan_sample(preset, self.seeds or range(SAMPLE_SEEDS), self.settings)
-        resources = find_resources(preset, given_models(preset, self.models), self.data, self.partial)
-        return plan_full(preset, resources, self.seeds or range(preset.seeds), self.settings, self.partial)
 
 
 @dataclass(frozen=True)
