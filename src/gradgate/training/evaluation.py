@@ -1,4 +1,4 @@
-"""A finished run, loaded back from its folder."""
+"""A finished run, loaded from its folder and scored on a task."""
 
 from __future__ import annotations
 

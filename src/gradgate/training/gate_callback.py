@@ -138,7 +138,7 @@ def _saved_state(args: TrainingArguments, state: TrainerState) -> dict[str, Any]
             values["tensors"] = load_file(folder / TENSORS_FILE)
     except (ValueError, RunError, SafetensorError) as error:
         raise RunError(
-            f"{folder / STATE_FILE} is damaged, or the tensors beside it ({error}). Remove the checkpoint folder to "
+            f"{folder / STATE_FILE} is damaged, or the tensors next to it ({error}). Remove the checkpoint folder to "
             f"resume before it."
         ) from None
     return values
@@ -147,7 +147,7 @@ def _saved_state(args: TrainingArguments, state: TrainerState) -> dict[str, Any]
 def _batches(dataloader: Any, seed: int) -> Batches | None:
     """Batches of the training data in an order of their own: neither its sampler nor the random state is touched.
 
-    None for a stream, of which no other order can be taken.
+    None for a stream, which has one order only.
     """
     if dataloader is None or isinstance(dataloader.dataset, IterableDataset):
         return None

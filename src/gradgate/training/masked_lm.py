@@ -38,8 +38,8 @@ _BATCH = 1000
 def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
     """The texts of a plain text file (one a line), a column of a csv, tsv, JSON or Parquet file, or a hub data set.
 
-    A file without an ending of its kind whose first line is a JSON object is a table too. Blank texts are left out. Of
-    a hub data set the split ``train`` is read; ``subset`` is its configuration.
+    A file without a known suffix is a table if its first line is a JSON object. Blank texts are left out. From a data
+    set of the hub, the split ``train`` is read; ``subset`` is its configuration.
 
     Raises:
         DataError: if there is nothing to read, or it cannot be read.

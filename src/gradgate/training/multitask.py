@@ -1,4 +1,4 @@
-"""Several tasks as the work of a run: one encoder learns them together, after MT-DNN (Liu et al. 2019)."""
+"""A run of several tasks: one encoder learns them together, after MT-DNN (Liu et al. 2019)."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class EncodedMultitask:
     """Several tasks with their splits as the model takes them.
 
     Attributes:
-        lessons: by task.
+        encoded_tasks: by task.
         batches: draws the training batches.
     """
 
-    lessons: dict[str, EncodedSingleTask]
+    encoded_tasks: dict[str, EncodedSingleTask]
     batches: TaskBatches
 
     @property
     def examples(self) -> int:
         """Rows of all training splits."""
-        return sum(lesson.examples for lesson in self.lessons.values())
+        return sum(encoded.examples for encoded in self.encoded_tasks.values())
 
     @property
     def windows(self) -> int:
@@ -47,11 +47,11 @@ class EncodedMultitask:
 
     def predictions(self) -> dict[str, str]:
         """Name -> content of the files for what was predicted last for the dev splits."""
-        return {name: text for task in self.lessons for name, text in self._filed(task).items()}
+        return {name: text for task in self.encoded_tasks for name, text in self._filed(task).items()}
 
     def trainer(self, **options: Any) -> MultitaskTrainer:
         """A Trainer for them; ``options`` are all but the data."""
-        return MultitaskTrainer(lessons=self.lessons, batches=self.batches, **options)
+        return MultitaskTrainer(encoded_tasks=self.encoded_tasks, batches=self.batches, **options)
 
     def scores(self, trainer: MultitaskTrainer, dev: dict[str, float], folder: RunFolder) -> SplitScores:
         """Score the weights in the model on each task's test splits, and write the prediction files of these.
@@ -59,7 +59,7 @@ class EncodedMultitask:
         Returns:
             The means over tasks, and each task's own scores. The tests have a mean only where every task has one.
         """
-        tasks = {task: self._task_scores(trainer, task, dev, folder) for task in self.lessons}
+        tasks = {task: self._task_scores(trainer, task, dev, folder) for task in self.encoded_tasks}
         means = [mean for scores in tasks.values() if (mean := scores.test_mean) is not None]
         return SplitScores(
             metric=MEAN,
@@ -69,18 +69,18 @@ class EncodedMultitask:
         )
 
     def _filed(self, task: str) -> dict[str, str]:
-        return {f"{task}/{split}": text for split, text in self.lessons[task].predictions().items()}
+        return {f"{task}/{split}": text for split, text in self.encoded_tasks[task].predictions().items()}
 
     def _task_scores(
         self, trainer: MultitaskTrainer, task: str, dev: dict[str, float], folder: RunFolder
     ) -> SplitScores:
-        lesson = self.lessons[task]
+        encoded = self.encoded_tasks[task]
         tests: dict[str, dict[str, float]] = {}
-        for split in lesson.tests:
+        for split in encoded.tests:
             tests[split] = trainer.score(task, split)
             write_predictions(folder, self._filed(task))
         own = {name.removeprefix(f"{task}/"): value for name, value in dev.items() if name.startswith(f"{task}/")}
-        return SplitScores(metric=lesson.metric, dev=own, tests=tests, averages=lesson.averages(own, tests))
+        return SplitScores(metric=encoded.metric, dev=own, tests=tests, averages=encoded.averages(own, tests))
 
 
 class PreparedMultitask:
@@ -133,11 +133,13 @@ class PreparedMultitask:
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedMultitask:
         """The splits as the model takes them; ``train_size`` rows are drawn of each task."""
         self.check_size(config)
-        lessons = {name: task.encode(config, tokenizer) for name, task in self.tasks.items()}
-        sizes = [lesson.windows for lesson in lessons.values()]
+        encoded_tasks = {name: task.encode(config, tokenizer) for name, task in self.tasks.items()}
+        sizes = [encoded.windows for encoded in encoded_tasks.values()]
         if 0 in sizes:
-            raise DataError(f"The task {list(lessons)[sizes.index(0)]} has no training row that the model could take.")
-        return EncodedMultitask(lessons, TaskBatches(sizes, config.batch_size, self.mix, config.seed))
+            raise DataError(
+                f"The task {list(encoded_tasks)[sizes.index(0)]} has no training row that the model could take."
+            )
+        return EncodedMultitask(encoded_tasks, TaskBatches(sizes, config.batch_size, self.mix, config.seed))
 
     def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
         """The encoder with fresh heads, and the names of what the pretrained weights lacked."""
@@ -145,6 +147,6 @@ class PreparedMultitask:
         return load_multitask(config, tasks, tokenizer)
 
     def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
-        """Write the encoder, from which single tasks can be trained, and the heads beside it."""
+        """Write the encoder, from which single tasks can be trained, and the heads next to it."""
         save_encoder(model, config, folder.model)
         save_heads(model, folder.heads)

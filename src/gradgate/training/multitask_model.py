@@ -23,7 +23,7 @@ class MultitaskModel(nn.Module):
 
     Args:
         encoder: the base model that all heads share.
-        heads: task -> its ``AutoModelFor...`` model, whose own base model is let go.
+        heads: task -> its ``AutoModelFor...`` model, without the base model.
     """
 
     def __init__(self, encoder: Any, heads: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ class MultitaskModel(nn.Module):
 
         Args:
             input_ids, attention_mask, inputs: as that model takes them.
-            task_ids: shape ``(rows,)``, the index of the task of which all rows are; None is the first task.
+            task_ids: shape ``(rows,)``, the index of the task that all rows belong to; None is the first task.
         """
         task = self.tasks[0 if task_ids is None else int(task_ids[0])]
         given = {"input_ids": input_ids, "attention_mask": attention_mask}
@@ -72,7 +72,7 @@ def load_multitask(
     The encoder is the largest that any head brings along: some kinds of head leave out its pooler, which others need.
 
     Raises:
-        RunError: for a model that cannot be loaded, or whose heads are no modules apart from it.
+        RunError: for a model that cannot be loaded, or that keeps no encoder apart from its head.
     """
     heads: dict[str, Any] = {}
     encoder: Any = None

@@ -21,7 +21,7 @@ from gradgate.training.single_task import TRAIN, EncodedSingleTask
 from gradgate.training.trainer import RunTrainer
 
 TASK_IDS = "task_ids"
-"""The name of a batch's tensor that says whose batch it is: int64, shape ``(rows,)``, the task's index in each."""
+"""The name of the tensor that holds a batch's task: int64, shape ``(rows,)``, the index of the task in each row."""
 _ORDER, _CHOICE, _ROWS = range(3)
 
 
@@ -89,7 +89,7 @@ class TaskBatches(Sampler[list[int]]):
 
 @dataclass(frozen=True)
 class TaskCollator:
-    """Makes a batch of one task's rows as that task's kind does, and says whose it is.
+    """Makes a batch of one task's rows as that task's kind does, with the task's index.
 
     Args:
         collators: of each task, by its index.
@@ -115,23 +115,23 @@ class MultitaskTrainer(RunTrainer):
     Batches that are accumulated for one step count by their rows, whatever their tasks.
 
     Args:
-        lessons: task -> its splits, in the order of the model's tasks.
+        encoded_tasks: task -> its splits, in the order of the model's tasks.
         batches: draws the training batches.
         options: as of Trainer, but for the data and what scores them.
     """
 
-    def __init__(self, *, lessons: Mapping[str, EncodedSingleTask], batches: TaskBatches, **options: Any) -> None:
-        self.lessons, self.batches = lessons, batches
+    def __init__(self, *, encoded_tasks: Mapping[str, EncodedSingleTask], batches: TaskBatches, **options: Any) -> None:
+        self.encoded_tasks, self.batches = encoded_tasks, batches
         model, tokenizer = options["model"], options["processing_class"]
         self._features = {
             (task, split): _with_task(held.features, index, model.head(task))
-            for index, (task, lesson) in enumerate(lessons.items())
-            for split, held in lesson.splits.items()
+            for index, (task, encoded) in enumerate(encoded_tasks.items())
+            for split, held in encoded.splits.items()
         }
         super().__init__(
-            train_dataset=ConcatDataset([self._features[task, TRAIN] for task in lessons]),
-            eval_dataset=self._features[next(iter(lessons)), DEV],
-            data_collator=TaskCollator([lesson.kind.collator(tokenizer) for lesson in lessons.values()]),
+            train_dataset=ConcatDataset([self._features[task, TRAIN] for task in encoded_tasks]),
+            eval_dataset=self._features[next(iter(encoded_tasks)), DEV],
+            data_collator=TaskCollator([encoded.kind.collator(tokenizer) for encoded in encoded_tasks.values()]),
             **options,
         )
 
@@ -147,18 +147,18 @@ class MultitaskTrainer(RunTrainer):
 
     def score(self, task: str, split: str) -> dict[str, float]:
         """The metrics of one split of one task; what was predicted is in the task's scorer."""
-        lesson, features = self.lessons[task], self._features[task, split]
-        lesson.scorer.split = split
-        self.compute_metrics = lesson.scorer
+        encoded, features = self.encoded_tasks[task], self._features[task, split]
+        encoded.scorer.split = split
+        self.compute_metrics = encoded.scorer
         self.label_names = [name for name in _GOLD if name in features.column_names]
         return dev_scores(self.predict(features, metric_key_prefix="eval").metrics)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Score dev of every task: ``eval_mean``, ``eval_loss`` (also a mean), and ``eval_TASK/METRIC`` of each."""
         with self.telling_step():
-            found = {task: self.score(task, DEV) for task in self.lessons}
+            found = {task: self.score(task, DEV) for task in self.encoded_tasks}
         metrics = {
-            f"eval_{MEAN}": fmean(found[task][lesson.metric] for task, lesson in self.lessons.items()),
+            f"eval_{MEAN}": fmean(found[task][encoded.metric] for task, encoded in self.encoded_tasks.items()),
             "eval_loss": fmean(scores["loss"] for scores in found.values()),
             **{f"eval_{task}/{name}": value for task, scores in found.items() for name, value in scores.items()},
         }
@@ -176,7 +176,7 @@ class MultitaskTrainer(RunTrainer):
 
 
 def _with_task(features: Dataset, index: int, head: torch.nn.Module) -> Dataset:
-    """The columns that a head's model takes, and whose they are."""
+    """The columns that a head's model takes, and the task's index."""
     takes = inspect.signature(head.forward).parameters
     kept = features.select_columns([name for name in features.column_names if name in takes])
     return kept.add_column(TASK_IDS, [index] * len(kept))

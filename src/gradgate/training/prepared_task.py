@@ -1,4 +1,4 @@
-"""What a run works on: one task, or several at once."""
+"""What a run needs of its data, for one task and for several at once."""
 
 from __future__ import annotations
 

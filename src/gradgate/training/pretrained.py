@@ -51,7 +51,7 @@ _DROPOUTS = (
 
 
 def silence_libraries() -> None:
-    """Keep bars and warnings of transformers and datasets out of what a run tells."""
+    """Silence the progress bars and warnings of transformers and datasets."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
@@ -253,7 +253,7 @@ def save_adapted(model: Any, folder: Path, fresh: Collection[str]) -> None:
 
 
 def bytes_stored(model: nn.Module, opened: Collection[str], fresh: Collection[str]) -> int:
-    """Bytes that a task needs beside the pretrained model: what was trained, and what the pretrained model lacks.
+    """Bytes that a task needs on top of the pretrained model: what was trained, and what that model lacks.
 
     Args:
         model: with an adapter or without.

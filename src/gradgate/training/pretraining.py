@@ -46,7 +46,7 @@ def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progre
 
     Args:
         config: of the run; learning rate, batch size, schedule and seed hold here too.
-        features: the encoded training split, of which the token ids are read, as long as the run's ``max_length``.
+        features: the encoded training split; its token ids are read, cut to the run's ``max_length``.
     """
     choice = config.adapter_choice
     assert choice is not None, "TAPT trains an adapter"

@@ -39,17 +39,17 @@ def preview(config: RunConfig, adapters: Sequence[str] = ()) -> Preview:
         GradgateError: for data, a model or layers that a run could not work with.
     """
     silence_libraries()
-    work = prepare_task(config)
-    work.check_size(config)
+    prepared = prepare_task(config)
+    prepared.check_size(config)
     with torch.random.fork_rng(devices=[]):
-        model, _ = work.load_model(config, load_tokenizer(config))
+        model, _ = prepared.load_model(config, load_tokenizer(config))
     for text in adapters:
         try_adapter(model, text)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Preview(
-        task=work.record(),
+        task=prepared.record(),
         model=ModelRecord(config.model, parameters),
         layers=map_layers(model, layers=config.layers),
         versions=versions(),
-        notes=work.notes,
+        notes=prepared.notes,
     )

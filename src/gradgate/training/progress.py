@@ -1,4 +1,4 @@
-"""How a run tells how far it is."""
+"""The progress of a run: its steps, losses and scores as they come."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class RunProgress(Protocol):
-    """Hears of each step and each dev score of a run."""
+    """What a run calls at each step and after each evaluation on dev."""
 
     def begin(self, total: int, done: int) -> None:
         """Training starts: ``done`` of ``total`` optimizer steps are behind it."""
@@ -25,7 +25,7 @@ class RunProgress(Protocol):
 
 
 class Silent:
-    """Tells nothing."""
+    """Shows nothing."""
 
     def begin(self, total: int, done: int) -> None: ...
 
@@ -37,7 +37,7 @@ class Silent:
 
 
 class Bar:
-    """A progress bar on a terminal, with the latest loss and dev score beside it. Use as a context manager.
+    """A progress bar on a terminal, with the latest loss and dev score. Use as a context manager.
 
     Args:
         console: where it is drawn.

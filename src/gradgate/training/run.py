@@ -57,12 +57,12 @@ def train(
 ) -> dict[str, Any]:
     """Train, select on dev, score on every test split; resume where the folder holds a checkpoint.
 
-    Launched in several processes, each calls this; the first one alone writes and tells.
+    Launched in several processes, each calls this; the first one alone writes files and shows progress.
 
     Args:
         config: what to compute.
         out: the run folder; made if it is absent. All processes must see the same one.
-        progress: hears of each step.
+        progress: called at each step, with its loss and scores.
         cache: the folder of the activation cache where the configuration leaves it open; by default one in the run
             folder, which is removed when the run has finished.
 
@@ -105,40 +105,40 @@ def _threads(count: int | None) -> Iterator[None]:
 
 def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> Scores:
     silence_libraries()
-    work = prepare_task(config)
-    for text in work.notes:
+    prepared = prepare_task(config)
+    for text in prepared.notes:
         progress.note(text)
     tokenizer = load_tokenizer(config)
-    lesson = work.encode(config, tokenizer)
+    encoded = prepared.encode(config, tokenizer)
     if config.tapt is not None:
-        assert isinstance(lesson, EncodedSingleTask), "adapters are of one task"
-        pretraining.adapt(config, tokenizer, lesson.train, folder.tapt, progress, stop)
-    model, fresh = _load_model(config, folder, work, tokenizer)
+        assert isinstance(encoded, EncodedSingleTask), "adapters are of one task"
+        pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
+    model, fresh = _load_model(config, folder, prepared, tokenizer)
     layers = map_layers(model, layers=config.layers)
     kept = _activation_cache(config, cache, progress)
     gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, activation_cache=kept)
     gate.method.check(layers)
-    launch.on_first(lambda: _write_run_file(config, folder, work.record(), model, lesson.examples))
-    arguments = training_arguments(config, folder, lesson.windows)
+    launch.on_first(lambda: _write_run_file(config, folder, prepared.record(), model, encoded.examples))
+    arguments = training_arguments(config, folder, encoded.windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
-    best = BestCheckpoint(folder, work.metric, work.higher_is_better, lesson.predictions)
-    timer, shown = StepTimer(), ProgressCallback(progress, work.metric, stop)
+    best = BestCheckpoint(folder, prepared.metric, prepared.higher_is_better, encoded.predictions)
+    timer, shown = StepTimer(), ProgressCallback(progress, prepared.metric, stop)
     callbacks = [gate, HistoryLogger(folder, gate), best, timer, shown, SealCheckpoint()]
-    trainer = lesson.trainer(model=model, args=arguments, processing_class=tokenizer, callbacks=callbacks)
+    trainer = encoded.trainer(model=model, args=arguments, processing_class=tokenizer, callbacks=callbacks)
     trainer.remove_callback(PrinterCallback)
     checkpoint = launch.on_first(lambda: _resumed(folder, best, progress))
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     launch.on_first(lambda: _write_plan(gate, folder))
     check_complete(trainer, folder)
-    scores = _score(trainer, lesson, best, folder, lambda: _cost(trainer, gate, timer, fresh))
+    scores = _score(trainer, encoded, best, folder, lambda: _cost(trainer, gate, timer, fresh))
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
 
     def finish() -> None:
         if config.keep_model and config.adapter is not None:
             pretrained.save_adapted(model, folder.model, fresh)
         elif config.keep_model:
-            work.save_model(model, config, folder, whole)
+            prepared.save_model(model, config, folder, whole)
         if config.keep_model:
             tokenizer.save_pretrained(folder.model)
         write_record(folder.scores_file, scores)
@@ -149,10 +149,12 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     return scores
 
 
-def _load_model(config: RunConfig, folder: RunFolder, work: PreparedTask, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+def _load_model(
+    config: RunConfig, folder: RunFolder, prepared: PreparedTask, tokenizer: Any
+) -> tuple[Any, frozenset[str]]:
     """The model with fresh heads, and with its adapter if it has one; and the names of what is fresh."""
     set_seed(config.seed)
-    model, fresh = work.load_model(config, tokenizer)
+    model, fresh = prepared.load_model(config, tokenizer)
     adapter = config.adapter_choice
     if adapter is not None:
         fresh |= pretrained.poolers(model)
@@ -214,13 +216,13 @@ def _write_plan(gate: GateCallback, folder: RunFolder) -> None:
 
 
 def _score(
-    trainer: RunTrainer, lesson: EncodedTask, best: BestCheckpoint, folder: RunFolder, cost: Callable[[], Cost]
+    trainer: RunTrainer, encoded: EncodedTask, best: BestCheckpoint, folder: RunFolder, cost: Callable[[], Cost]
 ) -> Scores:
     weights, dev = launch.on_first(lambda: _best(best))
     trainer.load_weights(weights)
     launch.on_first(lambda: copy_predictions(weights / PREDICTIONS_FOLDER, folder))
     step = int(dev.pop("step"))
-    found = lesson.scores(trainer, dev, folder)
+    found = encoded.scores(trainer, dev, folder)
     return Scores(
         metric=best.metric,
         best_step=step,

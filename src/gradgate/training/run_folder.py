@@ -1,4 +1,4 @@
-"""The folder of one run: what is written where, whose it is, and who may write to it."""
+"""The folder of one run: its files, the configuration that it belongs to, and the lock of who writes to it."""
 
 from __future__ import annotations
 

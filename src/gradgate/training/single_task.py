@@ -1,4 +1,4 @@
-"""How a run scores a split: metrics for Trainer, and the prediction files."""
+"""A run of one task: its data as the model takes them, its scores, and its prediction files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def predictions_text(scored: Scored) -> str:
 
 
 def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
-    """Write prediction files, of which the texts are the contents by name: a split, or a task and a split."""
+    """Write prediction files; ``texts`` maps a split, or a task and a split, to the content of its file."""
     for name, text in texts.items():
         write_text(folder.predictions / f"{name}.jsonl", text)
 
@@ -95,7 +95,7 @@ class EncodedSingleTask:
 
     @property
     def windows(self) -> int:
-        """Rows as the model takes them, of which some kinds make several of one."""
+        """Rows as the model takes them; some kinds make several out of one row."""
         return len(self.splits[TRAIN].features)
 
     @property

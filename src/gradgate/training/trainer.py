@@ -143,7 +143,7 @@ class RunTrainer(Trainer):  # type: ignore[misc]
         return super()._get_num_items_in_batch([{"labels": self.items(batch)} for batch in batch_samples], device)
 
     def items(self, batch: dict[str, Any]) -> torch.Tensor:
-        """The labels by whose number a batch counts among those that are accumulated: those of its mean loss."""
+        """The labels that weigh a batch among those that are accumulated: those in its mean loss."""
         items: torch.Tensor = batch["start_positions"] if "start_positions" in batch else batch["labels"]
         return items
 
@@ -154,7 +154,7 @@ class RunTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def _non_finite(self, loss: torch.Tensor, args: tuple[Any, ...]) -> NonFiniteError:
-        """The error for a loss that is no number, with its cause where that can be told."""
+        """The error for a loss that is not finite, with its cause where one is found."""
         wrong = f"The loss of step {self.state.global_step + 1} is {float(loss)}."
         labels = args[1].get("labels") if len(args) > 1 else None
         if labels is not None and not bool(torch.isfinite(labels.float()).all()):

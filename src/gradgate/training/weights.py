@@ -97,7 +97,7 @@ def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
 
 
 def reason_of(error: Exception, source: str) -> str:
-    """Why files of a model cannot be read, with the file where it can be told.
+    """Why the files of a model cannot be read; a damaged weights file is named.
 
     Args:
         error: of the library that read them.
