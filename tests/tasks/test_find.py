@@ -147,7 +147,7 @@ def test_a_train_file_takes_its_dev_file_from_a_flag(tmp_path: Path, monkeypatch
     spec = find_task("mine.tsv", dev_file="other.tsv")
     monkeypatch.chdir("/")
     assert load_task(spec).rows == {"train": 2, "dev": 2}
-    with pytest.raises(DataError, match=r"no dev split"):
+    with pytest.raises(DataError, match=r"mine\.tsv has 2 rows; expected 10 or more to take dev and test from"):
         load_task(find_task(str(tmp_path / "mine.tsv")))
     with pytest.raises(UsageError, match=r"--data goes with"):
         find_task(str(tmp_path), data=tmp_path)

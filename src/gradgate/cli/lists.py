@@ -56,6 +56,11 @@ def methods_list(catalog: list[MethodInfo]) -> Group:
 def tasks(
     task: Annotated[str | None, typer.Argument(help="One task: its splits, languages, rows and labels.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
+    text: Annotated[str | None, typer.Option(help="Column of the (first) text.")] = None,
+    text_pair: Annotated[str | None, typer.Option(help="Column of the second text.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label or score.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Kind of task.")] = None,
+    split: Annotated[str | None, typer.Option(help="Percentages of train, dev and test, as 80/10/10.")] = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
@@ -73,7 +78,7 @@ def tasks(
     if is_multitask(task):
         names = ", ".join(spec.name for spec in find_multitask(task, data=data).tasks)
         raise UsageError(f"{task} is several tasks; expected one. Name one of {names}.")
-    spec = find_task(task, data=data)
+    spec = find_task(task, data=data, text=text, text_pair=text_pair, label=label, kind=kind, split=split)
     rows = count_rows(spec)
     if as_json:
         print_json(rows)
@@ -95,10 +100,14 @@ def tasks_table(specs: list[TaskSpec]) -> Table:
 
 
 def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...]) -> Group:
-    """One row a language of a task that was read, one column a split, and its labels where it has names for them."""
+    """One row a language of a task that was read, one column a split, its labels, and how one file was divided."""
+    from gradgate.tasks.splits import division_note
+
     title = f"{spec.name}: {spec.kind}, selected by {spec.metric}"
     table = Table("language", *(Column(split, justify="right") for split in rows), box=SIMPLE_HEAD)
     for language in dict.fromkeys(language for counts in rows.values() for language in counts):
         counts = (split.get(language) for split in rows.values())
         table.add_row(Text(language), *("" if count is None else f"{count:,}" for count in counts))
-    return Group(Text(title), table, *([Text(f"labels: {', '.join(labels)}")] if labels else []))
+    division = division_note(spec, {split: sum(counts.values()) for split, counts in rows.items()})
+    lines = [*([f"labels: {', '.join(labels)}"] if labels else []), *([division] if division else [])]
+    return Group(Text(title), table, *(Text(line) for line in lines))

@@ -24,7 +24,7 @@ from gradgate.training.config import RunConfig
 PARTS_FILE = "parts.json"
 _EARLIER_FILE = "axes.json"  # of studies that version 0.1 began
 PARTS_FOLDER = "parts"
-_OF_ONE_TASK = ("text", "text_pair", "label", "kind", "train_file", "dev_file", "test_file")
+_OF_ONE_TASK = ("text", "text_pair", "label", "kind", "train_file", "dev_file", "test_file", "split")
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ def load_task(spec: TaskSpec) -> TaskData:
     """
     examples = kind_of(spec).read(spec, read_tables(spec))
     tests = {split: rows for split, rows in examples.splits.items() if split not in TRAIN_AND_DEV}
+    rows = {split: len(rows) for split, rows in examples.splits.items()}
+    division = splits.division_note(spec, rows)
     return TaskData(
         spec=spec,
         train=examples.splits["train"],
@@ -40,8 +42,9 @@ def load_task(spec: TaskSpec) -> TaskData:
         tests=tests,
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
-        rows={split: len(rows) for split, rows in examples.splits.items()},
-        notes=(*_absent(spec), *([splits.note(spec)] if splits.is_cut(spec) else []), *examples.notes),
+        rows=rows,
+        notes=(*_absent(spec), *([division] if division else []), *examples.notes),
+        division=division,
     )
 
 
@@ -85,6 +88,8 @@ def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:
     """
     check_place(spec)
     counts: dict[str, dict[str, int]] = {}
+    if splits.missing_parts(spec):
+        return {split: {spec.language_of(split): len(table)} for split, table in read_tables(spec).items()}
     for split, place in spec.places.items():
         if split in TRAIN_AND_DEV and spec.folder is not None and not (spec.folder / place).is_file():
             continue
@@ -98,11 +103,12 @@ def label_names(spec: TaskSpec) -> tuple[str, ...]:
     """The labels in the order of the model's outputs; none where they are numbers or spans, or train is not there."""
     if spec.label_map is not None:
         return tuple(dict.fromkeys(spec.label_map.values()))
-    if not all(split in spec.places for split in TRAIN_AND_DEV):
+    needed = ("train",) if splits.missing_parts(spec) else TRAIN_AND_DEV
+    if not all(split in spec.places for split in needed):
         return ()
-    if spec.folder is not None and not all((spec.folder / spec.places[split]).is_file() for split in TRAIN_AND_DEV):
+    if spec.folder is not None and not all((spec.folder / spec.places[split]).is_file() for split in needed):
         return ()
-    return load_task(spec).labels or ()
+    return kind_of(spec).labels(spec, read_tables(spec)) or ()
 
 
 def _listed(spec: TaskSpec) -> str:

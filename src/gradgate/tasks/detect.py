@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.catalog import Entry, at_folder, entries, plain
+from gradgate.tasks.columns import find_kind, find_label, find_text
 from gradgate.tasks.readers.files import ENDINGS, peek, read_table
 from gradgate.tasks.readers.rows import Table, as_text, renamed
-from gradgate.tasks.spec import TaskSpec, build_spec
-from gradgate.tasks.types import TRAIN_AND_DEV, FileFormat
+from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
+from gradgate.tasks.types import DEFAULT_SHARES, TRAIN_AND_DEV, FileFormat, Shares
 
 TRAIN_STEMS = ("train", "training")
 DEV_STEMS = ("dev", "val", "valid", "validation", "dev_matched", "validation_matched")
-PAIRS = (
-    ("sentence1", "sentence2"),
-    ("premise", "hypothesis"),
-    ("question", "sentence"),
-    ("question1", "question2"),
-    ("text_a", "text_b"),
-    ("text1", "text2"),
-    ("text", "text_pair"),
-)
-SINGLES = ("text", "sentence", "review", "content")
-LABELS = ("label", "gold_label", "class", "category", "target", "sentiment", "score")
-MOST_CLASSES = 100
-"""More whole-number labels than this may be classes or scores: then the user must say."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +30,7 @@ class Given:
     train_file: str | None = None
     dev_file: str | None = None
     test_file: str | None = None
+    split: Shares | None = None
 
     def files(self) -> dict[str, str]:
         """Split -> path, of those given."""
@@ -72,8 +60,10 @@ def recognise_folder(folder: Path, given: Given) -> TaskSpec:
 
 
 def recognise_file(file: Path, given: Given) -> TaskSpec:
-    """A task whose train file this is; the other splits' files must be given."""
-    return _describe(file.stem, file.parent, {"train": file.name, **given.files()}, given)
+    """A task with this train file; dev and test are taken from its rows unless dev has a file of its own."""
+    files = {"train": file.name, **given.files()}
+    spec = _describe(file.stem, file.parent, files, given)
+    return spec if "dev" in files else spec.model_copy(update={"split": DEFAULT_SHARES})
 
 
 def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> bool:
@@ -128,70 +118,14 @@ def _splits(folder: Path) -> dict[str, str]:
 
 def _describe(name: str, folder: Path, files: dict[str, str], given: Given) -> TaskSpec:
     train = read_table(folder / files["train"], FileFormat())
-    text = _text(train, given)
-    label = given.label or _one_of(train, LABELS, "label", "--label")
-    kind = given.kind or _kind(train, label)
+    text = find_text(train, given.text, given.text_pair, given.label)
+    label = given.label or find_label(train, text)
     values: dict[str, Any] = {
-        "name": "".join(character if character.isalnum() or character in "._-" else "_" for character in name),
-        "kind": kind,
+        "name": plain_name(name),
+        "kind": given.kind or find_kind(train, label),
         "text": text,
         "label": label,
         "files": files,
         "folder": folder,
     }
     return build_spec(values, str(folder))
-
-
-def _text(table: Table, given: Given) -> str | tuple[str, str]:
-    if given.text:
-        return (given.text, given.text_pair) if given.text_pair else given.text
-    there = {column.lower(): column for column in table.columns}
-    pairs = [pair for pair in PAIRS if set(pair) <= set(there)]
-    if len(pairs) == 1 and not (set(SINGLES) & set(there)) - set(pairs[0]):
-        return there[pairs[0][0]], there[pairs[0][1]]
-    if pairs:
-        raise DataError(
-            _ambiguous(table, "text", [column for pair in pairs for column in pair], "--text and --text-pair")
-        )
-    return _one_of(table, SINGLES, "text", "--text (and --text-pair)")
-
-
-def _one_of(table: Table, names: tuple[str, ...], what: str, flag: str) -> str:
-    there = {column.lower(): column for column in table.columns}
-    found = [there[name] for name in names if name in there]
-    if len(found) != 1:
-        raise DataError(_ambiguous(table, what, found, flag))
-    return found[0]
-
-
-def _ambiguous(table: Table, what: str, found: list[str], flag: str) -> str:
-    which = f"several could be the {what} ({', '.join(found)})" if found else f"none is known to be the {what}"
-    columns = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in table.columns)
-    return (
-        f"{table.source} has the columns {columns}: {which}. Name it with {flag}; if the file has no header, describe "
-        "it in a task.yaml with `format: {header: false, columns: [...]}`"
-    )
-
-
-def _kind(table: Table, label: str) -> str:
-    """``classification`` for words and a few whole numbers, ``regression`` for numbers with decimals; else an error."""
-    labels = {as_text(cell) for cell in table.column(label, "--label")}
-    if not all(_is_number(word) for word in labels):
-        return "classification"
-    if all(word.lstrip("+-").isdecimal() for word in labels):
-        if len(labels) <= MOST_CLASSES:
-            return "classification"
-    elif all(not word.lstrip("+-").isdecimal() for word in labels) and any(float(word) % 1 for word in labels):
-        return "regression"
-    shown = ", ".join(sorted(labels)[:5])
-    raise DataError(
-        f"The {len(labels)} values of {label!r} in {table.source} ({shown}, ...) could be classes or scores; give "
-        "--kind classification or --kind regression"
-    )
-
-
-def _is_number(word: str) -> bool:
-    try:
-        return math.isfinite(float(word))
-    except ValueError:
-        return False

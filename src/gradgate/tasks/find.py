@@ -12,7 +12,8 @@ from gradgate.tasks.catalog import at_folder, entries
 from gradgate.tasks.detect import Given, recognise_file, recognise_folder
 from gradgate.tasks.languages import expand, in_languages
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
-from gradgate.tasks.types import TRAIN_AND_DEV
+from gradgate.tasks.splits import missing_parts
+from gradgate.tasks.types import TRAIN_AND_DEV, read_shares
 
 _YAML_ENDINGS = (".yaml", ".yml")
 
@@ -34,6 +35,7 @@ def find_task(
     train_file: str | Path | None = None,
     dev_file: str | Path | None = None,
     test_file: str | Path | None = None,
+    split: str | None = None,
     languages: Sequence[str] | None = None,
     source: str | None = None,
 ) -> TaskSpec:
@@ -48,6 +50,8 @@ def find_task(
             task's names for labels.
         kind, metric: in place of the task's; a new kind comes with its own default metric.
         train_file, dev_file, test_file: in place of the task's; ``test_file`` replaces every test split.
+        split: percentages of train, dev and test, as ``80/10/10``: what the task has no file for is taken from train.
+            By default a data file without a dev file is divided so.
         languages: score in these languages only; by default in all that are there.
         source: language of train and dev, in place of the task's.
 
@@ -56,9 +60,8 @@ def find_task(
         DataError: nothing to score in one of ``languages``, a task file with faults, or a folder or file in which
             something is ambiguous.
     """
-    given = Given(
-        text, text_pair, label, kind, metric, _absolute(train_file), _absolute(dev_file), _absolute(test_file)
-    )
+    files = (_absolute(train_file), _absolute(dev_file), _absolute(test_file))
+    given = Given(text, text_pair, label, kind, metric, *files, None if split is None else read_shares(split))
     spec = _change(_find(str(name), data, given, source), given)
     return spec if languages is None else in_languages(spec, languages)
 
@@ -107,7 +110,15 @@ def _change(spec: TaskSpec, given: Given) -> TaskSpec:
         values["question_from"] = {split: file for split, file in spec.question_from.items() if split not in files}
         values["formats"] = {split: change for split, change in spec.formats.items() if split not in files}
         values["folder"] = spec.folder or Path.cwd()
-    return build_spec(values, f"The task {spec.name}")
+    if given.split is not None:
+        values["split"] = str(given.split)
+    changed = build_spec(values, f"The task {spec.name}")
+    if given.split is not None and not missing_parts(changed):
+        own = ", ".join(split for split in changed.places if split != "train")
+        raise UsageError(
+            f"--split {given.split} has nothing to take from train: the task {spec.name} has {own}. Leave it out"
+        )
+    return changed
 
 
 def _yaml_in(folder: Path) -> Path | None:

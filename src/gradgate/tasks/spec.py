@@ -7,12 +7,24 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
 
-from gradgate.errors import DataError, nearest
-from gradgate.tasks.types import KIND_INFO, LANGUAGE, TRAIN_AND_DEV, FileFormat, HubSource, KindName, base_of
+from gradgate.errors import DataError, UsageError, nearest
+from gradgate.tasks.types import (
+    KIND_INFO,
+    LANGUAGE,
+    TRAIN_AND_DEV,
+    FileFormat,
+    HubSource,
+    KindName,
+    LanguageCode,
+    Shares,
+    SplitName,
+    base_of,
+    read_shares,
+)
 
-LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$")]
+_LONGEST_NAME = 100
 
 
 def _label_names(value: object) -> object:
@@ -23,6 +35,22 @@ def _label_names(value: object) -> object:
         if isinstance(word, bool):
             raise ValueError(f"YAML reads the unquoted label as {word}; put it in quotes")
     return {str(raw): str(name) for raw, name in value.items()}
+
+
+def _text_of_shares(shares: Shares | None) -> str | None:
+    return None if shares is None else str(shares)
+
+
+def _shares(value: object) -> object:
+    try:
+        return read_shares(value) if isinstance(value, str) else value
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+
+
+def plain_name(words: str) -> str:
+    """A name for a task that is called after a file or folder: other characters become ``_``."""
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in words)[:_LONGEST_NAME]
 
 
 class TaskSpec(BaseModel):
@@ -50,6 +78,8 @@ class TaskSpec(BaseModel):
         files: split -> path, relative to ``folder`` or absolute. Splits are ``train``, ``dev`` and any others, all
             of which are test splits. A path with ``{language}`` stands for one file for each language: see
             :func:`gradgate.tasks.languages.expand`.
+        split: percentages of the train file's rows for train, dev and test, of which those are taken that have no file
+            of their own; ``80/10/10``.
         folder: where the task was read from; None reads from the hub.
         hub: the same data on the hub; used where ``folder`` is None.
         format: how the files are written; ``formats`` changes it for single splits.
@@ -62,7 +92,7 @@ class TaskSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    name: str = Field(pattern=r"^\w[\w.-]*$")
+    name: str = Field(pattern=r"^\w[\w.-]*$", max_length=_LONGEST_NAME)
     kind: KindName = "classification"
     text: str | tuple[str, str] | tuple[str, str, str] = "text"
     label: str = "label"
@@ -75,7 +105,8 @@ class TaskSpec(BaseModel):
     metric: str = ""
     languages: tuple[LanguageCode, ...] = ()
     source: LanguageCode = "en"
-    files: dict[str, str] | None = None
+    files: dict[SplitName, str] | None = None
+    split: Annotated[Shares | None, BeforeValidator(_shares), PlainSerializer(_text_of_shares)] = None
     folder: Path | None = None
     hub: HubSource | None = None
     format: FileFormat = FileFormat()
@@ -186,7 +217,7 @@ def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
     if isinstance(files, dict):
         for split, file in files.items():
             _stay_inside(str(file), f"{path}: files.{split}")
-    values.setdefault("name", "".join(c if c.isalnum() or c in "._-" else "_" for c in path.resolve().parent.name))
+    values.setdefault("name", plain_name(path.resolve().parent.name))
     if files is not None:
         values["folder"] = (folder or path.parent).resolve()
     elif folder is not None:

@@ -1,14 +1,169 @@
-"""Train, dev and test from the articles of one test file, for question answering without a train file."""
+"""Divide rows into train, dev and test where a task has no files for them.
+
+Two rules: shares of the rows of a file (``split: 80/10/10``), and whole articles of a test file (``articles``), for
+question answering without a train file.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import Table, as_text
 from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import TRAIN_AND_DEV, base_of
 
-COLUMN = "article"
+DATA_SEED = 0
+"""Of the division by shares; one for all runs, whatever their own seeds are."""
+LEAST_ROWS = 10
+_LEAST_PART = 2  # rows of dev and of test
+_STRATA_OF_SCORES = 10
+_STRATIFIED = ("classification", "regression")
+_ARTICLE = "article"
+
+
+def missing_parts(spec: TaskSpec) -> tuple[str, ...]:
+    """Which of dev and test the task has no place for, and takes from train by its ``split``."""
+    if spec.split is None:
+        return ()
+    tests = [split for split in spec.places if base_of(split) not in TRAIN_AND_DEV]
+    dev = () if "dev" in spec.places else ("dev",)
+    return (*dev, *(("test",) if not tests and spec.split.test else ()))
+
+
+def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
+    """The rows of the train file as ``train`` and those of ``dev`` and ``test`` that the task has no file for.
+
+    The same rows go to the same split in every run: texts are ordered by a digest of the text and ``DATA_SEED``. Labels
+    have equal shares in all splits as far as counts allow (scores: tenths by rank), every label keeps a row in train,
+    and rows with the same text (upper and lower case and white space aside) stay together.
+
+    Raises:
+        DataError: fewer than 10 rows, or too few different texts.
+    """
+    assert spec.split is not None
+    parts = missing_parts(spec)
+    if len(table) < LEAST_ROWS:
+        raise DataError(
+            f"{table.source} has {len(table)} rows; expected {LEAST_ROWS} or more to take {' and '.join(parts)} from. "
+            "Add rows, or give --dev-file and --test-file"
+        )
+    strata = _strata(spec, table)
+    taken = _draw(_groups(spec, table), strata, {part: getattr(spec.split, part) for part in parts}, len(table))
+    rows: dict[str, list[int]] = {split: [] for split in ("train", *parts)}
+    for row in range(len(table)):
+        rows[taken.get(row, "train")].append(row)
+    few = [part for part in parts if len(rows[part]) < _LEAST_PART]
+    if few:
+        raise DataError(
+            f"{table.source} cannot be divided: {' and '.join(few)} would have fewer than {_LEAST_PART} rows, because "
+            "rows with the same text and the last row of a label stay in train. Give --dev-file and --test-file"
+        )
+    return {split: select_rows(table, chosen) for split, chosen in rows.items()}
+
+
+def division_note(spec: TaskSpec, rows: dict[str, int]) -> str | None:
+    """How rows of one file became several splits, for people; None where each split has a file."""
+    if is_cut(spec):
+        return _cut_note(spec)
+    if not missing_parts(spec):
+        return None
+    file = spec.places["train"].replace("\\", "/").rpartition("/")[2]
+    dev = f"{rows['dev']:,} dev" + ("" if "dev" in missing_parts(spec) else " from a file of their own")
+    counts = [f"{rows['train']:,} rows to train", dev]
+    counts += [f"{count:,} {split}" for split, count in rows.items() if split not in TRAIN_AND_DEV]
+    how = f"stratified by {spec.label_column}, " if spec.kind in _STRATIFIED else ""
+    return f"{file}: {', '.join(counts)} ({how}data seed {DATA_SEED})"
+
+
+def select_rows(table: Table, rows: Sequence[int]) -> Table:
+    """The table with these rows only, each at its place in the source."""
+    return replace(
+        table,
+        columns={name: [cells[row] for row in rows] for name, cells in table.columns.items()},
+        lines=None if table.lines is None else [table.lines[row] for row in rows],
+        item_lines=None if table.item_lines is None else [table.item_lines[row] for row in rows],
+        numbers=[table.number(row) for row in rows],
+    )
+
+
+def _groups(spec: TaskSpec, table: Table) -> list[list[int]]:
+    """Rows that must stay together, in the order in which they are drawn."""
+    names = spec.text_columns
+    if spec.kind == "question-answering":
+        names = names[1:]  # questions about one context
+    elif spec.kind == "ranking":
+        names = (spec.query or names[0],)
+    flags = ("--text", "--text-pair", "--text-pair")
+    columns = [table.column(name, flag) for name, flag in zip(names, flags, strict=False)]
+    groups: dict[str, list[int]] = defaultdict(list)
+    for row, cells in enumerate(zip(*columns, strict=True)):
+        groups["\0".join(" ".join(str(cell).casefold().split()) for cell in cells)].append(row)
+    return [groups[key] for key in sorted(groups, key=_digest)]
+
+
+def _digest(key: str) -> bytes:
+    return sha256(f"{DATA_SEED}\0{key}".encode("utf-8", "surrogatepass")).digest()
+
+
+def _strata(spec: TaskSpec, table: Table) -> Sequence[object]:
+    """What is shared out evenly: each row's label, or the tenth of its score."""
+    if spec.kind not in _STRATIFIED:
+        return [None] * len(table)
+    labels = [as_text(cell) for cell in table.column(spec.label_column, "--label")]
+    if spec.kind == "classification":
+        return labels
+    order = sorted(range(len(labels)), key=lambda row: (_number(labels[row]), row))
+    strata: list[object] = [None] * len(labels)
+    for rank, row in enumerate(order):
+        strata[row] = rank * _STRATA_OF_SCORES // len(labels)
+    return strata
+
+
+def _number(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        return 0.0  # the kind refuses it with its line
+
+
+def _draw(groups: list[list[int]], strata: Sequence[object], shares: dict[str, float], count: int) -> dict[int, str]:
+    """Row -> part, of the rows that leave train. A group belongs to the stratum of its first row."""
+    by_stratum: dict[object, list[list[int]]] = defaultdict(list)
+    for group in groups:
+        by_stratum[strata[group[0]]].append(group)
+    left = {part: max(_LEAST_PART, round(count * share / 100)) for part, share in shares.items()}
+    remaining = count
+    taken: dict[int, str] = {}
+    sizes = {stratum: sum(map(len, own)) for stratum, own in by_stratum.items()}
+    for stratum in sorted(by_stratum, key=lambda stratum: (sizes[stratum], str(stratum))):
+        own = by_stratum[stratum][1:]  # the first group stays in train
+        size = sizes[stratum]
+        for part in left:
+            wanted = round(left[part] * size / remaining)
+            while own and wanted > 0 and len(own[-1]) <= wanted + len(own[-1]) // 2:
+                group = own.pop()
+                taken.update(dict.fromkeys(group, part))
+                wanted -= len(group)
+                left[part] -= len(group)
+        remaining -= size
+    return _with_every_label_in_train(groups, strata, taken)
+
+
+def _with_every_label_in_train(
+    groups: list[list[int]], strata: Sequence[object], taken: dict[int, str]
+) -> dict[int, str]:
+    """Put groups back into train that hold a label which train would lack, as where one text has two labels."""
+    present = {strata[row] for row in range(len(strata)) if row not in taken}
+    for group in groups:
+        if group[0] in taken and not {strata[row] for row in group} <= present:
+            present |= {strata[row] for row in group}
+            for row in group:
+                del taken[row]
+    return taken
 
 
 def is_cut(spec: TaskSpec) -> bool:
@@ -41,8 +196,8 @@ def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
     return {**parts, **rest}
 
 
-def note(spec: TaskSpec) -> str:
-    """What the cut means for a reader of the scores."""
+def _cut_note(spec: TaskSpec) -> str:
+    """What the cut by articles means for a reader of the scores."""
     assert spec.articles is not None
     train, dev = spec.articles.get("train", 0), spec.articles.get("dev", 0)
     return (
@@ -52,7 +207,5 @@ def note(spec: TaskSpec) -> str:
 
 
 def _articles(table: Table, first: int, end: int | None) -> Table:
-    numbers = table.column(COLUMN, "`articles` of the task")
-    rows = [row for row, number in enumerate(numbers) if number >= first and (end is None or number < end)]
-    columns = {name: [cells[row] for row in rows] for name, cells in table.columns.items()}
-    return replace(table, columns=columns)
+    numbers = table.column(_ARTICLE, "`articles` of the task")
+    return select_rows(table, [row for row, n in enumerate(numbers) if n >= first and (end is None or n < end)])

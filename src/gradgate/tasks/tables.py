@@ -11,7 +11,7 @@ from gradgate.tasks.readers.files import missing, peek, read_table, type_by_endi
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table, renamed
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.splits import cut_by_article, is_cut
+from gradgate.tasks.splits import cut_by_article, divide, is_cut, missing_parts
 from gradgate.tasks.types import DEV, TRAIN_AND_DEV, base_of, scored
 
 INDEX = "idx"
@@ -21,7 +21,7 @@ _WITH_COLUMNS = ("csv", "tsv", "jsonl")
 _FLAG = "`question` of the task"
 _WHY_DEV = (
     "Checkpoints are selected on dev, which may be neither train nor test: hold out some rows of train in a file of "
-    "their own, and add `dev: FILE` to the task's files or give --dev-file FILE"
+    "their own, and add `dev: FILE` to the task's files or give --dev-file FILE, or --split 80/10/10"
 )
 
 
@@ -36,9 +36,11 @@ def read_tables(spec: TaskSpec) -> dict[str, Table]:
     check_place(spec)
     if is_cut(spec):
         return cut_by_article(spec, read_tests(spec))
+    parts = missing_parts(spec)
     splits = spec.places
-    _require_train_and_dev(spec, tuple(splits))
-    return {split: read_one(spec, split) for split in scored(splits)}
+    _require_train_and_dev(spec, (*splits, *parts))
+    tables = {split: read_one(spec, split) for split in scored(splits)}
+    return {**divide(spec, tables["train"]), **{s: t for s, t in tables.items() if s != "train"}} if parts else tables
 
 
 def read_tests(spec: TaskSpec) -> dict[str, Table]:
@@ -48,9 +50,14 @@ def read_tests(spec: TaskSpec) -> dict[str, Table]:
         DataError: nothing to score, or anything that cannot be read.
     """
     check_place(spec)
+    parts = missing_parts(spec)
+    if "test" in parts:
+        return {"test": divide(spec, read_one(spec, "train"))["test"]}
     splits = [split for split in scored(spec.places) if split not in TRAIN_AND_DEV]
     if all(base_of(split) == DEV for split in splits) and DEV in spec.places:
         splits = [DEV, *splits]
+    if not splits and parts:
+        return {DEV: divide(spec, read_one(spec, "train"))[DEV]}
     if not splits:
         raise DataError(f"The task {spec.name} has nothing to score: no test split and no dev split. Give --test-file")
     return {split: read_one(spec, split) for split in splits}
@@ -115,7 +122,7 @@ def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
         raise DataError(f"The task {spec.name} has no dev split ({there}). {_WHY_DEV}")
     if spec.folder is None:
         return
-    for split in TRAIN_AND_DEV:
+    for split in (split for split in TRAIN_AND_DEV if split in spec.places):
         path = spec.folder / (spec.files or {})[split]
         if not path.is_file():
             raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with --train-file'}")

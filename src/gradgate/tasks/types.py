@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
+from gradgate.errors import UsageError
 from gradgate.tasks import metrics
 
 KindName = Literal[
@@ -49,10 +50,51 @@ _ALL_KINDS = (
 )
 KIND_INFO: dict[str, KindInfo] = {info.name: info for info in _ALL_KINDS}
 
+
+@dataclass(frozen=True)
+class Shares:
+    """Percentages of a file's rows for train, dev and test; their sum is 100, and test may be 0."""
+
+    train: float
+    dev: float
+    test: float
+
+    def __str__(self) -> str:
+        return "/".join(f"{share:g}" for share in (self.train, self.dev, self.test))
+
+
+DEFAULT_SHARES = Shares(80, 10, 10)
+
+
+def read_shares(text: str) -> Shares:
+    """The shares that ``80/10/10`` means, or ``90/10`` without a test split.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    try:
+        numbers = [float(word) for word in text.split("/")]
+    except ValueError:
+        numbers = []
+    if len(numbers) == 2:
+        numbers.append(0.0)
+    whole = len(numbers) == 3 and abs(sum(numbers) - 100) < 1e-9
+    if not whole or not (numbers[0] > 0 and numbers[1] > 0 and numbers[2] >= 0):
+        raise UsageError(
+            f"split={text!r}: expected percentages of train, dev and test that add up to 100, as in 80/10/10, or 90/10 "
+            "for no test split"
+        )
+    return Shares(*numbers)
+
+
 DEV = "dev"
 TRAIN_AND_DEV = ("train", DEV)
 LANGUAGE = "{language}"
 """What stands for a language's code in the path of a file or in a name on the hub."""
+
+
+SplitName = Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=100)]
+LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$", max_length=40)]
 
 
 def base_of(split: str) -> str:
@@ -121,7 +163,7 @@ class HubSource(BaseModel, extra="forbid", frozen=True):
     path: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
     name: str | dict[str, str] | None = None
     revision: str | None = None
-    splits: dict[str, str] = {"train": "train", "dev": "validation", "test": "test"}
+    splits: dict[SplitName, str] = {"train": "train", "dev": "validation", "test": "test"}
     text: str | tuple[str, str] | tuple[str, str, str] | None = None
     label: str | None = None
     rename: dict[str, str] = {}

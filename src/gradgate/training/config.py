@@ -14,7 +14,7 @@ from gradgate.adapters.config import adapter_config, check_spelling
 from gradgate.errors import AdapterError, GradgateError, UsageError, nearest
 from gradgate.methods import canonical_text
 from gradgate.methods import method as read_method
-from gradgate.tasks.types import KindName
+from gradgate.tasks.types import KindName, read_shares
 from gradgate.training.adapter_setting import AdapterChoice, checked_text, read_choice, titled
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -28,6 +28,8 @@ _MOST_IN_BATCH = 10**6
 _MOST_THREADS = 1024
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size")
+# Older run folders lack these, so they count only where they are given.
+_ADDED = ("split",)
 
 
 class _Settings(BaseModel):
@@ -54,7 +56,8 @@ class RunConfig(_Settings):
     layers: str | None = Field(None, description="path of the layer stack where it cannot be found by itself")
     task: str = Field(
         "sample",
-        description="name from 'gradgate tasks', several as 'cola+sst2', a YAML task file, or a folder of data files",
+        description="name from 'gradgate tasks', several as 'cola+sst2', a YAML task file, a folder of data files, or "
+        "one file, whose rows are divided by split",
     )
     data: Path | None = Field(None, description="folder with the files of a named task, or with the folders of several")
     mix: str | None = Field(
@@ -67,9 +70,16 @@ class RunConfig(_Settings):
     label: str | None = Field(None, description="column of the label or score")
     kind: KindName | None = Field(None, description="kind of task")
     metric: str | None = Field(None, description="metric that selects the best checkpoint on dev")
-    train_file: Path | None = Field(None, description="training file, instead of the task's own")
+    train_file: Path | None = Field(
+        None, description="training file, instead of the task's own; without a task, a task of its own"
+    )
     dev_file: Path | None = Field(None, description="dev file, instead of the task's own")
     test_file: Path | None = Field(None, description="test file, instead of the task's own")
+    split: str | None = Field(
+        None,
+        description="percentages of train, dev and test, of which those without a file are taken from the training "
+        "file by a fixed data seed, with equal shares of labels; 80/10/10 for a single file",
+    )
     languages: str | None = Field(None, description="score in these languages only, as 'de,fr'; default all there are")
     source: str | None = Field(None, description="language to train and select in; default the task's, mostly en")
     train_size: int | None = Field(
@@ -129,6 +139,14 @@ class RunConfig(_Settings):
     activation_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="of what the cache holds")
     activation_cache_size: float = Field(10.0, gt=0, description="limit of the activation cache, in GiB")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _train_file_is_the_task(cls, values: Any) -> Any:
+        """Take ``train_file`` alone for the task, not for other training data of the default task."""
+        if not isinstance(values, dict) or values.get("task") is not None or values.get("train_file") is None:
+            return values
+        return {**values, "task": str(values["train_file"]), "train_file": None}
+
     @field_validator("languages", mode="before")
     @classmethod
     def _language_codes(cls, given: object) -> object:
@@ -152,6 +170,11 @@ class RunConfig(_Settings):
         from gradgate.tasks.multitask import read_mix  # with the catalogue, which few commands look at
 
         return None if text is None else read_mix(text).text
+
+    @field_validator("split")
+    @classmethod
+    def _known_split(cls, text: str | None) -> str | None:
+        return None if text is None else str(read_shares(text))
 
     @field_validator("adapter")
     @classmethod
@@ -232,7 +255,8 @@ class RunConfig(_Settings):
 
 def fingerprint_of(record: Mapping[str, Any]) -> str:
     """The fingerprint of a configuration from its record, which an earlier version may have written."""
-    computed = {name: value for name, value in record.items() if name not in FREE}
+    absent = {name for name in _ADDED if record.get(name) is None}
+    computed = {name: value for name, value in record.items() if name not in FREE and name not in absent}
     return sha256(json.dumps(computed, sort_keys=True).encode()).hexdigest()[:16]
 
 

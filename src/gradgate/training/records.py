@@ -53,6 +53,7 @@ class TaskRecord:
         rows: split to number of rows.
         languages: split to language, for a task in several.
         source: the language that is trained on.
+        split: how rows of one file became train, dev and test; None where each has its own.
         mix: how several tasks are mixed.
         tasks: the record of each of several tasks.
     """
@@ -66,6 +67,7 @@ class TaskRecord:
     rows: dict[str, int] = field(default_factory=dict)
     languages: dict[str, str] = field(default_factory=dict)
     source: str = "en"
+    split: str | None = field(default=None, metadata=_IF_GIVEN)
     mix: str | None = field(default=None, metadata=_IF_GIVEN)
     tasks: tuple[TaskRecord, ...] | None = field(default=None, metadata=_IF_GIVEN)
 

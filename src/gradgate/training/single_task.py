@@ -154,6 +154,7 @@ def task_record(data: TaskData) -> TaskRecord:
         rows=data.rows,
         languages=data.languages,
         source=spec.source,
+        split=data.division,
     )
 
 

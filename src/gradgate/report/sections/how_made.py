@@ -45,6 +45,8 @@ def _how_chosen(findings: Findings) -> list[str]:
     higher = findings.results.study.task.metric_higher_is_better
     extreme = "highest" if higher else "lowest"
     notes = [f"Each run keeps the checkpoint with the {extreme} {findings.format.name} on dev."]
+    if findings.results.study.task.split:
+        notes.append(f"The rows of one file were divided once for all runs; {findings.results.study.task.split}.")
     untested = untested_parts(findings)
     if findings.split == DEV:
         return [*notes, "There is no test split; the same dev score also ranks the methods."]

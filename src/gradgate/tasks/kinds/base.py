@@ -59,6 +59,7 @@ class TaskData:
         fingerprint: SHA-256 (hex) of every row and of the labels, whatever file or hub they came from.
         rows: split -> number of rows.
         notes: what the user should know: splits left out, blank texts.
+        division: how rows of one file became train, dev and test; None where each has its own.
     """
 
     spec: TaskSpec
@@ -69,6 +70,7 @@ class TaskData:
     fingerprint: str
     rows: dict[str, int]
     notes: tuple[str, ...] = ()
+    division: str | None = None
 
     @property
     def languages(self) -> dict[str, str]:
@@ -93,6 +95,9 @@ class Kind(Protocol):
         Without a table ``train``, as where a model that is already trained is scored, the labels are those that
         ``label_map`` names.
         """
+
+    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...] | None:
+        """The labels that ``read`` finds, without making rows of the tables; None where outputs are no classes."""
 
     def num_outputs(self, data: TaskData) -> int:
         """The width of the model's head."""

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 from gradgate.errors import DataError
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
-from gradgate.tasks.kinds.labels import OneLabel, check_labels, known_labels, label_names, label_order, labels_of
+from gradgate.tasks.kinds.labels import (
+    Labelled,
+    OneLabel,
+    check_labels,
+    known_labels,
+    label_names,
+    label_order,
+    labels_of,
+)
 from gradgate.tasks.metrics.classes import score_classes
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
@@ -29,23 +37,19 @@ class Classification(OneLabel):
             DataError: an empty label, one that ``label_map`` does not have, one of dev or test that train does not
                 have, or a train split with one label only.
         """
-        tables, notes = sequence.scored_tables(spec, tables)
-        named = {split: label_names(spec, table) for split, table in tables.items()}
-        labels = label_order(spec, known_labels(spec, named))
-        check_labels(spec, tables, named)
-        if spec.metric == "f1" and len(labels) != 2:
-            raise DataError(
-                f"The metric f1 is for two labels, and {spec.name} has {len(labels)}; "
-                "use macro_f1, micro_f1 or weighted_f1"
-            )
-        index = {label: number for number, label in enumerate(labels)}
+        found = _labelled(spec, tables)
+        notes = found.notes
+        index = {label: number for number, label in enumerate(found.order)}
         splits = {}
-        for split, table in tables.items():
+        for split, table in found.tables.items():
             columns, blank = sequence.text_columns(spec, table, split)
             notes += blank
-            rows = {**columns, "label": [index[label] for label in named[split]]}
-            splits[split] = make_rows(rows, {**dict.fromkeys(columns, "string"), "label": labels})
-        return Examples(splits, labels, tuple(notes))
+            rows = {**columns, "label": [index[label] for label in found.named[split]]}
+            splits[split] = make_rows(rows, {**dict.fromkeys(columns, "string"), "label": found.order})
+        return Examples(splits, found.order, tuple(notes))
+
+    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...]:
+        return _labelled(spec, tables).order
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Every classification metric (``f1`` for two labels only) of logits ``(rows, labels)``."""
@@ -57,3 +61,15 @@ class Classification(OneLabel):
             score_classes(predicted, gold, binary=len(labels) == 2),
             sequence.class_predictions(logits, predicted, gold, labels),
         )
+
+
+def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
+    tables, notes = sequence.scored_tables(spec, tables)
+    named = {split: label_names(spec, table) for split, table in tables.items()}
+    order = label_order(spec, known_labels(spec, named))
+    check_labels(spec, tables, named)
+    if spec.metric == "f1" and len(order) != 2:
+        raise DataError(
+            f"The metric f1 is for two labels, and {spec.name} has {len(order)}; use macro_f1, micro_f1 or weighted_f1"
+        )
+    return Labelled(tables, named, order, notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError, nearest
@@ -96,6 +97,16 @@ def check_labels(spec: TaskSpec, tables: Mapping[str, Table], named: Mapping[str
         for row, name in enumerate(names):
             if name not in known:
                 raise unknown_label(split, name, tables[split].place(row), known)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The splits that can be scored, the label of each of their rows, and all labels in the order of the outputs."""
+
+    tables: dict[str, Table]
+    named: dict[str, list[str]]
+    order: tuple[str, ...]
+    notes: list[str]
 
 
 def listed(labels: Iterable[str]) -> str:

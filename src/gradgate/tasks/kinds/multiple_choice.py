@@ -67,6 +67,9 @@ class MultipleChoice:
             splits[split] = make_rows(columns, types)
         return Examples(splits, None, tuple(notes))
 
+    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
+        return None
+
     def num_outputs(self, data: TaskData) -> int:
         return 1
 

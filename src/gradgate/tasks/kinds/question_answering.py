@@ -58,6 +58,9 @@ class QuestionAnswering:
             raise DataError(f"No question of {tables['train'].source} has an answer. Is --label right?")
         return Examples(splits, None, tuple(notes))
 
+    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
+        return None
+
     def num_outputs(self, data: TaskData) -> int:
         return 2
 

@@ -9,7 +9,15 @@ import numpy as np
 from gradgate.errors import DataError
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import CellType, Examples, Scored, TaskData, make_rows
-from gradgate.tasks.kinds.labels import OneLabel, check_labels, known_labels, label_names, label_order, labels_of
+from gradgate.tasks.kinds.labels import (
+    Labelled,
+    OneLabel,
+    check_labels,
+    known_labels,
+    label_names,
+    label_order,
+    labels_of,
+)
 from gradgate.tasks.metrics.ranking import score_ranking
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
@@ -36,27 +44,21 @@ class Ranking(OneLabel):
         """
         if len(spec.text_columns) < 2:
             raise DataError(f"{spec.name}: {self.info.name} needs two text columns or three, `text: [query, document]`")
-        tables, notes = sequence.scored_tables(spec, tables)
-        named = {split: label_names(spec, table) for split, table in tables.items()}
-        for split, table in tables.items():
-            for row, name in enumerate(named[split]):
-                if not name.isdecimal():
-                    raise DataError(
-                        f"{table.place(row)}: the grade {name!r} is no whole number from 0; if grades have names, say "
-                        "`label_map: {Bad: 0, Fair: 1, ...}`"
-                    )
-        check_labels(spec, tables, named)
-        labels = label_order(spec.model_copy(update={"label_map": None}), known_labels(spec, named))
+        found = _labelled(spec, tables)
+        labels, notes = found.order, found.notes
         types: dict[str, CellType] = {"text": "string", "text_pair": "string", "query": "string", "label": labels}
         splits = {}
-        for split, table in tables.items():
+        for split, table in found.tables.items():
             columns, blank = sequence.text_columns(spec, table, split)
             notes += blank
             queries = columns["text"] if spec.query is None else table.column(spec.query, "`query` of the task")
-            grades = [labels.index(name) for name in named[split]]
+            grades = [labels.index(name) for name in found.named[split]]
             rows = {**columns, "query": [str(query) for query in queries], "label": grades}
             splits[split] = make_rows(rows, types)
         return Examples(splits, labels, tuple(notes))
+
+    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...]:
+        return _labelled(spec, tables).order
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Every ranking metric of logits ``(rows, grades)``."""
@@ -74,3 +76,18 @@ class Ranking(OneLabel):
                 for index, (query, true, found, score) in enumerate(cells)
             ],
         )
+
+
+def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
+    tables, notes = sequence.scored_tables(spec, tables)
+    named = {split: label_names(spec, table) for split, table in tables.items()}
+    for split, table in tables.items():
+        for row, name in enumerate(named[split]):
+            if not name.isdecimal():
+                raise DataError(
+                    f"{table.place(row)}: the grade {name!r} is no whole number from 0; if grades have names, say "
+                    "`label_map: {Bad: 0, Fair: 1, ...}`"
+                )
+    check_labels(spec, tables, named)
+    order = label_order(spec.model_copy(update={"label_map": None}), known_labels(spec, named))
+    return Labelled(tables, named, order, notes)

@@ -53,6 +53,9 @@ class Regression:
             splits[split] = make_rows({**columns, "label": scores}, types)
         return Examples(splits, None, tuple(notes))
 
+    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
+        return None
+
     def num_outputs(self, data: TaskData) -> int:
         return 1
 

@@ -47,17 +47,7 @@ class TokenClassification:
                 does not have, or one of dev or test that train does not have.
         """
         tables, notes = sequence.scored_tables(spec, tables)
-        tagged = {split: _sentences(spec, table) for split, table in tables.items()}
-        in_train = known_labels(
-            spec, {split: [tag for _, tags in found for tag in tags] for split, found in tagged.items()}
-        )
-        labels = _labels(spec, in_train)
-        known = set(labels) if are_entities(in_train) else in_train
-        for split, sentences in tagged.items():
-            for row, (_, tags) in enumerate(sentences):
-                for item, tag in enumerate(tags):
-                    if tag not in known:
-                        raise unknown_label(split, tag, tables[split].place(row, item), known)
+        tagged, labels = _tagged(spec, tables)
         index = {label: number for number, label in enumerate(labels)}
         splits = {}
         for split, sentences in tagged.items():
@@ -65,6 +55,9 @@ class TokenClassification:
             columns: dict[str, list[Any]] = {"tokens": [words for words, _ in sentences], "label": numbers}
             splits[split] = make_rows(columns, {"tokens": ["string"], "label": [labels]})
         return Examples(splits, labels, tuple(notes))
+
+    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...]:
+        return _tagged(spec, sequence.scored_tables(spec, tables)[0])[1]
 
     def num_outputs(self, data: TaskData) -> int:
         return len(labels_of(data))
@@ -104,7 +97,26 @@ class TokenClassification:
         )
 
 
-def _sentences(spec: TaskSpec, table: Table) -> list[tuple[list[str], list[str]]]:
+Sentences = list[tuple[list[str], list[str]]]
+
+
+def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentences], tuple[str, ...]]:
+    """The tokens and tags of each split's rows, and the labels in order."""
+    tagged = {split: _sentences(spec, table) for split, table in tables.items()}
+    in_train = known_labels(
+        spec, {split: [tag for _, tags in found for tag in tags] for split, found in tagged.items()}
+    )
+    labels = _labels(spec, in_train)
+    known = set(labels) if are_entities(in_train) else in_train
+    for split, sentences in tagged.items():
+        for row, (_, tags) in enumerate(sentences):
+            for item, tag in enumerate(tags):
+                if tag not in known:
+                    raise unknown_label(split, tag, tables[split].place(row, item), known)
+    return tagged, labels
+
+
+def _sentences(spec: TaskSpec, table: Table) -> Sentences:
     """The tokens and tags of each row."""
     words = table.column(spec.text_columns[0], "--text")
     tags = table.column(spec.label_column, "--label")

@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from itertools import dropwhile, islice, takewhile
 from pathlib import Path
@@ -26,7 +27,7 @@ ENDINGS = {
     ".parquet": "parquet",
     ".conllu": "conllu",
 }
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST_FIELD = 2**31 - 1
 _HEAD_LINES = 1000
 _PANDAS_INDEX = "__index_level_"
@@ -188,7 +189,8 @@ def _parquet(path: Path) -> Table:
 
 def _delimited(path: Path, text: str, fmt: FileFormat, kind: str) -> Table:
     quoting = kind == "csv" if fmt.quoting is None else fmt.quoting
-    records = _quoted(path, text, _DELIMITERS[kind]) if quoting else _unquoted(text, _DELIMITERS[kind])
+    delimiter = "\t" if kind == "tsv" else _delimiter(text) if fmt.header else ","
+    records = _quoted(path, text, delimiter) if quoting else _unquoted(text, delimiter)
     names = fmt.columns
     if names is None:
         if not records:
@@ -200,11 +202,17 @@ def _delimited(path: Path, text: str, fmt: FileFormat, kind: str) -> Table:
     rows, lines = [], []
     for line, row in records:
         if len(row) < len(names) or (len(row) > len(names) and not fmt.extra_columns):
-            raise DataError(_wrong_width(path, line, row, names, quoting, kind))
+            raise DataError(_wrong_width(path, line, row, names, quoting, delimiter))
         rows.append(row[: len(names)])
         lines.append(line)
     cells: Sequence[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * len(names)
     return Table(str(path), dict(zip(names, cells, strict=True)), lines)
+
+
+def _delimiter(text: str) -> str:
+    """What separates the names in the header of a csv file: the most frequent of those in use, commas first."""
+    header = re.sub(r'"[^"]*"', "", next((line for line in text.split("\n") if line.strip()), ""))
+    return max(_DELIMITERS, key=header.count)
 
 
 def _unquoted(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
@@ -232,10 +240,10 @@ def _quoted(path: Path, text: str, delimiter: str) -> list[tuple[int, list[str]]
     return records
 
 
-def _wrong_width(path: Path, line: int, row: list[str], names: Sequence[str], quoting: bool, kind: str) -> str:
+def _wrong_width(path: Path, line: int, row: list[str], names: Sequence[str], quoting: bool, delimiter: str) -> str:
     hint = ""
     if not quoting and any(cell.startswith('"') for cell in row):
         hint = ". Quotes enclose nothing in this file as it is read now; if they should, say `format: {quoting: true}`"
     elif len(row) == 1:
-        hint = f". The columns are split at {'tabs' if kind == 'tsv' else 'commas'}; is the file's type {kind}?"
+        hint = f". The columns are split at {_DELIMITERS[delimiter]}; is the file of another type?"
     return f"{path}:{line} has {len(row)} columns, expected {len(names)} ({', '.join(names)}){hint}"

@@ -22,12 +22,14 @@ class Table:
         lines: the line on which each row begins (from 1), or None where the source has no lines; rows are then
             counted from 1.
         item_lines: of rows that take several lines, the line of each item in it, such as a sentence's tokens.
+        numbers: each row's number in the source (from 1), where only some of its rows are here.
     """
 
     source: str
     columns: Mapping[str, Sequence[Any]]
     lines: Sequence[int] | None = None
     item_lines: Sequence[Sequence[int]] | None = None
+    numbers: Sequence[int] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -37,8 +39,12 @@ class Table:
         if item is not None and self.item_lines is not None:
             return f"{self.source}:{self.item_lines[row][item]}"
         if self.lines is None:
-            return f"{self.source}, row {row + 1}"
+            return f"{self.source}, row {self.number(row)}"
         return f"{self.source}:{self.lines[row]}"
+
+    def number(self, row: int) -> int:
+        """The row's number in the source, from 1."""
+        return row + 1 if self.numbers is None else self.numbers[row]
 
     def column(self, name: str, flag: str) -> Sequence[Any]:
         """The cells of one column.

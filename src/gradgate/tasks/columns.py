@@ -1,0 +1,170 @@
+"""Which columns of a table are the text and the label: by their names, else by their cells where one reading fits."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from gradgate.errors import DataError
+from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.types import KindName
+
+PAIRS = (
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question", "sentence"),
+    ("question1", "question2"),
+    ("text_a", "text_b"),
+    ("text1", "text2"),
+    ("text", "text_pair"),
+)
+SINGLES = ("text", "sentence", "review", "content")
+LABELS = ("label", "gold_label", "class", "category", "target", "sentiment", "score")
+MOST_CLASSES = 100
+"""More whole-number labels than this may be classes or scores: then the user must say."""
+_LOOKED_AT = 2000  # rows
+_LEAST_WORDS = 3.0  # of a text, on average
+_LONGEST_LABEL = 40  # characters
+_SHOWN = 40
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+
+
+def find_text(table: Table, text: str | None, pair: str | None, label: str | None) -> str | tuple[str, str]:
+    """The text column, or the two of a pair.
+
+    Args:
+        text, pair, label: what the user named.
+
+    Raises:
+        DataError: no column or several could be the text.
+    """
+    if text:
+        return (text, pair) if pair else text
+    there = {column.lower(): column for column in table.columns}
+    pairs = [named for named in PAIRS if set(named) <= set(there)]
+    if len(pairs) == 1 and not (set(SINGLES) & set(there)) - set(pairs[0]):
+        return there[pairs[0][0]], there[pairs[0][1]]
+    flags = "--text and --text-pair" if pairs else "--text (and --text-pair)"
+    if pairs:
+        raise DataError(_ambiguous(table, "text", [column for named in pairs for column in named], flags))
+    named = [there[name] for name in SINGLES if name in there]
+    found = named or [column for column in table.columns if column != label and _is_text(_sample(table, column))]
+    if len(found) != 1:
+        raise DataError(_ambiguous(table, "text", found, flags))
+    return found[0]
+
+
+def find_label(table: Table, text: str | tuple[str, ...]) -> str:
+    """The label column of a table with these text columns.
+
+    Raises:
+        DataError: no column or several could be the label.
+    """
+    there = {column.lower(): column for column in table.columns}
+    named = [there[name] for name in LABELS if name in there]
+    taken = (text,) if isinstance(text, str) else text
+    found = named or [column for column in table.columns if column not in taken and _is_label(_sample(table, column))]
+    if len(found) != 1:
+        raise DataError(_ambiguous(table, "label", found, "--label"))
+    return found[0]
+
+
+def find_kind(table: Table, label: str) -> KindName:
+    """``classification`` for words and a few whole numbers, ``regression`` for numbers with decimals.
+
+    Raises:
+        DataError: numbers that may be either, or scores of which some are no numbers, with the line of the first.
+    """
+    cells = [as_text(cell) for cell in table.column(label, "--label")]
+    if any(isinstance(cell, (list, dict)) for cell in table.columns[label]):
+        raise DataError(f"{table.source}: {label!r} holds lists; say which kind of task this is with --kind")
+    labels = set(cells)
+    numbers = {word for word in labels if _is_number(word)}
+    if numbers != labels:
+        _refuse_broken_scores(table, label, cells, numbers)
+        return "classification"
+    if all(_is_whole(word) for word in labels):
+        if len(labels) <= MOST_CLASSES:
+            return "classification"
+    elif all(not _is_whole(word) for word in labels) and any(float(word) % 1 for word in labels):
+        return "regression"
+    shown = ", ".join(sorted(labels)[:5])
+    raise DataError(
+        f"The {len(labels)} values of {label!r} in {table.source} ({shown}, ...) could be classes or scores; give "
+        "--kind classification or --kind regression"
+    )
+
+
+def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], numbers: set[str]) -> None:
+    """Refuse a column of numbers in which some cells are none; without numbers, or with few, labels are words."""
+    scores = sum(word in numbers for word in cells)
+    decimal = any(not _is_whole(word) for word in numbers)
+    broken = [row for row, word in enumerate(cells) if word not in numbers]
+    never = [row for row in broken if _is_not_finite(cells[row])]
+    if numbers and ((decimal and scores > len(broken)) or len(never) == len(broken)):
+        row = broken[0]
+        raise DataError(
+            f"{table.place(row)}: {label!r} is {cells[row]!r}, and {scores} of {len(cells)} rows have numbers there. "
+            "Expected a finite number such as 1.5 in every row; correct or remove the row, or give --kind "
+            "classification if these are names of classes"
+        )
+
+
+def _is_text(cells: Sequence[Any]) -> bool:
+    """Mostly different strings of several words."""
+    if not cells or not all(isinstance(cell, str) for cell in cells):
+        return False
+    words = sum(len(cell.split()) for cell in cells) / len(cells)
+    return words >= _LEAST_WORDS and 2 * len(set(cells)) > len(cells) and not all(map(_DATE.fullmatch, cells))
+
+
+def _is_label(cells: Sequence[Any]) -> bool:
+    """A few short values that come again and again, or numbers with decimals."""
+    words = [as_text(cell) for cell in cells]
+    if not words or any(isinstance(cell, (list, dict)) for cell in cells):
+        return False
+    values = set(words)
+    if all(_is_number(word) for word in values) and any(not _is_whole(word) for word in values):
+        return True
+    short = all(len(word) <= _LONGEST_LABEL for word in values)
+    repeated = 2 <= len(values) <= min(MOST_CLASSES, len(words) // 2)
+    return short and repeated and not all(_DATE.fullmatch(word) for word in values if word)
+
+
+def _sample(table: Table, column: str) -> Sequence[Any]:
+    return list(table.columns[column][:_LOOKED_AT])
+
+
+def _ambiguous(table: Table, what: str, found: list[str], flag: str) -> str:
+    which = f"several could be the {what} ({', '.join(found)})" if found else f"none is known to be the {what}"
+    columns = ", ".join(_shown(column) for column in table.columns)
+    examples = "; ".join(f"{_shown(name)}: {_shown(cells[0])}" for name, cells in table.columns.items() if len(cells))
+    return (
+        f"{table.source} has the columns {columns}: {which}. Name it with {flag}; if the file has no header, describe "
+        f"it in a task.yaml with `format: {{header: false, columns: [...]}}`. The first row is {examples}"
+    )
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+def _is_whole(word: str) -> bool:
+    return word.lstrip("+-").isdecimal()
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
+
+
+def _is_not_finite(word: str) -> bool:
+    try:
+        return not math.isfinite(float(word))
+    except ValueError:
+        return False
