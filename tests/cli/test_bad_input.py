@@ -26,7 +26,7 @@ WORDS = f"1\tdogs\t_\tNOUN{BLANK}2\trun\t_\tVERB{BLANK}\n"
 ANSWER = {"text": "good", "answer_start": 2}
 PARAGRAPH = {"context": "a good day", "qas": [{"id": "7", "question": "what day", "answers": [ANSWER]}]}
 CHOICE = '{"premise": "a", "choice1": "b", "choice2": "c", "question": "cause", "label": %d}\r\n'
-FILES = 'languages: [en, de]\nfiles: {train: train.TYPE, dev: train.TYPE, test: "{language}.TYPE"}\n'
+FILES = 'languages: [en, de]\nfiles: {train: train.TYPE, dev: dev.TYPE, test: "{language}.TYPE"}\n'
 
 # The type of the files, what a task says beside their names, and what each of them holds.
 TASKS = {
@@ -74,7 +74,7 @@ def test_a_fault_in_a_file_ends_the_command_before_anything_is_written(
 ) -> None:
     ending, description, content = TASKS[task]
     (tmp_path / "task.yaml").write_text(FILES.replace("TYPE", ending) + description)
-    for name in ("train", "en", "de"):
+    for name in ("train", "dev", "en", "de"):
         (tmp_path / f"{name}.{ending}").write_bytes(content.encode())
     out = tmp_path / "run"
     flags = ["--model", str(tiny_model), "--task", str(tmp_path), "--languages", "de", "--device", "cpu"]

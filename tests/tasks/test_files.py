@@ -104,7 +104,7 @@ def test_lines_are_those_where_rows_begin(tmp_path: Path) -> None:
         ("a.tsv", "text\tlabel\na\t1\nb\n", {}, r"a\.tsv:3 has 1 columns, expected 2 \(text, label\)"),
         ("a.tsv", "text\tlabel\na\t1\nb\t1\t2\n", {}, r"a\.tsv:3 has 3 columns, expected 2"),
         ("a.tsv", 'text\tlabel\n"a\tb"\t1\n', {}, r"a\.tsv:2 has 3 columns.*quoting: true"),
-        ("a.csv", "text;label\na,b;1\n", {}, r"a\.csv:2 has 2 columns, expected 1 \(text;label\)"),
+        ("a.csv", "text:label\na,b:1\n", {}, r"a\.csv:2 has 2 columns, expected 1 \(text:label\)"),
         ("a.csv", 'text,label\nx,1\n"never closed,1\ny,0\n', {}, r"a\.csv:3 is malformed.*quoting: false"),
         ("a.csv", 'text,label\n"a"b,1\n', {}, r"a\.csv:2 is malformed"),
         ("a.csv", "text,text\na,b\n", {}, r"'text' occurs twice"),

@@ -191,8 +191,8 @@ def test_a_yaml_file_describes_everything(tmp_path: Path) -> None:
 
 
 def test_data_moves_a_yaml_tasks_files(tmp_path: Path) -> None:
-    put(tmp_path / "here", task__yaml="files: {train: t.tsv, dev: t.tsv}\ntext: sentence\n")
-    put(tmp_path / "there", t__tsv=TSV)
+    put(tmp_path / "here", task__yaml="files: {train: t.tsv, dev: u.tsv}\ntext: sentence\n")
+    put(tmp_path / "there", t__tsv=TSV, u__tsv=TSV)
     assert load_task(find_task(str(tmp_path / "here"), data=tmp_path / "there")).rows == {"train": 2, "dev": 2}
     put(tmp_path / "here", task__yaml="hub: {path: a/b}\n")
     with pytest.raises(DataError, match=r"names no files to look for"):

@@ -119,8 +119,9 @@ def test_a_fault_in_one_language_is_named_with_its_file_and_line(tmp_path: Path)
 
 
 def test_columns_are_renamed(tmp_path: Path) -> None:
-    (tmp_path / "t.tsv").write_text("q\tpage\tlabel\na\tb\tx\na\tc\ty\n")
-    yaml = "files: {train: t.tsv, dev: t.tsv}\ntext: [query, page]\n"
+    for name in ("t.tsv", "u.tsv"):
+        (tmp_path / name).write_text("q\tpage\tlabel\na\tb\tx\na\tc\ty\n")
+    yaml = "files: {train: t.tsv, dev: u.tsv}\ntext: [query, page]\n"
     (tmp_path / "task.yaml").write_text(f"{yaml}format: {{rename: {{q: query}}}}\n")
     rows = load_task(find_task(tmp_path)).train
     assert rows["text"][:] == ["a", "a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,9 @@ def test_sets_without_train_or_dev_say_which_file_is_missing(shared: Path) -> No
         load_task(find_task("agnews", data=shared / "data/agnews"))
 
 
-def test_agnews_joins_title_and_description(shared: Path) -> None:
-    test = str(shared / "data/agnews/test.csv")
-    data = load_task(find_task("agnews", train_file=test, dev_file=test))
+def test_agnews_joins_title_and_description(shared: Path, tmp_path: Path) -> None:
+    test = shared / "data/agnews/test.csv"
+    data = load_task(find_task("agnews", train_file=test, dev_file=shutil.copy(test, tmp_path)))
     assert data.rows == {"train": 4000, "dev": 4000}
     assert data.labels == ("World", "Sports", "Business", "Sci/Tech")
     assert data.train[0]["text"].startswith("Fears for T N pension after talks Unions representing")

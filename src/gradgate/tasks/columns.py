@@ -78,8 +78,6 @@ def find_kind(table: Table, label: str) -> KindName:
         DataError: numbers that may be either, or scores of which some are no numbers, with the line of the first.
     """
     cells = [as_text(cell) for cell in table.column(label, "--label")]
-    if any(isinstance(cell, (list, dict)) for cell in table.columns[label]):
-        raise DataError(f"{table.source}: {label!r} holds lists; say which kind of task this is with --kind")
     labels = set(cells)
     numbers = {word for word in labels if _is_number(word)}
     if numbers != labels:

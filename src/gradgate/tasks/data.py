@@ -43,7 +43,7 @@ def load_task(spec: TaskSpec) -> TaskData:
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows=rows,
-        notes=(*_absent(spec), *([division] if division else []), *examples.notes),
+        notes=(*_absent(spec), *([division] if division else []), *examples.notes, *_small(rows)),
         division=division,
     )
 
@@ -118,6 +118,10 @@ def _listed(spec: TaskSpec) -> str:
 def _absent(spec: TaskSpec) -> list[str]:
     absent = absent_languages(spec)
     return [f"not scored in {', '.join(absent)}: {spec.folder} has no files for it"] if absent else []
+
+
+def _small(rows: dict[str, int]) -> list[str]:
+    return ["dev has one row: which checkpoint it selects is chance"] if rows["dev"] == 1 else []
 
 
 def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:

@@ -98,6 +98,8 @@ def _splits(folder: Path) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for path in sorted(folder.iterdir()):
         stem = path.stem.lower().replace("-", "_")
+        if path.is_symlink() and not path.exists():
+            raise DataError(f"{path} is a link to {path.readlink()}, which is not there. Mend or remove the link")
         if not path.is_file() or path.suffix.lower() not in (*ENDINGS, ".txt"):
             continue
         if stem in TRAIN_STEMS:

@@ -13,7 +13,7 @@ from gradgate.tasks.detect import Given, recognise_file, recognise_folder
 from gradgate.tasks.languages import expand, in_languages
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
 from gradgate.tasks.splits import missing_parts
-from gradgate.tasks.types import TRAIN_AND_DEV, read_shares
+from gradgate.tasks.types import LANGUAGE, TRAIN_AND_DEV, read_shares
 
 _YAML_ENDINGS = (".yaml", ".yml")
 
@@ -69,13 +69,14 @@ def find_task(
 def _find(name: str, data: Path | None, given: Given, source: str | None) -> TaskSpec:
     """The task with its splits by language, before anything else is changed."""
     from_source = {} if source is None else {"source": source}
+    _check_path(name)
     path = sample.TASKS.get(name, Path(name))
     if name in entries():
-        spec = entries()[name].spec.model_copy(update=from_source)
+        spec = _from_source(entries()[name].spec, source, given)
         return at_folder(spec, _existing(data)) if data else expand(spec.model_copy(update={"files": None}))
     yaml = path if path.is_file() and path.suffix in _YAML_ENDINGS else _yaml_in(path)
     if yaml is not None:
-        return expand(read_spec(yaml, _existing(data) if data else None).model_copy(update=from_source))
+        return expand(_from_source(read_spec(yaml, _existing(data) if data else None), source, given))
     if not path.exists():
         raise UsageError(_unknown(name))
     if data is not None:
@@ -83,7 +84,43 @@ def _find(name: str, data: Path | None, given: Given, source: str | None) -> Tas
     found = recognise_folder(path.resolve(), given) if path.is_dir() else recognise_file(path.resolve(), given)
     if source is not None and found.languages:
         raise UsageError(f"--source goes with a task's name: --task {found.name} --data {path}")
-    return found.model_copy(update=from_source)
+    return build_spec({**found.model_dump(), **from_source}, f"--source {source} of {path}")
+
+
+def _from_source(spec: TaskSpec, source: str | None, given: Given) -> TaskSpec:
+    """The task trained in another language, whose files or configurations on the hub it has."""
+    if source is None or source == spec.source:
+        return spec
+    known = dict.fromkeys((spec.source, *spec.languages))
+    if source not in known:
+        near = nearest(source, known)
+        raise UsageError(f"--source {source}: the task {spec.name} is in {', '.join(known)}; give one of these.{near}")
+    by_file = spec.folder is not None or spec.hub is None
+    its_own = LANGUAGE in (spec.files or {}).get("train", "") if by_file else _hub_trains_in_languages(spec)
+    if not its_own and given.train_file is None:
+        raise UsageError(
+            f"--source {source}: the task {spec.name} is trained in {spec.source} only. Leave --source out, or give "
+            f"--train-file and --dev-file in {source}"
+        )
+    return spec.model_copy(update={"source": source})
+
+
+def _hub_trains_in_languages(spec: TaskSpec) -> bool:
+    hub = spec.hub
+    assert hub is not None
+    return hub.training is None and "train" in hub.splits and hub.is_by_language("train")
+
+
+def _check_path(name: str) -> None:
+    try:
+        Path(name).stat()
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(
+            f"{name!r:.120} is neither a task nor a path ({reason}). Expected a task's name, a file or a folder"
+        ) from None
 
 
 def _change(spec: TaskSpec, given: Given) -> TaskSpec:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gradgate.errors import DataError, UsageError
@@ -133,13 +132,12 @@ class MultitaskSpec:
 def is_multitask(name: str) -> bool:
     """Whether a task's text means several: names with ``+`` between them, or a YAML file of ``kind: multitask``."""
     path = Path(name)
-    if path.suffix in _YAML_ENDINGS and path.is_file():
-        try:
-            values = yaml.safe_load(path.read_bytes())
-        except (OSError, yaml.YAMLError):
-            return False  # whoever reads it as one task says what is wrong
-        return isinstance(values, Mapping) and values.get("kind") == KIND
-    return JOINT in name and not path.exists()
+    try:
+        if path.suffix in _YAML_ENDINGS and path.is_file():
+            return bool(read_yaml(path).get("kind") == KIND)
+        return JOINT in name and not path.exists()
+    except (DataError, OSError):
+        return False  # whoever reads it as one task says what is wrong
 
 
 def find_multitask(name: str, *, data: Path | None = None, mix: str | None = None) -> MultitaskSpec:
@@ -212,6 +210,11 @@ def _from_file(path: Path, data: Path | None) -> MultitaskSpec:
 def _entry_spec(entry: MultitaskEntry, root: Path) -> TaskSpec:
     flags: dict[str, Any] = entry.model_dump(exclude={"task", "name"})
     flags |= {name: root / flags[name] for name in _PATHS if flags[name] is not None}
+    if is_multitask(str(root / entry.task)):
+        raise DataError(
+            f"{root / entry.task} describes several tasks, and one is expected for each entry of `tasks`. List its "
+            "tasks in place of it"
+        )
     known = entry.task in task_names() or not (root / entry.task).exists()
     spec = find_task(entry.task if known else root / entry.task, **flags)
     if entry.name is None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
 
 from gradgate.errors import DataError, UsageError, nearest
+from gradgate.files import parse_yaml, read_bytes
 from gradgate.tasks.types import (
     KIND_INFO,
     LANGUAGE,
     TRAIN_AND_DEV,
     FileFormat,
+    FileName,
     HubSource,
     KindName,
     LanguageCode,
+    Name,
     Shares,
-    SplitName,
     base_of,
     read_shares,
 )
@@ -50,7 +52,8 @@ def _shares(value: object) -> object:
 
 def plain_name(words: str) -> str:
     """A name for a task that is called after a file or folder: other characters become ``_``."""
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in words)[:_LONGEST_NAME]
+    name = "".join(c if c.isalnum() or c in "._-" else "_" for c in words).lstrip(".-")
+    return name[:_LONGEST_NAME] or "data"
 
 
 class TaskSpec(BaseModel):
@@ -92,20 +95,20 @@ class TaskSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    name: str = Field(pattern=r"^\w[\w.-]*$", max_length=_LONGEST_NAME)
+    name: Name
     kind: KindName = "classification"
     text: str | tuple[str, str] | tuple[str, str, str] = "text"
     label: str = "label"
     choices: Annotated[tuple[str, ...], Field(min_length=2)] = ("choice1", "choice2")
     question: str | None = "question"
-    question_from: dict[str, str] = {}
+    question_from: dict[str, FileName] = {}
     query: str | None = None
     normalization: Literal["squad", "mlqa"] = "squad"
     no_answer_threshold: float = 0.0
     metric: str = ""
     languages: tuple[LanguageCode, ...] = ()
     source: LanguageCode = "en"
-    files: dict[SplitName, str] | None = None
+    files: dict[Name, FileName] | None = None
     split: Annotated[Shares | None, BeforeValidator(_shares), PlainSerializer(_text_of_shares)] = None
     folder: Path | None = None
     hub: HubSource | None = None
@@ -189,19 +192,22 @@ def build_spec(values: Mapping[str, Any], source: str) -> TaskSpec:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file, or a DataError with the line."""
+    """The mapping in a YAML file, or a DataError that says what and where."""
     try:
-        values = yaml.safe_load(path.read_bytes())
+        values = parse_yaml(read_bytes(path))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise DataError(f"{path}{line} is not YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise DataError(f"{path} is not YAML: {error}") from error
+    except ValueError as error:
+        raise DataError(f"{path}{_line_in(str(error))} is not YAML that can be read: {error}") from None
     if not isinstance(values, dict):
         raise DataError(f"{path} does not describe a task: expected `name: value` lines, found {type(values).__name__}")
     return values
+
+
+def _line_in(message: str) -> str:
+    """``:7`` where the message names line 7; of several lines, the one in which reading ended."""
+    lines = re.findall(r"line (\d+)", message)
+    return f":{lines[0] if message.startswith('line') else lines[-1]}" if lines else ""
 
 
 def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
@@ -222,7 +228,20 @@ def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
         values["folder"] = (folder or path.parent).resolve()
     elif folder is not None:
         raise DataError(f"{path} names no files to look for in {folder}; add `files: {{train: ..., dev: ...}}` to it")
-    return build_spec(values, str(path))
+    spec = build_spec(values, str(path))
+    if spec.languages and not _is_in_languages(spec):
+        raise DataError(
+            f"{path}: `languages` has {', '.join(spec.languages)}, and no path in `files` has {LANGUAGE} to stand for "
+            "one. Put it where the file names differ, as in `test: test.{language}.tsv`, or remove `languages`"
+        )
+    return spec
+
+
+def _is_in_languages(spec: TaskSpec) -> bool:
+    """Whether there are splits in single languages."""
+    if spec.folder is not None:
+        return any(LANGUAGE in f or s.rpartition(".")[2] in spec.languages for s, f in (spec.files or {}).items())
+    return spec.hub is None or any(map(spec.hub.is_by_language, spec.hub.splits))
 
 
 def _stay_inside(file: str, where: str) -> None:

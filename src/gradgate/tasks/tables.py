@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,22 @@ def _check_columns(spec: TaskSpec, path: Path, split: str) -> None:
             head.column(name, flag)
 
 
+def _check_different(spec: TaskSpec) -> None:
+    """Refuse one file for two of train, dev and the test splits."""
+    if spec.folder is None:
+        return
+    seen: dict[str, str] = {}
+    for split in scored(spec.places):
+        path = os.path.realpath(spec.folder / spec.places[split])
+        other = seen.setdefault(path, split)
+        if other != split and (other in TRAIN_AND_DEV or split in TRAIN_AND_DEV):
+            raise DataError(
+                f"{spec.folder / spec.places[split]} is both {other} and {split} of the task {spec.name}; a score on "
+                f"rows that were trained or selected on says nothing. Give another file for {split}, or "
+                "--split 80/10/10 without it"
+            )
+
+
 def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
     there = f"it has {', '.join(splits)}" if splits else "it has none"
     if "train" not in splits:
@@ -120,6 +137,7 @@ def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
         )
     if "dev" not in splits:
         raise DataError(f"The task {spec.name} has no dev split ({there}). {_WHY_DEV}")
+    _check_different(spec)
     if spec.folder is None:
         return
     for split in (split for split in TRAIN_AND_DEV if split in spec.places):

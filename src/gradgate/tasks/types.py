@@ -5,11 +5,12 @@ Nothing here reads data or imports a heavy library, so that task files are check
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from gradgate.errors import UsageError
 from gradgate.tasks import metrics
@@ -93,7 +94,28 @@ LANGUAGE = "{language}"
 """What stands for a language's code in the path of a file or in a name on the hub."""
 
 
-SplitName = Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=100)]
+_NAME = re.compile(r"\w[\w.-]{0,99}")
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r:.120} cannot name files of a run; expected letters, digits, '.', '_' and '-', at most 100, the "
+            "first one a letter or digit, as in test_hard. Rename it"
+        )
+    return name
+
+
+def _checked_path(path: str) -> str:
+    longest = max(len(part.encode("utf-8", "replace")) for part in re.split(r"[/\\]", path))
+    if not path.strip() or not path.isprintable() or longest > 255:
+        raise ValueError(f"{path!r:.120} cannot be the path of a file; expected one such as data/train.csv")
+    return path
+
+
+Name = Annotated[str, AfterValidator(_checked_name)]
+"""Of a task or a split: it becomes part of a path."""
+FileName = Annotated[str, AfterValidator(_checked_path)]
 LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$", max_length=40)]
 
 
@@ -163,7 +185,7 @@ class HubSource(BaseModel, extra="forbid", frozen=True):
     path: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
     name: str | dict[str, str] | None = None
     revision: str | None = None
-    splits: dict[SplitName, str] = {"train": "train", "dev": "validation", "test": "test"}
+    splits: dict[Name, str] = {"train": "train", "dev": "validation", "test": "test"}
     text: str | tuple[str, str] | tuple[str, str, str] | None = None
     label: str | None = None
     rename: dict[str, str] = {}

@@ -45,6 +45,8 @@ def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
         DataError: if there is nothing to read, or it cannot be read.
     """
     path = Path(where).expanduser()
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; give one file of it, with one text a line or a column of texts")
     if path.suffix.lower() in ENDINGS:
         cells = _cells(read_table(path, FileFormat()), column)
     elif path.is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,9 +41,16 @@ def label_name(spec: TaskSpec, cell: Any, place: str) -> str:
     """
     if not isinstance(cell, (str, bool, int, float)):
         raise DataError(f"{place}: the label is {type(cell).__name__}, expected text or a number")
+    if isinstance(cell, float) and not math.isfinite(cell):
+        raise DataError(
+            f"{place}: the label is {cell}, which stands for a missing number; expected text or a number. Correct "
+            "it or remove the row"
+        )
     raw = as_text(cell)
     if not raw:
         raise DataError(f"{place}: the label is empty")
+    if not raw.isprintable():
+        raise DataError(f"{place}: the label {raw!r:.80} holds a control character; expected a word. Correct the label")
     names = spec.label_map
     if names is None:
         return raw

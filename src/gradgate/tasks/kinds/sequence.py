@@ -82,6 +82,8 @@ def _is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
         cell.encode()
     except UnicodeEncodeError as error:
         raise DataError(f"{table.place(row)}: {name!r} holds half a surrogate pair, which is no text") from error
+    if "\0" in cell:
+        raise DataError(f"{table.place(row)}: {name!r} holds a null character, which no text has; remove it")
     return not cell.strip()
 
 

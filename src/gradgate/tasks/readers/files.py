@@ -29,6 +29,13 @@ ENDINGS = {
 }
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST_FIELD = 2**31 - 1
+_NOT_TEXT = {
+    b"\x1f\x8b": "compressed by gzip, and text is expected; unpack it with `gunzip`",
+    b"BZh": "compressed by bzip2, and text is expected; unpack it with `bunzip2`",
+    b"\xfd7zXZ": "compressed by xz, and text is expected; unpack it with `unxz`",
+    b"PK\x03\x04": "a zip archive or a spreadsheet, and text is expected; unpack it, or save the sheet as CSV (UTF-8)",
+    b"PAR1": "a Parquet file, and its name ends otherwise; rename it to end in .parquet",
+}
 _HEAD_LINES = 1000
 _PANDAS_INDEX = "__index_level_"
 
@@ -125,13 +132,16 @@ def _decode(path: Path) -> str:
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    if packed := next((name for start, name in _NOT_TEXT.items() if data.startswith(start)), None):
+        raise DataError(f"{path} is {packed}")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
+        guess = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "latin1"
         raise DataError(
             f"{path}:{line} is not UTF-8 (byte 0x{data[error.start]:02x}); convert the file, "
-            "for example with `iconv -f latin1 -t utf-8`"
+            f"for example with `iconv -f {guess} -t utf-8`"
         ) from error
 
 
