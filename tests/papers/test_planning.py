@@ -63,6 +63,7 @@ def test_adapters_keep_their_share_of_the_width() -> None:
     assert on_width("houlsby:size=256,lr=1e-4", 768, 96) == "houlsby:size=32"
     assert on_width("houlsby:lr=1e-4,size=64", 768, 48) == "houlsby:size=4"
     assert on_width("pfeiffer:reduction=16", 768, 96) == "pfeiffer:reduction=16"
+    assert on_width("houlsby:size=64,tapt_epochs=100,tapt_batch=256", 768, 768) == "houlsby:size=64,tapt_epochs=2"
 
 
 def test_adapters_learn_faster_than_the_whole_model_on_the_sample() -> None:

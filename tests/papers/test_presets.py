@@ -118,6 +118,13 @@ def test_rates_of_adapters_agree_with_the_list(kind: str) -> None:
     assert read_choice(adapter).lr == float(_hyperparameters(f"Table 10: {kind} adapter")["learning_rate"])
 
 
+def test_pretraining_on_the_tasks_texts_is_that_of_the_cited_work() -> None:
+    adapter = cell("adaptereff-table1", "RoBERTa-base", "rct", "full", "Adapter-256+TAPT").adapter
+    assert adapter is not None
+    choice = read_choice(adapter)
+    assert (choice.tapt_epochs, choice.tapt_batch) == (100, 256)
+
+
 def test_flaws_of_print_stay_as_they_are() -> None:
     epoch = [row for row in read_table("graddrop_table01") if (row.method, row.language) == ("GradDrop-Epoch", "avg")]
     assert [row.value for row in epoch] == [79.94]

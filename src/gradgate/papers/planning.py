@@ -61,9 +61,9 @@ def on_steps(text: str, layers: int, steps: int, our_layers: int, our_steps: int
 def on_width(adapter: str, hidden: int, ours: int) -> str:
     """``size=256`` of 768 hidden units as the same share of ours, 4 at least.
 
-    A learning rate of its own is left out, and pretraining is cut to ``TAPT_EPOCHS`` passes.
+    A learning rate and a batch size of its own are left out, and pretraining is cut to ``TAPT_EPOCHS`` passes.
     """
-    spec = _ADAPTER.parse(adapter).without("lr")
+    spec = _ADAPTER.parse(adapter).without("lr", "tapt_batch")
     if "size" in spec.options:
         spec = spec.updated(size=str(max(4, round(int(spec.options["size"]) * ours / hidden))))
     return str(spec.updated(tapt_epochs=str(TAPT_EPOCHS)) if "tapt_epochs" in spec.options else spec)
