@@ -318,3 +318,25 @@ def test_no_gate_touches_the_global_generators() -> None:
     gates.mask(1000, lo=0.2, hi=1.0, key=KEY)
     gates.uniform(KEY)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+# Half precision.
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("scale", [1.25, 1 / 0.7, 3.0e-3, 1e30, 1e-30, 65504.0])
+def test_every_half_is_multiplied_and_rounded_as_torch_does(dtype: torch.dtype, scale: float) -> None:
+    values = torch.arange(2**16).to(torch.uint16).view(dtype)
+    passes = gates.mask(values.numel(), lo=0.2, hi=1.0, key=7)
+    expected = values.clone().mul_(scale).masked_fill_(~passes, 0.0)
+    gated = gates.apply_(values.clone(), lo=0.2, hi=1.0, scale=scale, key=7)
+    number = ~expected.isnan()
+    assert torch.equal(gated.isnan(), expected.isnan())
+    assert torch.equal(gated.view(torch.int16)[number], expected.view(torch.int16)[number])
+
+
+def test_a_processor_without_float16_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.randn(5000).half()
+    expected = gates.apply_(values.clone(), lo=0.2, hi=1.0, scale=1.25, key=7)
+    monkeypatch.setattr(cpu, "_has_float16", lambda: False)
+    assert torch.equal(gates.apply_(values.clone(), lo=0.2, hi=1.0, scale=1.25, key=7), expected)

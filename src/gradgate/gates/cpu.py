@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,8 @@ from typing import Any
 import numba
 import numpy as np
 import torch
+from llvmlite import binding, ir
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,6 +23,7 @@ from gradgate.gates.reference import segments
 
 _M1, _M2 = np.uint32(MULTIPLIER_1), np.uint32(MULTIPLIER_2)
 _S15, _S16 = np.uint32(15), np.uint32(16)
+_ONE, _HALF_STEP = np.uint32(1), np.uint32(0x7FFF)
 _HALF = (torch.bfloat16, torch.float16)
 _WORDS = {2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
 # Fewer elements are done before a second thread has begun.
@@ -73,6 +77,57 @@ def _gate_half(
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _gate_bfloat16(
+    values: NDArray[np.uint16],
+    low: np.uint32,
+    key_1: np.uint32,
+    key_2: np.uint32,
+    first: np.uint32,
+    width: np.uint32,
+    scale: np.float32,
+) -> None:
+    for i in range(values.size):
+        # A bfloat16 is the upper half of a float32. The product is rounded to the nearest, and to even between two.
+        product = np.float32(np.uint32(np.uint32(values[i]) << _S16).view(np.float32) * scale)
+        word = np.uint32(product.view(np.uint32))
+        word = np.uint32(np.uint32(word + _HALF_STEP + np.uint32(np.uint32(word >> _S16) & _ONE)) >> _S16)
+        values[i] = np.uint16(word * np.uint32(_passes(i, low, key_1, key_2, first, width)))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _float16_product(context: Any, word: Any, scale: Any) -> Any:
+    """The bits of a float16 times a float32, rounded once. Numba has no float16; LLVM and the processor do."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+        product = builder.fptrunc(builder.fmul(wide, arguments[1]), ir.HalfType())
+        return builder.bitcast(product, ir.IntType(16))
+
+    return numba.uint16(numba.uint16, numba.float32), generate
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _gate_float16(
+    values: NDArray[np.uint16],
+    low: np.uint32,
+    key_1: np.uint32,
+    key_2: np.uint32,
+    first: np.uint32,
+    width: np.uint32,
+    scale: np.float32,
+) -> None:
+    for i in range(values.size):
+        word = np.uint32(_float16_product(values[i], scale))
+        values[i] = np.uint16(word * np.uint32(_passes(i, low, key_1, key_2, first, width)))
+
+
+@cache
+def _has_float16() -> bool:
+    """Whether the processor converts float16 itself; without that, LLVM calls a function that numba does not have."""
+    return platform.machine() in ("aarch64", "arm64") or bool(binding.get_host_cpu_features().get("f16c"))
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _restore(
     values: NDArray[Any],
     before: NDArray[Any],
@@ -94,13 +149,17 @@ def serves(tensor: Tensor) -> bool:
 def apply_(tensor: Tensor, first: int, end: int, scale: float, key: int, offset: int) -> Tensor:
     """As ``reference.apply_``, for a contiguous tensor and a window that is neither empty nor whole."""
     half = tensor.dtype in _HALF
-    if half and scale != 1.0:
-        tensor.mul_(scale)  # torch's own pass converts and rounds faster than one fused with the hash
+    if tensor.dtype == torch.float16 and scale != 1.0 and not _has_float16():
+        tensor.mul_(scale)
+        scale = 1.0
     values = tensor.detach().view(-1).view(torch.uint16 if half else tensor.dtype).numpy()
 
     def gate(part: slice, words: list[np.uint32]) -> None:
-        if half:
+        if half and scale == 1.0:
             _gate_half(values[part], *words)
+        elif half:
+            kernel = _gate_float16 if tensor.dtype == torch.float16 else _gate_bfloat16
+            kernel(values[part], *words, np.float32(scale))
         else:
             _gate(values[part], *words, values.dtype.type(scale))
 
