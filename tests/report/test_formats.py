@@ -85,3 +85,18 @@ def test_differences_carry_their_sign_and_zero_has_none():
 def test_labels_are_shortened_in_the_middle():
     assert formats.shortened("graddrop:p=0.2", 14) == "graddrop:p=0.2"
     assert formats.shortened("graddrop:p=0.2", 9) == "grad…=0.2"
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (1, "study", "1 study"),
+        (2, "study", "2 studies"),
+        (3, "run", "3 runs"),
+        (2, "day", "2 days"),
+        (0, "batch", "0 batches"),
+        (2, "loss", "2 losses"),
+    ],
+)
+def test_nouns_are_counted_in_their_plural(number, noun, text):
+    assert formats.counted(number, noun) == text

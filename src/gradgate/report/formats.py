@@ -152,8 +152,12 @@ def quality(mean: float | None, sd: float | None = None) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """``1 run``, ``2 runs``, ``2 studies``, ``2 batches``."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{number} {noun[:-1]}ies"
+    return f"{number} {noun}{'es' if noun.endswith(('s', 'x', 'z', 'ch', 'sh')) else 's'}"
 
 
 def listed(names: Iterable[str]) -> str:
