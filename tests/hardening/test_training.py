@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import T5Config, T5ForQuestionAnswering, T5Model
 
 from gradgate.errors import DataError, GradgateError, NonFiniteError, RunError
 from gradgate.training.checkpoints import latest_checkpoint, seal
@@ -24,6 +25,7 @@ from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_masked_model, load_tokenizer
 from gradgate.training.records import read_scores
 from gradgate.training.run import train
+from gradgate.training.weights import check_loaded
 from support.tiny_folders import save_bert
 
 Change = Callable[[Path], object]
@@ -142,6 +144,16 @@ def test_only_a_head_and_a_pooler_may_be_fresh(
     config = make_config(model=str(folder), task=str(tiny_task), max_length=16, device="cpu")
     _, names = prepare_task(config).load_model(config, load_tokenizer(config))
     assert {name.partition(".")[0] for name in names} == fresh
+
+
+def test_a_head_in_a_model_without_a_separate_encoder_may_be_fresh(tmp_path: Path) -> None:
+    config = T5Config(vocab_size=20, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
+    T5Model(config).save_pretrained(tmp_path)
+    model, report = T5ForQuestionAnswering.from_pretrained(tmp_path, output_loading_info=True)
+    assert check_loaded(model, report, "t5") == {"qa_outputs.weight", "qa_outputs.bias"}
+    report["missing_keys"] = {"decoder.block.0.layer.0.layer_norm.weight", *report["missing_keys"]}
+    with pytest.raises(RunError, match=r"decoder\.block\.0\.layer\.0\.layer_norm\.weight absent"):
+        check_loaded(model, report, "t5")
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -49,9 +49,17 @@ def check_loaded(model: Any, report: Mapping[str, Any], name: str, *, head: bool
 
 
 def _is_head(model: Any, parameter: str) -> bool:
-    """Whether a parameter is outside the encoder or decoder, which is a module of its own in a model with a head."""
+    """Whether a parameter is outside the encoder or decoder.
+
+    That is a module of its own in nearly every model with a head. Elsewhere, as in T5's for question answering, a head
+    is what holds neither layers nor the table of embeddings.
+    """
     prefix = getattr(model, "base_model_prefix", "")
-    return isinstance(getattr(model, prefix or "-", None), nn.Module) and not parameter.startswith(f"{prefix}.")
+    if isinstance(getattr(model, prefix or "-", None), nn.Module):
+        return not parameter.startswith(f"{prefix}.")
+    top = getattr(model, parameter.partition(".")[0])
+    embeddings = model.get_input_embeddings()
+    return not any(isinstance(module, nn.ModuleList) or module is embeddings for module in top.modules())
 
 
 def _is_pooler(parameter: str) -> bool:
