@@ -65,8 +65,7 @@ def tasks(
     config_file: Config = None,
 ) -> None:
     """List the named tasks, or show one task's splits, languages, rows and labels."""
-    from gradgate.tasks import count_rows, find_task, label_names, task_names
-    from gradgate.tasks.multitask import find_multitask, is_multitask
+    from gradgate.tasks.find import find_task, task_names
 
     if task is None:
         specs = [find_task(name) for name in task_names()]
@@ -75,6 +74,9 @@ def tasks(
         else:
             console.print(tasks_table(specs))
         return
+    from gradgate.tasks.data import count_rows, label_names  # with the kinds of tasks, which the list does without
+    from gradgate.tasks.multitask import find_multitask, is_multitask
+
     if is_multitask(task):
         names = ", ".join(spec.name for spec in find_multitask(task, data=data).tasks)
         raise UsageError(f"{task} is several tasks; expected one. Name one of {names}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,8 @@ from gradgate.cli.options import AsJson, Config, Out, Quiet, read_seeds, run_con
 from gradgate.cli.render import console, errors, print_json, print_line
 
 if TYPE_CHECKING:
-    from gradgate.study.parts import Part
+    from gradgate.study.parts import Parts
+    from gradgate.training.config import RunConfig
 
 Tasks = Annotated[
     list[str] | None,
@@ -164,16 +164,20 @@ def compare(
     config_file: Config = None,
 ) -> None:
     """Compare methods and adapters over seeds, tasks and models, and write the report. Run again, it goes on."""
-    from gradgate.study.compare import Execution
+    given = {**_first("task", task), **_first("model", model), **settings}
+    config = run_config({**_held(out_folder, task, model), **given})
+    grid: dict[str, Any] = {"methods": method or [], "seeds": read_seeds(seeds), "adapters": adapter or []}
+    grid |= {"sweep": sweep, "parts": _checked_parts(config, task, model, out_folder, sweep=sweep, **grid)}
+
+    from gradgate.study.compare import Execution  # the study's store loads after the settings are checked
     from gradgate.study.ray import RayCluster
     from gradgate.study.search import read_space
     from gradgate.study.store import Heartbeat
 
-    options: dict[str, Any] = {"sweep": sweep, "adapters": adapter or [], "tasks": task or [], "models": model or []}
-    options |= {"search": read_space(search, trials, search_seeds, prune) if search else None}
-    cluster = RayCluster(ray, gpus_per_run, settings.get("threads") or 1) if ray else None
-    options |= {"execution": Execution(workers, cluster, store, Heartbeat.within(grace))}
-    _compare(settings, method or [], read_seeds(seeds), out_folder, quiet, as_json, **options)
+    space = read_space(search, trials, search_seeds, prune) if search else None
+    cluster = RayCluster(ray, gpus_per_run, config.threads or 1) if ray else None
+    execution = Execution(workers, cluster, store, Heartbeat.within(grace))
+    _compare(config, out_folder, quiet, as_json, search=space, execution=execution, **grid)
 
 
 def worker(
@@ -235,39 +239,22 @@ def quickstart(
     """Compare four methods on the embedded model and task in ten languages, offline, in minutes."""
     from gradgate.sample import QUICKSTART_METHODS, QUICKSTART_SETTINGS
 
-    _compare(dict(QUICKSTART_SETTINGS), list(QUICKSTART_METHODS), [0, 1], out_folder, quiet, as_json=False)
+    config = run_config(dict(QUICKSTART_SETTINGS))
+    _compare(config, out_folder, quiet, as_json=False, methods=list(QUICKSTART_METHODS), seeds=[0, 1])
 
 
-def _compare(
-    settings: dict[str, Any],
-    names: list[str],
-    seeds: list[int],
-    folder: Path,
-    quiet: bool,
-    as_json: bool,
-    *,
-    tasks: list[str] | None = None,
-    models: list[str] | None = None,
-    **options: Any,
-) -> None:
-    from gradgate.study.parts import Parts
-
-    given = {**_first("task", tasks), **_first("model", models), **settings}
-    config = run_config({**_held(folder, tasks, models), **given})
-    options["parts"] = Parts.of(config, tasks or [], models or [])
-    configured = options["parts"].with_held(folder).configured(folder, config)
-    _check_parts(configured, names, seeds, options.get("sweep"), options.get("adapters", []))
-
-    from gradgate.report import render_table, write_report  # torch loads after the settings are checked
+def _compare(config: RunConfig, folder: Path, quiet: bool, as_json: bool, **request: Any) -> None:
+    """Run a study, write its report, and print both in short; ``request`` is what the study's ``compare`` takes."""
+    from gradgate.report import render_table, write_report
     from gradgate.study.compare import compare as compare_runs
     from gradgate.study.export import records
     from gradgate.study.progress import SilentStudy, StudyBars
 
     if quiet or as_json:
-        counts = compare_runs(config, names, seeds, folder, SilentStudy(), **options)
+        counts = compare_runs(config, out=folder, progress=SilentStudy(), **request)
     else:
         with StudyBars(errors) as bars:
-            counts = compare_runs(config, names, seeds, folder, bars, **options)
+            counts = compare_runs(config, out=folder, progress=bars, **request)
     written = write_report(folder)
     if as_json:
         print_json(records(folder))
@@ -280,24 +267,36 @@ def _compare(
         raise typer.Exit(1)
 
 
-def _check_parts(
-    parts: Sequence[Part], names: Sequence[str], seeds: Sequence[int], sweep: str | None, adapters: Sequence[str]
-) -> None:
-    """Refuse what can be seen to be wrong without a model; the study checks the rest."""
+def _checked_parts(
+    config: RunConfig,
+    tasks: list[str] | None,
+    models: list[str] | None,
+    folder: Path,
+    *,
+    methods: list[str],
+    seeds: list[int],
+    adapters: list[str],
+    sweep: str | None,
+) -> Parts:
+    """The parts of a study, refused where they can be seen to be wrong without a model; the study checks the rest."""
     from gradgate.methods import method as read_method
     from gradgate.study.grid import Grid
+    from gradgate.study.parts import Parts
     from gradgate.study.study_file import find_study
     from gradgate.study.sweep import read_sweep
     from gradgate.training.named_tasks import check_tasks
 
     swept = [] if sweep is None else [read_sweep(sweep).reference]
-    for name in names:
+    for name in methods:
         read_method(name)
+    asked = Parts.of(config, tasks or [], models or [])
+    parts = asked.with_held(folder).configured(folder, config)
     is_new = all(find_study(part.path) is None for part in parts)
     for part in parts:
         if is_new:
-            Grid.of(part.path, part.base, [*swept, *names], seeds, adapters, part.name)
+            Grid.of(part.path, part.base, [*swept, *methods], seeds, adapters, part.name)
         check_tasks(part.base)
+    return asked
 
 
 def _held(folder: Path, tasks: list[str] | None, models: list[str] | None) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from gradgate.errors import UsageError, nearest
+from gradgate.files import parse_yaml
 from gradgate.papers.published import TABLES, Published, papers, read_table
 
 DERIVED = frozenset(
@@ -280,7 +280,7 @@ def read_presets(file: Path) -> dict[str, Preset]:
     Raises:
         UsageError: naming the preset and the fault.
     """
-    entries: dict[str, dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["presets"]
+    entries: dict[str, dict[str, Any]] = parse_yaml(file.read_bytes())["presets"]
     found = {name: _build(name, file.stem, entry) for name, entry in entries.items()}
     for name, unknown in matching(found):
         raise UsageError(f"{file.name}, {name}: a case names {unknown!r}, which no preset of this paper has.")

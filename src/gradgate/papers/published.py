@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from gradgate.errors import UsageError, nearest
+from gradgate.files import parse_yaml
 
 FOLDER: Path = Path(__file__).parent / "data"
 TABLES: Path = FOLDER / "tables"
@@ -71,7 +70,7 @@ class Setting:
 @cache
 def papers() -> dict[str, Paper]:
     """The papers whose tables are carried along, by key."""
-    entries = yaml.safe_load((FOLDER / "papers.yaml").read_text(encoding="utf-8"))
+    entries = parse_yaml((FOLDER / "papers.yaml").read_bytes())
     return {key: Paper(key, **entry) for key, entry in entries.items()}
 
 
