@@ -12,12 +12,23 @@ from gradgate.methods.base import OPEN, Closing, Gate, Memory, Method, Plan
 
 MaskTarget = Literal["grad", "update"]
 Anneal = Literal["linear", "literal"]
+Dropout = Literal["on", "off"]
 PAPER = "GradDrop (Gradient Sparsification for Masked Fine-Tuning of Transformers, O'Neill and Dutta 2023)"
 LINK = "https://arxiv.org/abs/2307.10098"
 
 
+class _OwnNoise:
+    """The option ``dropout`` of methods whose noise on the gradients may take the place of ordinary dropout."""
+
+    dropout: Dropout
+
+    @property
+    def turns_dropout_off(self) -> bool:
+        return self.dropout == "off"
+
+
 @dataclass(frozen=True, kw_only=True)
-class GradDrop(Method):
+class GradDrop(_OwnNoise, Method):
     """At each step a fresh random share ``p`` of every layer's gradient is zero; the rest is divided by ``1 - p``.
 
     The embeddings and the head are never masked. Under Adam the factor ``1 / (1 - p)`` nearly cancels; it acts
@@ -31,16 +42,20 @@ class GradDrop(Method):
             attention modules alone.
         noise: ``bernoulli`` drops; ``gaussian`` multiplies each element by a normal number with mean 1 and the same
             variance, ``p / (1 - p)``.
+        dropout: ``off`` sets ordinary dropout to 0 while the method trains, as in all masked runs of the paper
+            (Sec. IV), where only standard fine-tuning has dropout, with the rate ``p``; ``on`` leaves the model's.
     """
 
     name: ClassVar[str] = "graddrop"
     summary: ClassVar[str] = "a random share p of the layers' gradient elements is dropped at each step"
     source: ClassVar[str] = f"{PAPER}, Eq. 3 and 4, Sec. III-A: {LINK}"
+    deviates: ClassVar[str] = "The paper trains without ordinary dropout (dropout=off)."
 
     p: float = 0.2
     mask_target: MaskTarget = "grad"
     mask_scope: Literal["encoder", "attention"] = "encoder"
     noise: Literal["bernoulli", "gaussian"] = "bernoulli"
+    dropout: Dropout = "on"
 
     def __post_init__(self) -> None:
         self._require(
@@ -64,7 +79,7 @@ class GradDrop(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerGradDrop(Closing):
+class LayerGradDrop(_OwnNoise, Closing):
     """Each layer's whole gradient is dropped with probability ``p``, drawn anew for each step or epoch.
 
     The embeddings and the head always learn. A dropped layer computes no gradient at all.
@@ -75,19 +90,22 @@ class LayerGradDrop(Closing):
             move the layer; ``update`` leaves the layer bit-identical.
         layer_scale: divide the gradient of a kept layer by ``1 - p``; the paper states no factor.
         layer_unit: draw once for each ``batch`` (optimizer step) or once for each ``epoch``.
+        dropout: as for :class:`GradDrop`.
     """
 
     name: ClassVar[str] = "layer-graddrop"
     summary: ClassVar[str] = "each layer is dropped as a whole with probability p at each step"
     source: ClassVar[str] = f"{PAPER}, Sec. III-A and IV-2: {LINK}"
     deviates: ClassVar[str] = (
-        "The paper names one draw per epoch in one place, one per mini-batch in another (layer_unit)."
+        "The paper names one draw per epoch in one place, one per mini-batch in another (layer_unit), and trains "
+        "without ordinary dropout (dropout=off)."
     )
 
     p: float = 0.2
     mask_target: MaskTarget = "grad"
     layer_scale: bool = False
     layer_unit: Literal["batch", "epoch"] = "batch"
+    dropout: Dropout = "on"
 
     def __post_init__(self) -> None:
         self._require(p=(0.0 <= self.p < 1.0, "0 <= p < 1; at 1 nothing would ever learn"))
@@ -101,13 +119,14 @@ class LayerGradDrop(Closing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Annealed(Method):
+class _Annealed(_OwnNoise, Method):
     """Options and rate of the annealed forms."""
 
     p: float = 0.9
     anneal: Anneal = "linear"
     anneal_unit: Literal["epoch", "step"] = "epoch"
     mask_target: MaskTarget = "grad"
+    dropout: Dropout = "on"
 
     def __post_init__(self) -> None:
         self._require(
@@ -142,13 +161,16 @@ class AnnealGradDrop(_Annealed):
         anneal: ``linear`` reaches 0 for any number of epochs T; ``literal`` is the paper's text, lower by 1/T each
             epoch and clipped at 0, which ends at 0 for T = 10 alone.
         anneal_unit: lower the rate each ``epoch``, or at each ``step`` along the same line.
-        mask_target: as for :class:`GradDrop`.
+        mask_target, dropout: as for :class:`GradDrop`.
     """
 
     name: ClassVar[str] = "anneal-graddrop"
     summary: ClassVar[str] = "graddrop with a share that falls from p to 0 over the epochs"
     source: ClassVar[str] = f"{PAPER}, Sec. III-C: {LINK}"
-    deviates: ClassVar[str] = "The paper's formula ends at 0 only for 10 epochs (anneal=literal)."
+    deviates: ClassVar[str] = (
+        "The paper's formula ends at 0 only for 10 epochs (anneal=literal); it trains without ordinary dropout "
+        "(dropout=off)."
+    )
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         return masked_layers(element_gate(self.rate(clock), clock.step, self.name, self.mask_target), layers)
@@ -163,7 +185,7 @@ class AnnealLayerGradDrop(_Annealed, Closing):
 
     Args:
         p, anneal, anneal_unit: as for :class:`AnnealGradDrop`.
-        mask_target, layer_scale: as for :class:`LayerGradDrop`.
+        mask_target, layer_scale, dropout: as for :class:`LayerGradDrop`.
     """
 
     name: ClassVar[str] = "anneal-layer-graddrop"
@@ -205,7 +227,7 @@ def dropped_layers(
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradDropEpoch(Method):
+class GradDropEpoch(_OwnNoise, Method):
     """Each weight of the layers is released in a random epoch and learns from then on; in the last epoch all do.
 
     Args:
@@ -215,17 +237,22 @@ class GradDropEpoch(Method):
         p: rate of ``hazard`` and ``resample``, in [0, 1); ``equal`` does not use it.
         epoch_scale: divide the gradient of what is active by its expected share; the paper states no factor.
         mask_target: ``update`` (default) leaves what is not released bit-identical; ``grad`` masks its gradient.
+        dropout: as for :class:`GradDrop`.
     """
 
     name: ClassVar[str] = "graddrop-epoch"
     summary: ClassVar[str] = "weights of the layers are released at random over the epochs and stay active"
     source: ClassVar[str] = f"{PAPER}, Sec. III-B, Fig. 1: {LINK}"
-    deviates: ClassVar[str] = "The paper does not say how many weights each epoch releases (epoch_release)."
+    deviates: ClassVar[str] = (
+        "The paper does not say how many weights each epoch releases (epoch_release), and trains without ordinary "
+        "dropout (dropout=off)."
+    )
 
     epoch_release: Literal["equal", "hazard", "resample"] = "equal"
     p: float = 0.2
     epoch_scale: bool = False
     mask_target: MaskTarget = "update"
+    dropout: Dropout = "on"
 
     def __post_init__(self) -> None:
         self._require(p=(0.0 <= self.p < 1.0, "0 <= p < 1"))
@@ -247,19 +274,21 @@ class GradDropEpoch(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradDropEpochToggle(Method):
+class GradDropEpochToggle(_OwnNoise, Method):
     """Each weight of the layers learns in one random epoch alone; never the whole network at once.
 
     Args:
-        epoch_scale, mask_target: as for :class:`GradDropEpoch`.
+        epoch_scale, mask_target, dropout: as for :class:`GradDropEpoch`.
     """
 
     name: ClassVar[str] = "graddrop-epoch-toggle"
     summary: ClassVar[str] = "each weight of the layers learns in one random epoch alone"
     source: ClassVar[str] = f"{PAPER}, Sec. III-B, Fig. 1: {LINK}"
+    deviates: ClassVar[str] = GradDrop.deviates
 
     epoch_scale: bool = False
     mask_target: MaskTarget = "update"
+    dropout: Dropout = "on"
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         epoch, epochs = clock.epoch, clock.epochs
