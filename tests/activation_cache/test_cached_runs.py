@@ -45,6 +45,24 @@ def test_a_run_that_is_too_short_to_gain_keeps_nothing(settings: dict[str, Any],
     assert rows(tmp_path / "run") == {"read": 0, "computed": 0}
 
 
+def test_a_run_whose_closed_layers_keep_dropout_uses_no_cache(settings: dict[str, Any], tmp_path: Path) -> None:
+    for name, noisy in (("quiet", None), ("noisy", True)):
+        train(config_of(settings, frozen_dropout=noisy, activation_cache="auto", steps=12), tmp_path / name)
+    assert rows(tmp_path / "noisy") is None
+    mine, theirs = history(tmp_path / "noisy"), history(tmp_path / "quiet")
+    assert mine[0]["loss"] != theirs[0]["loss"]
+
+
+def test_a_cache_folder_and_dropout_in_closed_layers_are_refused_before_anything_runs() -> None:
+    with pytest.raises(UsageError, match="activation_cache='x' and frozen_dropout do not go together"):
+        make_config(frozen_dropout=True, activation_cache="x")
+
+
+def test_a_setting_that_is_not_given_leaves_the_fingerprints_of_earlier_runs() -> None:
+    assert make_config().fingerprint() == make_config(frozen_dropout=None).fingerprint() == "fe0b76accf7383d1"
+    assert make_config(frozen_dropout=True).fingerprint() != make_config().fingerprint()
+
+
 def test_a_folder_of_ones_own_is_kept_and_used_again(settings: dict[str, Any], tmp_path: Path) -> None:
     own = str(tmp_path / "own")
     train(config_of(settings, activation_cache=own), tmp_path / "one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 
-from gradgate import Tuner, map_layers
+from gradgate import ActivationCache, Tuner, map_layers
+from gradgate.errors import AttachError
 from support.loop import adamw, batch, build, step
 from support.tiny_models import TINY, tiny_batch
 
@@ -61,6 +63,26 @@ def test_below_a_head_that_learns_alone_nothing_is_noisy(name: str) -> None:
         expected, _ = output_of(top, model.eval(), **inputs)
         model.train()
         assert torch.equal(output_of(top, model, **inputs)[0], expected)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2-classifier", "distilbert"])
+def test_closed_layers_keep_their_dropout_where_it_is_asked_for(name: str) -> None:
+    model = build(name, dropout=True)
+    inputs = tiny_batch(model)
+    first = layer(model, 0)
+    with Tuner(model, adamw(model), "freeze:layers=1", frozen_dropout=True) as tuner:
+        one, other = (output_of(first, model, **inputs)[0] for _ in range(2))
+        assert not torch.equal(one, other)
+        assert tuner.cached_rows is None
+
+
+def test_a_cache_of_layers_with_dropout_is_refused(tmp_path: Path) -> None:
+    model = build("bert", dropout=True)
+    cache = ActivationCache(folder=tmp_path / "cache")
+    with pytest.raises(AttachError, match=r"differs in each forward pass.*Leave out"):
+        Tuner(model, adamw(model), "freeze:layers=1", activation_cache=cache, frozen_dropout=True)
+    assert not (tmp_path / "cache").exists()
+    Tuner(model, adamw(model), "freeze:layers=1").detach()
 
 
 def test_the_prefix_ends_where_a_layer_opens() -> None:

@@ -29,7 +29,7 @@ _MOST_THREADS = 1024
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size")
 # Older run folders lack these, so they count only where they are given.
-_ADDED = ("split",)
+_ADDED = ("split", "frozen_dropout")
 
 
 class _Settings(BaseModel):
@@ -115,6 +115,10 @@ class RunConfig(_Settings):
     weight_decay: float = Field(0.01, ge=0, description="decoupled weight decay")
     clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
     dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
+    frozen_dropout: bool | None = Field(
+        None,
+        description="keep dropout on in the closed layers at the bottom, as FUN's code does; else they run without",
+    )
     eval_every: int | None = Field(
         None, ge=1, le=_MOST_STEPS, description="optimizer steps between scores on dev; default each epoch"
     )
@@ -193,6 +197,15 @@ class RunConfig(_Settings):
     def _whole_adapters(self) -> RunConfig:
         if self.adapter is not None and self.fsdp:
             raise ValueError("adapter and fsdp do not go together: an adapter is small, so copy the model (DDP)")
+        return self
+
+    @model_validator(mode="after")
+    def _cacheable(self) -> RunConfig:
+        if self.frozen_dropout and self.activation_cache not in ("auto", "off"):
+            raise ValueError(
+                f"activation_cache={self.activation_cache!r} and frozen_dropout do not go together: with dropout the "
+                f"output of closed layers differs in each forward pass. Leave out one of them"
+            )
         return self
 
     @property

@@ -39,6 +39,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         audit: see :class:`gradgate.Tuner`.
         layers: see :class:`gradgate.Tuner`.
         activation_cache: see :class:`gradgate.ActivationCache`; a folder stands for one with its defaults.
+        frozen_dropout: see :class:`gradgate.Tuner`.
 
     Attributes:
         tuner: the tuner of the current or latest training; None before the first.
@@ -52,6 +53,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         audit: bool | None = None,
         layers: LayerMap | str | None = None,
         activation_cache: ActivationCache | str | Path | None = None,
+        frozen_dropout: bool = False,
     ) -> None:
         self.method = read_method(method)
         self.seed = seed
@@ -62,6 +64,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
             if isinstance(activation_cache, str | Path)
             else activation_cache
         )
+        self.frozen_dropout = frozen_dropout
         self.tuner: Tuner | None = None
 
     def on_train_begin(
@@ -90,6 +93,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
             fisher_data=_batches(train_dataloader, args.seed if self.seed is None else self.seed),
             state=saved,
             activation_cache=self.activation_cache,
+            frozen_dropout=self.frozen_dropout,
         )
         if state.global_step > 0 and saved is None:
             self.tuner.resume_at(state.global_step)

@@ -116,7 +116,14 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     model, fresh = _load_model(config, folder, prepared, tokenizer)
     layers = map_layers(model, layers=config.layers)
     kept = _activation_cache(config, cache, progress)
-    gate = GateCallback(config.method, seed=config.seed, audit=config.audit, layers=layers, activation_cache=kept)
+    gate = GateCallback(
+        config.method,
+        seed=config.seed,
+        audit=config.audit,
+        layers=layers,
+        activation_cache=kept,
+        frozen_dropout=bool(config.frozen_dropout),
+    )
     gate.method.check(layers)
     launch.on_first(lambda: _write_run_file(config, folder, prepared.record(), model, encoded.examples))
     arguments = training_arguments(config, folder, encoded.windows)
@@ -197,7 +204,7 @@ def _write_run_file(config: RunConfig, folder: RunFolder, task: TaskRecord, mode
 
 def _activation_cache(config: RunConfig, cache: Path, progress: RunProgress) -> ActivationCache | None:
     """Where nothing is said, a prefix must stay closed for one pass to fill the cache and one to gain from it."""
-    if config.activation_cache == "off":
+    if config.activation_cache == "off" or config.frozen_dropout:
         return None
     auto = config.activation_cache == "auto"
     return ActivationCache(

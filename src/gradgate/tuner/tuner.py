@@ -65,12 +65,13 @@ class Tuner:
             tuner is made, but without a measurement before it.
         activation_cache: keeps the output of the closed layers at the bottom, so that it is computed once for each
             example. Needs ``steps_per_epoch``; by default nothing is kept.
-
-    Closed groups at the bottom run in evaluation mode: dropout there would only add noise to what no longer learns.
+        frozen_dropout: keep dropout on in the closed groups at the bottom, as in plain training code, which only sets
+            ``requires_grad``: FUN's released code does so, and no paper says otherwise. By default these groups run in
+            evaluation mode: what no longer learns has no use for noise.
 
     Raises:
-        AttachError: if the optimizer lacks a parameter that the method will open, nothing can be opened, or the
-            model already has a tuner.
+        AttachError: if the optimizer lacks a parameter that the method will open, nothing can be opened, the model
+            already has a tuner, or an activation cache is given with ``frozen_dropout``.
         MethodError: if the method does not fit the model.
         LayerMapError: if the layers cannot be found.
     """
@@ -89,6 +90,7 @@ class Tuner:
         fisher_data: Batches | None = None,
         state: Mapping[str, Any] | None = None,
         activation_cache: ActivationCache | None = None,
+        frozen_dropout: bool = False,
     ) -> None:
         self.method = read_method(method)
         self._model = unwrap(model)
@@ -102,7 +104,7 @@ class Tuner:
         only = OnlyTuner(self._model, self.method.spec)
         self._gating = Gating(self._model, self.layers, self.method, seed)
         check_reachable(self.method, self.layers, self._gating, self.optimizer)
-        self._frozen_layers = self._follow_frozen_layers(activation_cache)
+        self._frozen_layers = self._quiet_frozen_layers(activation_cache, frozen_dropout)
         self._effects = Effects([only, *self._ordered_effects(audited(audit))])
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
         self._total = sum(parameter.numel() for parameter in self._gating.parameters.values())
@@ -112,7 +114,14 @@ class Tuner:
             self.memory = self._measuring.before(self.clock, self.memory)
         self._attach(state)
 
-    def _follow_frozen_layers(self, cache: ActivationCache | None) -> FrozenLayers:
+    def _quiet_frozen_layers(self, cache: ActivationCache | None, dropout: bool) -> FrozenLayers | None:
+        if dropout and cache is not None:
+            raise AttachError(
+                "With frozen_dropout the output of the closed layers differs in each forward pass, so an activation "
+                "cache cannot keep it. Leave out activation_cache or frozen_dropout."
+            )
+        if dropout:
+            return None
         if cache is None:
             return FrozenLayers(self._model, self.layers)
         horizon = Horizon(self.method, self.layers, self.clock, self.memory.seed, cache.passes)
@@ -139,7 +148,7 @@ class Tuner:
             # These act on forward and backward passes alone, in any order.
             GraphLimits(),
             Checkpointing(self._model, gating.groups[self.layers.names[0]]),
-            self._frozen_layers,
+            *([self._frozen_layers] if self._frozen_layers else []),
             *([Mixing(self._model, method.mixing, gating.trainable, self.memory.seed)] if method.mixing else []),
             *([DropoutOff(self._model)] if method.turns_dropout_off else []),
         ]
@@ -195,7 +204,7 @@ class Tuner:
     @property
     def cached_rows(self) -> RowCounts | None:
         """How many rows of batches were read from the activation cache and computed; None without a cache."""
-        return self._frozen_layers.counts
+        return self._frozen_layers.counts if self._frozen_layers else None
 
     def detach(self, *, audit: bool = True) -> None:
         """Remove every hook and give each parameter the ``requires_grad`` that it had before.
