@@ -81,6 +81,41 @@ def test_a_pretrained_pooler_learns_with_the_head(settings: dict[str, Any], done
     assert [not torch.equal(tensor, before) for tensor in after.values() if tensor.shape == before.shape] == [True]
 
 
+def test_a_frozen_pooler_keeps_its_bits_and_what_is_kept_gives_the_scores(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    scores = train(config_of(settings, adapter="pfeiffer:size=4,pooler=frozen"), tmp_path / "run")
+    kept = tmp_path / "run/model"
+    assert not [name for name in load_file(kept / "model_head.safetensors") if "pooler" in name]
+    model = AutoModelForSequenceClassification.from_pretrained(
+        settings["model"], config=AutoConfig.from_pretrained(kept)
+    )
+    pretrained = load_file(Path(settings["model"]) / "model.safetensors")
+    adapters.activate(model, adapters.load(model, kept, head=True))
+    for name in ("dense.weight", "dense.bias"):
+        assert torch.equal(model.get_parameter(f"bert.pooler.{name}"), pretrained[f"pooler.{name}"])
+    data = load_task(find_task(settings["task"]))
+    rows = kind_of(data.spec).encode(data.dev, AutoTokenizer.from_pretrained(kept), 32)
+    batch = kind_of(data.spec).collator(AutoTokenizer.from_pretrained(kept))(list(rows))
+    with torch.no_grad():
+        assert float(model.eval()(**batch).loss) == pytest.approx(scores["dev"]["loss"], abs=1e-6)
+
+
+def test_a_pooler_that_the_pretrained_weights_lack_is_trained_even_so(settings: dict[str, Any], tmp_path: Path) -> None:
+    base = without_pooler(Path(settings["model"]), tmp_path / "base")
+    adapter = "pfeiffer:size=4,pooler="
+    for pooler in ("frozen", "trained"):
+        train(config_of(settings, adapter=adapter + pooler, model=str(base), steps=4), tmp_path / pooler)
+    one, other = (load_file(tmp_path / name / "model/model_head.safetensors") for name in ("frozen", "trained"))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_a_pooler_is_trained_or_frozen(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"'pfeiffer' cannot have pooler='off' \(expected trained or frozen\)"):
+        config_of(settings, adapter="pfeiffer:pooler=off")
+
+
 def without_pooler(model: Path, folder: Path) -> Path:
     folder.mkdir()
     for file in model.iterdir():

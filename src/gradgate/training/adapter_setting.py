@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 from gradgate.errors import AdapterError, UsageError
 
 NONE = "none"
+Pooler = Literal["trained", "frozen"]
+_POOLER = "pooler"
 _OF_TRAINING = {
     "lr": (float, "a learning rate above 0, such as 1e-3"),
     "tapt_steps": (int, "a number of steps, 1 or more"),
@@ -27,6 +29,9 @@ class AdapterChoice:
         tapt_steps: length of its task-adaptive pre-training in optimizer steps, instead of the run's.
         tapt_epochs: the same, in passes over the training texts.
         tapt_batch: texts in one forward pass of the pre-training, instead of the run's batch size.
+        pooler: ``trained`` trains the pretrained pooler with the head, which AdapterEff's and AdapterHub's heads begin
+            with; ``frozen`` keeps it as it is, as FUN's released code does. A pooler that the pretrained weights lack
+            is always trained: it begins at random.
     """
 
     kind: str
@@ -34,6 +39,7 @@ class AdapterChoice:
     tapt_steps: int | None = None
     tapt_epochs: float | None = None
     tapt_batch: int | None = None
+    pooler: Pooler = "trained"
 
 
 @lru_cache(maxsize=1024)
@@ -50,12 +56,12 @@ def read_choice(text: str) -> AdapterChoice:
     kept = []
     for part in filter(None, rest.split(",")):
         option, _, value = part.partition("=")
-        if option not in _OF_TRAINING:
+        if option not in _OF_TRAINING and option != _POOLER:
             kept.append(part)
         elif option in given:
             raise AdapterError(f"The option {option!r} of {name!r} is given twice.")
         else:
-            given[option] = _number(name, option, value)
+            given[option] = _pooler(name, value) if option == _POOLER else _number(name, option, value)
     if {"tapt_steps", "tapt_epochs"} <= given.keys():
         raise AdapterError(f"{name!r} has both tapt_steps and tapt_epochs; each sets the length.")
     kind = f"{name}:{','.join(kept)}" if kept else name
@@ -98,6 +104,12 @@ def checked_text(text: str | None) -> str | None:
     except AdapterError as error:
         raise UsageError(str(error)) from None
     return plain
+
+
+def _pooler(name: str, text: str) -> str:
+    if text not in get_args(Pooler):
+        raise AdapterError(f"{name!r} cannot have pooler={text!r} (expected {' or '.join(get_args(Pooler))}).")
+    return text
 
 
 def _number(name: str, option: str, text: str) -> float:

@@ -91,7 +91,8 @@ class RunConfig(_Settings):
         None,
         description="train an adapter and the head on a frozen model: a kind with its options, such as "
         "houlsby:size=64; lr=1e-3, tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. "
-        "2020) among them are this adapter's own; none for no adapter",
+        "2020) among them are this adapter's own, and pooler=frozen keeps the pretrained pooler as it is, as FUN's "
+        "code does; none for no adapter",
     )
     tapt_steps: int | None = Field(
         None,

@@ -210,8 +210,8 @@ def put_adapter(model: nn.Module, adapter: AdapterChoice, fresh: Collection[str]
     Args:
         model: from transformers.
         adapter: that of the run.
-        fresh: names of parameters of the base model that are trained with the head: its pooler, and what the
-            pretrained weights lacked.
+        fresh: names of parameters of the base model that are trained with the head: its pooler, unless the adapter
+            has ``pooler=frozen``, and what the pretrained weights lacked.
         seed: of the adapter's weights; no global generator is touched.
 
     Raises:
@@ -229,10 +229,11 @@ def add_to_frozen(model: nn.Module, name: str, kind: str, fresh: Collection[str]
 
 
 def poolers(model: nn.Module) -> frozenset[str]:
-    """Names of the parameters of the base model's pooler, which learns with the head wherever there is one.
+    """Names of the parameters of the base model's pooler, which by default learns with the head.
 
     A pooler is the dense layer with tanh that AdapterEff's heads (Table 10) and AdapterHub's begin with. Pretrained for
     another purpose, or not at all, as in distilled encoders, a frozen one hides the text from the layer above it.
+    FUN's code keeps it frozen all the same: the adapter's option ``pooler=frozen``.
     """
     return frozenset(name for name in named_parameters(model) if "pooler" in name.split("."))
 

@@ -164,7 +164,8 @@ def _load_model(
     model, fresh = prepared.load_model(config, tokenizer)
     adapter = config.adapter_choice
     if adapter is not None:
-        fresh |= pretrained.poolers(model)
+        if adapter.pooler == "trained":
+            fresh |= pretrained.poolers(model)
         pretrained.put_adapter(model, adapter, fresh, config.seed)
         if config.tapt is not None:
             adapters.restore(model, folder.tapt, pretrained.NAME)
