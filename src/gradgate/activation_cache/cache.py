@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Literal
 
 import torch
@@ -39,10 +40,10 @@ class ActivationCache:
             states of 8 significant bits.
         size: limit of all files in the folder, in GiB.
         passes: passes over the data that a prefix must stay closed for. The first fills the cache.
-        note: hears why the cache is not used, or not any more; by default the logger ``gradgate``.
+        note: called with the reason why the cache is not used, or no longer; by default the logger ``gradgate``.
 
     Raises:
-        UsageError: if a value is out of range.
+        UsageError: if a value is out of range, or the folder is a file.
     """
 
     folder: Path
@@ -57,6 +58,24 @@ class ActivationCache:
                 f"An activation cache cannot have dtype={self.dtype!r}, size={self.size}, passes={self.passes}: "
                 f"expected 'model' or 'bfloat16', more than 0 GiB, and 0 passes or more."
             )
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UsageError(f"The activation cache {self.folder} is a file; expected a folder. Give another one.")
+
+    def check_folder(self) -> None:
+        """Make the folder, and try whether a file can be written to it.
+
+        Raises:
+            UsageError: if not; without this check, a training notes it and computes all layers.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise UsageError(
+                f"The activation cache {self.folder} cannot be written ({error.strerror or error}). Expected a folder "
+                f"with write permission: give another one, or activation_cache=off."
+            ) from None
 
 
 @dataclass

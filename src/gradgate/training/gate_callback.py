@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gradgate.activation_cache import ActivationCache
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError
 from gradgate.fisher import Batch, Batches
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
 from gradgate.tuner import Tuner
-from gradgate.tuner.state import TunerState
-
-STATE_FILE = "gradgate.json"
-TENSORS_FILE = "gradgate.safetensors"
+from gradgate.tuner.state import STATE_FILE, read_state, write_state
 
 
 class GateCallback(TrainerCallback):  # type: ignore[misc]
@@ -59,6 +53,8 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         self.seed = seed
         self.audit = audit
         self.layers = layers
+        if isinstance(activation_cache, str) and not activation_cache.strip():
+            raise UsageError(f"activation_cache={activation_cache!r}: expected a folder; '.' is the current one.")
         self.activation_cache = (
             ActivationCache(folder=Path(activation_cache))
             if isinstance(activation_cache, str | Path)
@@ -80,21 +76,28 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         """Attach; where training resumes, go on from the checkpoint's state."""
         if self.tuner is not None:  # from a training that broke off; its weights may have been replaced
             self.tuner.detach(audit=False)
-        saved = _saved_state(args, state) if state.global_step > 0 else None
-        self.tuner = Tuner(
-            model,
-            optimizer,
-            self.method,
-            total_steps=state.max_steps,
-            steps_per_epoch=_steps_per_epoch(args, train_dataloader),
-            seed=args.seed if self.seed is None else self.seed,
-            audit=self.audit,
-            layers=self.layers,
-            fisher_data=_batches(train_dataloader, args.seed if self.seed is None else self.seed),
-            state=saved,
-            activation_cache=self.activation_cache,
-            frozen_dropout=self.frozen_dropout,
-        )
+        seed = args.seed if self.seed is None else self.seed
+        checkpoint = _checkpoint(args, state)
+        saved = None if checkpoint is None else read_state(checkpoint)
+        try:
+            self.tuner = Tuner(
+                model,
+                optimizer,
+                self.method,
+                total_steps=state.max_steps,
+                steps_per_epoch=_steps_per_epoch(args, train_dataloader),
+                seed=seed,
+                audit=self.audit,
+                layers=self.layers,
+                fisher_data=_batches(train_dataloader, seed),
+                state=saved,
+                activation_cache=self.activation_cache,
+                frozen_dropout=self.frozen_dropout,
+            )
+        except RunError as error:
+            if checkpoint is None:
+                raise
+            raise RunError(f"Cannot resume from {checkpoint}: {error}") from None
         if state.global_step > 0 and saved is None:
             self.tuner.resume_at(state.global_step)
 
@@ -108,11 +111,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         """Write the tuner's state into the checkpoint that was just saved."""
         if self.tuner is not None and state.is_world_process_zero:
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            values = self.tuner.state_dict()
-            tensors = values.pop("tensors", {})
-            if tensors:
-                save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / TENSORS_FILE)
-            (folder / STATE_FILE).write_text(json.dumps(values))
+            write_state(folder, self.tuner.state_dict())
 
     def on_train_end(
         self,
@@ -127,25 +126,14 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
             self.tuner.detach(audit=not best_weights_loaded)
 
 
-def _saved_state(args: TrainingArguments, state: TrainerState) -> dict[str, Any] | None:
-    """What the checkpoint that is resumed from holds; None if it was saved without a tuner."""
+def _checkpoint(args: TrainingArguments, state: TrainerState) -> Path | None:
+    """The checkpoint that is resumed from; None if training begins, or it was saved without a tuner."""
+    if state.global_step == 0:
+        return None
     folders = [Path(args.output_dir) / f"checkpoint-{state.global_step}"]
     if isinstance(args.resume_from_checkpoint, str):
         folders.insert(0, Path(args.resume_from_checkpoint))
-    folder = next((folder for folder in folders if (folder / STATE_FILE).is_file()), None)
-    if folder is None:
-        return None
-    try:
-        values: dict[str, Any] = json.loads((folder / STATE_FILE).read_text())
-        TunerState.from_dict(values)
-        if (folder / TENSORS_FILE).is_file():
-            values["tensors"] = load_file(folder / TENSORS_FILE)
-    except (ValueError, RunError, SafetensorError) as error:
-        raise RunError(
-            f"{folder / STATE_FILE} is damaged, or the tensors next to it ({error}). Remove the checkpoint folder to "
-            f"resume before it."
-        ) from None
-    return values
+    return next((folder for folder in folders if (folder / STATE_FILE).is_file()), None)
 
 
 def _batches(dataloader: Any, seed: int) -> Batches | None:

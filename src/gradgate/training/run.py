@@ -105,6 +105,7 @@ def _threads(count: int | None) -> Iterator[None]:
 
 def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> Scores:
     silence_libraries()
+    kept = _activation_cache(config, cache, progress)
     prepared = prepare_task(config)
     for text in prepared.notes:
         progress.note(text)
@@ -115,7 +116,6 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
         pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
     model, fresh = _load_model(config, folder, prepared, tokenizer)
     layers = map_layers(model, layers=config.layers)
-    kept = _activation_cache(config, cache, progress)
     gate = GateCallback(
         config.method,
         seed=config.seed,
@@ -208,13 +208,16 @@ def _activation_cache(config: RunConfig, cache: Path, progress: RunProgress) -> 
     if config.activation_cache == "off" or config.frozen_dropout:
         return None
     auto = config.activation_cache == "auto"
-    return ActivationCache(
+    kept = ActivationCache(
         folder=cache if auto else Path(config.activation_cache).expanduser(),
         dtype=config.activation_cache_dtype,
         size=config.activation_cache_size,
         passes=2.0 if auto else 1.0,
         note=progress.note,
     )
+    if not auto:
+        kept.check_folder()
+    return kept
 
 
 def _write_plan(gate: GateCallback, folder: RunFolder) -> None:

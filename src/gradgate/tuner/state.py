@@ -1,18 +1,24 @@
-"""The state of a tuner as it is saved with a checkpoint, read back and compared with the training that continues."""
+"""The state of a tuner: saved in a checkpoint, read back, and compared with the training that continues it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gradgate.errors import RunError
+from gradgate.files import parse_json, read_bytes, write_json
 from gradgate.methods.phases import Phase
 from gradgate.methods.plan_file import Timeline
 
+STATE_FILE = "gradgate.json"
+TENSORS_FILE = "gradgate.safetensors"
 _VERSION = 1
 _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "version": (lambda value: value == _VERSION, f"{_VERSION}"),
@@ -115,6 +121,37 @@ class TunerState:
                 "The saved state belongs to an optimizer with other parameters or another order of them; its "
                 "moments would land on the wrong tensors. Build model and optimizer as in the saved training."
             )
+
+
+def write_state(folder: Path, values: Mapping[str, Any]) -> None:
+    """Write what ``Tuner.state_dict`` returned into the folder of a checkpoint."""
+    tensors = values.get("tensors")
+    if tensors:  # first, so that there is no state whose tensors are missing
+        part = folder / f".{TENSORS_FILE}.part"
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part)
+        part.replace(folder / TENSORS_FILE)
+    write_json(folder / STATE_FILE, {name: value for name, value in values.items() if name != "tensors"})
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """The state in the folder of a checkpoint, as ``Tuner.load_state_dict`` takes it.
+
+    Raises:
+        RunError: naming the file that is damaged.
+    """
+    file = folder / STATE_FILE
+    try:
+        values = parse_json(read_bytes(file))
+        TunerState.from_dict(values)
+        if (folder / TENSORS_FILE).exists():
+            file = folder / TENSORS_FILE
+            values["tensors"] = load_file(file)
+    except (OSError, RunError, SafetensorError, ValueError) as error:
+        reason = str(error).rstrip(".")
+        raise RunError(
+            f"{file} is damaged: {reason}. Remove {folder} to resume from the checkpoint before it."
+        ) from None
+    return values
 
 
 def _is_count(value: object) -> bool:
