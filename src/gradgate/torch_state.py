@@ -33,50 +33,54 @@ def preserved_state(
             None lets them go on from where they are.
         writers: the modules of which the body may change buffers; None for all of them.
     """
-    modes = {module: module.training for module in model.modules()}
-    checkpointing: list[Any] = [m for m in model.modules() if getattr(m, "gradient_checkpointing", False) is True]
-    buffers = _Buffers(model.modules() if writers is None else writers)
+    before = _Snapshot(model, model.modules() if writers is None else writers)
     devices = sorted({p.device.index for p in model.parameters() if p.device.type == "cuda"})
-    python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=devices), torch.set_grad_enabled(gradients):
         try:
             if seed is not None:
                 _seed(seed, devices)
-            for module in modes if training is not None else ():
+            for module in before.modes if training is not None else ():
                 # Not model.train(): some models override it with effects of their own, such as merging weights.
                 module.training = bool(training)
-            for module in checkpointing:
+            for module in before.checkpointing:
                 module.gradient_checkpointing = False
             yield
         finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
-            for module, mode in modes.items():
-                module.training = mode
-            for module in checkpointing:
-                module.gradient_checkpointing = True
-            with torch.no_grad():
-                buffers.restore()
+            before.restore()
 
 
-class _Buffers:
-    """The buffers of some modules and their values."""
+class _Snapshot:
+    """The flags of a model, the buffers of some of its modules, and the random states of Python and NumPy."""
 
-    def __init__(self, modules: Iterable[nn.Module]) -> None:
-        self._held = {module: dict(module._buffers) for module in modules}
-        of_all = [buffer for held in self._held.values() for buffer in held.values()]
+    def __init__(self, model: nn.Module, writers: Iterable[nn.Module]) -> None:
+        self.modes = {module: module.training for module in model.modules()}
+        checkpointing: list[Any] = [m for m in self.modes if getattr(m, "gradient_checkpointing", False) is True]
+        self.checkpointing = checkpointing
+        self._buffers = {module: dict(module._buffers) for module in writers}
+        of_all = [buffer for held in self._buffers.values() for buffer in held.values()]
         self._values = {id(b): b.clone() for b in of_all if b is not None and not b.is_meta}
+        self._python, self._numpy = random.getstate(), np.random.get_state()
 
     def restore(self) -> None:
-        """Put back which buffers there are; write to those that have changed, and to no other."""
-        for module, held in self._held.items():
-            for name in module._buffers.keys() - held.keys():
-                del module._buffers[name]
-            for name, buffer in held.items():
-                module._buffers[name] = buffer
-                values = self._values.get(id(buffer))
-                if buffer is not None and values is not None and not torch.equal(buffer, values):
-                    buffer.copy_(values)
+        """Put everything back; buffers are written to only if they have changed."""
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)
+        for module, mode in self.modes.items():
+            module.training = mode
+        for module in self.checkpointing:
+            module.gradient_checkpointing = True
+        with torch.no_grad():
+            for module, held in self._buffers.items():
+                self._restore_buffers(module, held)
+
+    def _restore_buffers(self, module: nn.Module, held: dict[str, Tensor | None]) -> None:
+        for name in module._buffers.keys() - held.keys():
+            del module._buffers[name]
+        for name, buffer in held.items():
+            module._buffers[name] = buffer
+            values = self._values.get(id(buffer))
+            if buffer is not None and values is not None and not torch.equal(buffer, values):
+                buffer.copy_(values)
 
 
 def functional_tensors(model: nn.Module, trained: Collection[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -1,4 +1,4 @@
-"""Computes the output of the closed prefix once for each row and takes it from the store ever after."""
+"""Computes the output of the closed layers once for each example, and reads it from disk afterwards."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class ActivationCache:
                 f"An activation cache cannot have dtype={self.dtype!r}, size={self.size}, passes={self.passes}: "
                 f"expected 'model' or 'bfloat16', more than 0 GiB, and 0 passes or more."
             )
-        if self.folder.exists() and not self.folder.is_dir():
+        folder = Path(self.folder)
+        if folder.exists() and not folder.is_dir():
             raise UsageError(f"The activation cache {self.folder} is a file; expected a folder. Give another one.")
 
     def check_folder(self) -> None:
@@ -80,7 +81,7 @@ class ActivationCache:
 
 @dataclass
 class RowCounts:
-    """Rows of training batches, counted each time they are met."""
+    """Rows of training batches, counted each time that a batch has them."""
 
     read: int = 0
     computed: int = 0
@@ -88,7 +89,7 @@ class RowCounts:
 
 @dataclass
 class _Session:
-    """One prefix with its store; over when the prefix or its weights change."""
+    """One prefix with its store; a new one begins when the prefix or its weights change."""
 
     replay: Replay
     precision: Precision
@@ -98,12 +99,12 @@ class _Session:
     proved: set[bool] = field(default_factory=set)  # of batches with padding, and of those without
 
 
-class Reuse:
-    """Serves the forward passes of one model's training from a :class:`ActivationCache`.
+class CachedForward:
+    """Serves the forward passes of a training from an :class:`ActivationCache`.
 
-    Every row is computed by itself on a CPU, so that its states do not depend on the batches in which it happens to
-    be met, nor on what the cache held before; elsewhere the rows that a batch lacks are computed together. The first
-    batch with padding and the first without are computed in the ordinary way as well, and the outputs compared.
+    On a CPU each row is computed by itself, so that its states depend neither on the other rows of its batch nor on
+    what the cache held before; elsewhere the missing rows of a batch are computed together. The first batch with
+    padding and the first without are also computed in the ordinary way, and the outputs compared.
 
     Attributes:
         counts: how many rows were read and computed.
@@ -121,17 +122,18 @@ class Reuse:
         self._frozen: list[Tensor] = []
         self._session: _Session | None = None
         self._busy = False
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
         self._refused = self._why_not()
 
     def follow(self, depth: int, parts: Callable[[tuple[str, ...]], Parts]) -> None:
-        """Keep the output of so many layers from now on; 0 for none.
+        """Keep the output of the lowest ``depth`` layers from now on; 0 for none.
 
         Args:
-            parts: gives the modules inside a prefix of groups.
+            depth: how many layers.
+            parts: returns the modules inside, around and above a prefix of groups.
         """
         if depth and self._refused:
-            self._tell(self._refused)
+            self._note_once(self._refused)
             depth = 0
         if depth == self._depth:
             return
@@ -143,7 +145,7 @@ class Reuse:
             self._frozen = self._tensors()
 
     def prepare(self, args: tuple[Any, ...], kwargs: Inputs) -> None:
-        """Before a forward pass in training: have its states ready, or let it run as it is."""
+        """Before a forward pass in training: feed the states of its rows, or let it compute all layers."""
         if self._busy or not self._depth or torch.compiler.is_compiling():
             return
         self._busy = True
@@ -156,17 +158,17 @@ class Reuse:
                 session.proved.add(batch.padded)
             session.replay.feed(states, session.precision)
         except NotReusableError as reason:
-            self._tell(str(reason))
+            self._note_once(str(reason))
         finally:
             self._busy = False
 
     def finish(self) -> None:
-        """After it."""
+        """After a forward pass: give the layers their own ``forward`` back."""
         if self._session is not None and not self._busy:
             self._session.replay.release()
 
     def release(self) -> None:
-        """Let go of the store and of every layer."""
+        """Close the store, and give the layers their own ``forward`` back."""
         if self._session is not None:
             self._session.replay.release()
             self._session.store.close()
@@ -174,7 +176,7 @@ class Reuse:
         self._depth = 0
 
     def _open(self, batch: Batch) -> _Session:
-        """The session for the prefix as it is now; made by a look at one row."""
+        """The session for the prefix as it is now; a new one runs the first row to learn widths and types."""
         self._check_model()
         state = self._state()
         if self._session is not None and self._session.state == state:
@@ -248,14 +250,14 @@ class Reuse:
             raise NotReusableError(self._refused)
 
     def _tensors(self) -> list[Tensor]:
-        """Everything that the states are computed from besides the row."""
+        """Every tensor that the states are computed from, apart from the row."""
         parameters = named_parameters(self._model)
         names = [name for group in self._closed for name in self._layers[group].parameter_names]
         buffers = [b for m in (*self._parts.inside, *self._parts.around) for b in m.buffers(recurse=False)]
         return [*(parameters[name] for name in names), *buffers]
 
     def _state(self) -> tuple[Any, ...]:
-        """Changes with every in-place change and every replacement of a frozen tensor, and with what is active."""
+        """Changes whenever a frozen tensor is written to or replaced, or another adapter becomes active."""
         switched = (module.extra_repr() for module in self._parts.inside if hasattr(module, "varies"))
         return (*((tensor.data_ptr(), tensor._version) for tensor in self._frozen), *switched)
 
@@ -279,7 +281,7 @@ class Reuse:
         if any(getattr(module, "varies", False) for module in self._parts.inside):
             raise NotReusableError("adapters are dropped at random")
 
-    def _tell(self, reason: str) -> None:
-        if reason not in self._told:
-            self._told.add(reason)
+    def _note_once(self, reason: str) -> None:
+        if reason not in self._noted:
+            self._noted.add(reason)
             self._cache.note(f"The activation cache is not used: {reason}. Closed layers are computed as usual.")

@@ -1,4 +1,4 @@
-"""Which groups form the closed prefix, and which modules run in it, around it and above it."""
+"""The closed groups at the bottom of a model: which modules they are, and their forward pass without dropout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradgate.methods.base import Plan
 
 
 def closed_prefix(plan: Plan, layers: LayerMap) -> tuple[str, ...]:
-    """The groups from the bottom whose gate is closed, up to the first whose gate is not."""
+    """The closed groups from the bottom, up to the first that is not closed."""
     return tuple(takewhile(lambda name: plan[name].closed, layers.names))
 
 
@@ -26,7 +26,7 @@ def closed_layers(closed: Collection[str]) -> int:
 
 @dataclass
 class Parts:
-    """The modules of a model, told apart by whose parameters they hold.
+    """The modules of a model, sorted by the parameters that they hold.
 
     Attributes:
         inside: those that hold parameters of the prefix alone, with everything in them.
@@ -92,13 +92,13 @@ def layer_modules(model: nn.Module, layers: LayerMap) -> list[nn.Module]:
 Prepare = Callable[[tuple[Any, ...], dict[str, Any]], None]
 
 
-class Quiet:
-    """Keeps noise out of the closed prefix: dropout there would only disturb what no longer learns.
+class FrozenPrefix:
+    """Runs the closed prefix in evaluation mode: dropout there would only add noise to what no longer learns.
 
     In training mode, a forward pass of the model runs in evaluation mode until the first module above the prefix is
     entered, and the modules of the prefix stay in it until the pass ends. What counts is the order of execution, so
-    that dropout, layer drop and masking by code between the modules are off as well. Flags differ from the user's
-    only within a forward pass, and are given back if it raises.
+    that dropout, layer drop and masking by code between the modules are off as well. The flags differ from the user's
+    only within a forward pass, and are restored if it raises.
 
     Args:
         model: without wrappers such as DDP.
@@ -130,7 +130,7 @@ class Quiet:
         self._hooks = [
             self._model.register_forward_pre_hook(self._enter, with_kwargs=True),
             self._model.register_forward_hook(self._leave, always_call=True),
-            *(module.register_forward_pre_hook(self._wake) for module in self._parts.above),
+            *(module.register_forward_pre_hook(self._resume_training_mode) for module in self._parts.above),
         ]
 
     def parts(self, closed: tuple[str, ...]) -> Parts:
@@ -154,7 +154,7 @@ class Quiet:
         for module in (*self._inside, *self._around):
             module.training = False
 
-    def _wake(self, *_: Any) -> None:
+    def _resume_training_mode(self, *_: Any) -> None:
         for module in self._around:
             module.training = True
         self._around = []
@@ -162,7 +162,7 @@ class Quiet:
     def _leave(self, model: nn.Module, *_: Any) -> None:
         if model is not self._model:
             return
-        self._wake()
+        self._resume_training_mode()
         for module in self._inside:
             module.training = True
         self._inside = []

@@ -18,7 +18,7 @@ _STATES = "hidden_states"  # what every layer of transformers calls them where t
 
 @dataclass(frozen=True)
 class Precision:
-    """What the surroundings of the layers make of their numbers.
+    """The types that the layers compute in, and the width of their output.
 
     Attributes:
         autocast: the type that autocast computes in; None where it is off.
@@ -38,7 +38,7 @@ class _Reached(Exception):  # noqa: N818 - no error: it ends a forward pass at t
 
 
 class Replay:
-    """The lowest ``depth`` layers of a stack, whose ``forward`` can be replaced for the time of a forward pass.
+    """Replaces the ``forward`` of the lowest ``depth`` layers of a stack for the time of a forward pass.
 
     The boundary is the input of the layer above them, or the output of the top layer where there is none: what runs
     between two layers is below it.
@@ -52,7 +52,7 @@ class Replay:
         self._below = stack[:depth]
         self._above = stack[depth] if depth < len(stack) else None
         self._own: list[tuple[nn.Module, Any]] = []
-        self._nones: dict[nn.Module, int] = {}  # how many follow the states in what a layer returns; -1 for no tuple
+        self._nones: dict[nn.Module, int] = {}  # number of Nones after the states in a layer's output; -1 for no tuple
         self._skips = False
 
     def states(self, run: Callable[[], object]) -> tuple[Tensor, Precision]:

@@ -17,7 +17,7 @@ from gradgate.layers import LayerMap, named_parameters
 
 KEY_BYTES = 16
 _PER_TOKEN = ("input_ids", "token_type_ids", "position_ids", "attention_mask")
-# What only the head, the loss or the form of the output depends on.
+# Arguments that only the head, the loss or the form of the output depends on.
 _ABOVE = frozenset(
     {
         "labels",
@@ -39,7 +39,7 @@ class NotReusableError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a batch: its key, and where its tokens stand between padding."""
+    """One row of a batch: its key, and the range of its tokens between padding."""
 
     key: bytes
     start: int
@@ -82,8 +82,8 @@ def read_batch(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Batch:
     """The rows of a model's input.
 
     Raises:
-        NotReusableError: if the input has something that the hidden states may depend on besides tokens, their types
-            and positions and a mask for padding at the ends, or if it asks for more than the top output.
+        NotReusableError: if the hidden states may depend on more than tokens, their types and positions and a mask
+            for padding at the ends, or if the call asks for more than the top output.
     """
     if args:
         raise NotReusableError("the model is called with positional arguments")
@@ -129,8 +129,8 @@ def _span(mask: Tensor) -> tuple[int, int]:
     return int(kept[0]), int(kept[-1]) + 1
 
 
-# Of a configuration, what says something about the head, the training or where it came from.
-_NO_MATTER = frozenset(
+# Entries of a configuration that describe the head, the training or its origin.
+_WITHOUT_EFFECT = frozenset(
     {
         "problem_type",
         "id2label",
@@ -150,7 +150,7 @@ _NO_MATTER = frozenset(
 def fingerprint(model: nn.Module, layers: LayerMap, closed: Iterable[str], parts: Parts, settings: Any) -> bytes:
     """16 bytes: equal only for equal frozen weights and buffers, structure, software and ``settings``.
 
-    The tokenizer and the data need no part in it: a row is known by its token ids.
+    The tokenizer and the data are no part of it: the key of a row is made of its token ids.
 
     Args:
         closed: names of the groups of the prefix.
@@ -165,7 +165,7 @@ def fingerprint(model: nn.Module, layers: LayerMap, closed: Iterable[str], parts
         "software": [version("torch"), version("transformers"), torch.get_float32_matmul_precision()],
         "modules": [text for module in parts.inside if (text := _described(module))],
         "attention": getattr(config, "_attn_implementation", None),
-        "config": {k: v for k, v in values.items() if k not in _NO_MATTER and "drop" not in k},
+        "config": {k: v for k, v in values.items() if k not in _WITHOUT_EFFECT and "drop" not in k},
     }
     state = blake2b(json.dumps(about, sort_keys=True, default=str).encode(), digest_size=16)
     for group in closed:
@@ -178,10 +178,10 @@ def fingerprint(model: nn.Module, layers: LayerMap, closed: Iterable[str], parts
 
 
 def _described(module: nn.Module) -> str:
-    """What a module computes, where it says so itself; nothing for one that only calls others, and for dropout."""
+    """A module's type and settings; empty for dropout, and for a module that only calls others."""
     is_leaf = next(module.children(), None) is None
-    told = is_leaf or module.extra_repr()
-    return f"{type(module).__name__}({module.extra_repr()})" if told and not _is_dropout(module) else ""
+    described = is_leaf or module.extra_repr()
+    return f"{type(module).__name__}({module.extra_repr()})" if described and not _is_dropout(module) else ""
 
 
 def _is_dropout(module: nn.Module) -> bool:

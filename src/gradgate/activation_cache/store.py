@@ -1,4 +1,4 @@
-"""A file of hidden states by key, of which nothing damaged, half-written or foreign is ever read.
+"""A file of hidden states by key; records that are damaged, half-written or of other weights are never read.
 
 A file holds a header and then records, each ``magic, key, tokens, checksum of the values, checksum of this header``
 and the values without padding. Records are only ever added; after a bad header nothing counts, and the next writer
@@ -39,11 +39,11 @@ class Store:
 
     Args:
         folder: made if absent.
-        fingerprint: of all that the states depend on besides the row; names the file.
+        fingerprint: of all that the states depend on apart from the row; names the file.
         width: of the hidden states.
         dtype: of what is stored.
         limit: bytes that all files of the folder may take; at it nothing more is added.
-        note: hears why nothing is added any more.
+        note: called with the reason when nothing is added any more.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class Store:
         self._index.update(places)
 
     def refresh(self) -> None:
-        """See what another process has added since."""
+        """Read which rows another process has added since."""
         if not self.writes and self._file is not None:
             self._scan()
 
     def close(self) -> None:
-        """Let go of the file and of the right to write."""
+        """Close the file, and give up the right to write."""
         if self._lock is not None:
             self._lock.release()
         if self._file is not None:
@@ -163,7 +163,7 @@ class Store:
         part.replace(self.path)  # a process that has the old one mapped keeps it
 
     def _scan(self) -> None:
-        """Take in the records from where the last scan ended, up to the first that is not whole."""
+        """Index the records from where the last scan ended, up to the first that is not whole."""
         assert self._file is not None
         size = os.fstat(self._file.fileno()).st_size
         offset = max(self._end, _FILE.size)

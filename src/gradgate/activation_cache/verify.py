@@ -12,7 +12,7 @@ _NOT_COMPARED = ("past_key_values", "hidden_states", "attentions")
 
 
 def tolerance(computed: torch.dtype, stored: torch.dtype) -> float:
-    """How far two outputs may be apart, relative to the largest value: sums are added up in another order."""
+    """The largest difference of two outputs, relative to the largest value: their sums differ in order."""
     exact = {torch.float32: 5e-5, torch.float64: 1e-9}
     if computed == torch.float32 and torch.cuda.is_available() and torch.get_float32_matmul_precision() != "highest":
         return 1e-2
@@ -20,11 +20,11 @@ def tolerance(computed: torch.dtype, stored: torch.dtype) -> float:
 
 
 def agree(one: Any, other: Any, real: Tensor, allowed: float) -> bool:
-    """Whether two outputs of a model are the same as far as a training can tell.
+    """Whether two outputs of a model are the same in all that a training uses.
 
     Args:
-        real: where tokens are, shape (rows, tokens). Where the model has computed a loss, what it gives out for
-            padding does not matter.
+        real: where tokens are, shape (rows, tokens). If the model has computed a loss, its output for padding is not
+            compared.
         allowed: see :func:`tolerance`.
     """
     mine, theirs = _tensors(one), _tensors(other)

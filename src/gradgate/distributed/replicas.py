@@ -1,4 +1,4 @@
-"""Copies of one model in many processes: what DDP must have been told, and whether the copies are still equal."""
+"""Copies of one model in many processes: what DDP can do for a method, and whether the copies are still equal."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Opened = Callable[[Clock], Collection[str]]
 
 
 class Replicas:
-    """The processes that hold copies of a model, as far as they can be seen from one.
+    """The processes that hold copies of a model, seen from one of them.
 
-    DDP averages gradients of the parameters that required one when it was made, and waits for each of them; so what
-    opens must have been among them, and what closes needs ``find_unused_parameters=True``. A DDP that the tuner was
-    not given, as Trainer's, is looked at in the first forward pass.
+    DDP averages the gradients of the parameters that required one when it was made, and waits for each of them. So
+    what opens must have been among them, and what closes needs ``find_unused_parameters=True``. A DDP that was not
+    passed to the tuner, such as Trainer's, is found in the first forward pass.
 
     Args:
         model: as the tuner was given it.
-        optimizer: as the tuner was given it; accelerate's knows how it distributes.
+        optimizer: as the tuner was given it; accelerate's wrapper knows how it distributes.
         inner: the model inside its wrappers.
 
     Raises:
@@ -54,7 +54,7 @@ class Replicas:
         self._by_accelerate = _distribution(optimizer).startswith("MULTI_")
         wrapper = _ddp_in(model)
         if wrapper is not None:
-            self._meet(wrapper)
+            self._adopt(wrapper)
 
     @property
     def sharded(self) -> bool:
@@ -63,7 +63,7 @@ class Replicas:
 
     @property
     def group(self) -> dist.ProcessGroup | None:
-        """The processes with copies; None where there is one process, or nothing is known to keep copies equal."""
+        """The processes with copies; None for one process, or if nothing is known to keep copies equal."""
         if self._wrapper is not None:
             group: dist.ProcessGroup | None = self._wrapper.process_group
         elif self._by_accelerate and dist.is_initialized():
@@ -148,13 +148,13 @@ class Replicas:
         return found
 
     def _look_around(self, *_: Any) -> None:
-        """In a forward pass DDP says that it is running."""
+        """During a forward pass, DDP names the wrapper that is running."""
         if torch.compiler.is_compiling() or not (self._inner.training and torch.is_grad_enabled()):
             return
         self.release()
         wrapper = getattr(DistributedDataParallel, "_active_ddp_module", None)
         if wrapper is not None:
-            self._meet(wrapper)
+            self._adopt(wrapper)
             self._check()
 
     @property
@@ -189,7 +189,7 @@ class Replicas:
                 f"ddp_find_unused_parameters=True)."
             )
 
-    def _meet(self, wrapper: DistributedDataParallel) -> None:
+    def _adopt(self, wrapper: DistributedDataParallel) -> None:
         self._wrapper = wrapper
         self._reduced = frozenset(name for name, p in self._parameters.items() if id(p) in _reduced_by(wrapper))
 
@@ -216,7 +216,7 @@ def _reduced_by(wrapper: DistributedDataParallel) -> set[int]:
 
 
 def _distribution(optimizer: Any) -> str:
-    """How accelerate distributes, in its own word; empty where its optimizer wrapper is absent."""
+    """Accelerate's name for how it distributes; empty without its optimizer wrapper."""
     state = getattr(optimizer, "accelerator_state", None)
     return str(getattr(getattr(state, "distributed_type", ""), "value", ""))
 

@@ -1,4 +1,4 @@
-"""Tensors of which each process holds some rows, as PyTorch's FSDP2 (``fully_shard``) makes them."""
+"""Sharded tensors: each process holds some rows, as PyTorch's FSDP2 (``fully_shard``) splits them."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def all_finite(tensor: Tensor) -> bool:
 
 
 def check_shards(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
-    """Refuse shards that are no rows, or that something other than FSDP2 reduces the gradients of.
+    """Refuse shards that are not rows, or not made by FSDP2.
 
     Raises:
         AttachError: if so.
     """
     if any(isinstance(module, FullyShardedDataParallel) for module in model.modules()):
         raise AttachError(
-            "FSDP version 1 melts parameters into flat ones, which cannot open, close or be masked one by one. Use "
+            "FSDP version 1 merges parameters into flat ones, which cannot open, close or be masked one by one. Use "
             "FSDP2: torch.distributed.fsdp.fully_shard, or fsdp_version 2 in accelerate."
         )
     sharded = {name: tensor for name, tensor in parameters.items() if isinstance(tensor, DTensor)}
@@ -77,9 +77,9 @@ def check_shards(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
 
 
 def prepare(model: nn.Module) -> None:
-    """Let FSDP2 settle its data types while every parameter still requires the gradient that it will have.
+    """Let FSDP2 fix its data types while every parameter that will learn still requires a gradient.
 
-    It does so before the first forward pass, and would take a module that is closed then for one that never learns.
+    By itself it does so before the first forward pass, and would treat a module that is closed then as frozen for good.
     """
     for module in model.modules():
         if isinstance(module, FSDPModule):

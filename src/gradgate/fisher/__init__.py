@@ -1,4 +1,4 @@
-"""The Fisher information, of groups of parameters or of single weights, measured without a trace on the training.
+"""The Fisher information, of groups of parameters or of single weights, measured without an effect on the training.
 
 What to measure is plain data, which methods ask for. What measures is in :mod:`gradgate.fisher.trace` and
 :mod:`gradgate.fisher.selection`, which need torch.

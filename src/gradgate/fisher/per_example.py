@@ -38,8 +38,9 @@ Pair = tuple[Call, Tensor]
 class Examples:
     """Squared gradients of single examples, summed, by parameter.
 
-    What autograd disagrees with on one example of the first batch, such as a module whose first axis is not that of the
-    examples, or a weight that is also used outside of its module, is left to one backward pass for each example.
+    The rules are compared with autograd on one example of the first batch. Parameters for which they differ, as in a
+    module with another first axis than that of the examples, or with a weight that is also used outside of its module,
+    take one backward pass for each example.
 
     Args:
         model: as it is called.
@@ -197,12 +198,12 @@ _RULES: dict[type[nn.Module], Callable[[nn.Module, list[Pair], int], dict[str, T
 
 
 def _row(value: Any, row: int, rows: int) -> Any:
-    """The part of a tensor that belongs to one example, whose rows of it are next to each other."""
+    """The part of a tensor that belongs to one example; its rows are adjacent."""
     return value.detach().tensor_split(rows)[row] if isinstance(value, Tensor) else value
 
 
 def _agreeing(found: Mapping[str, float], expected: Mapping[str, float]) -> set[str]:
-    """Names that are as expected, up to rounding."""
+    """The names of values that are as expected, up to rounding."""
     noise = TINY * max(expected.values(), default=0.0)
     known = {name: expected.get(name, 0.0) for name in found}
     return {name for name, value in known.items() if abs(found[name] - value) <= CLOSE * value + noise}

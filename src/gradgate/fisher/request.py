@@ -1,4 +1,4 @@
-"""What to measure, and on what."""
+"""Requests for measurements of the Fisher information: plain data that methods make and the tuner carries out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Gradient = Literal["per_example", "batch"]
 QA = Literal["sum", "stack"]
 Batch = Mapping[str, Any]
 Batches = Callable[[int], Iterable[Batch]]
-"""Training batches for a measurement after so many steps; must draw from a generator of its own."""
+"""Called with the number of steps done; returns training batches. It must draw from a generator of its own."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class FisherRequest:
     """How to measure the trace of the Fisher information (FUN, Eq. 1 and Algorithm 2).
 
     Attributes:
-        groups: names of the groups whose trace is wanted.
+        groups: names of the groups to measure.
         batches: how many batches of training data, 40 as in the paper; fewer where the data ends before; None for
             all of them.
         labels: ``sample`` draws y from the model (Eq. 1); ``argmax`` takes its mode (the authors' code); ``true``

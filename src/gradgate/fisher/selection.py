@@ -1,4 +1,4 @@
-"""Which single weights have the largest Fisher information, and masks of them in one bit each."""
+"""The single weights with the largest Fisher information, as masks of one bit each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradgate.torch_state import preserved_state
 def choose(
     model: nn.Module, groups: Mapping[str, Iterable[str]], batches: Iterable[Batch], selection: Selection
 ) -> dict[str, Tensor]:
-    """The elements that a selection picks; of equal ones at its edge all, as the authors' code does.
+    """The elements that a selection picks; all of those that are equal at the threshold, as in the authors' code.
 
     Needs one float32 number for each element of the groups while it measures.
 

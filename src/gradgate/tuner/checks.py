@@ -64,7 +64,7 @@ class DistributedChecks(Effect):
 
 
 class FiniteGradients(Effect):
-    """Refuses a step whose gradients are not finite, before it reaches the weights."""
+    """Refuses a step with gradients that are not finite, before it changes a weight."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, gating: Gating) -> None:
         self._optimizer, self._gating = optimizer, gating

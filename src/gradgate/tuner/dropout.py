@@ -1,4 +1,4 @@
-"""Ordinary dropout turned off while a method replaces it by noise of its own."""
+"""Ordinary dropout turned off while a method trains with noise of its own."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from gradgate.activation_cache.cache import ActivationCache, Reuse, RowCounts
-from gradgate.activation_cache.frozen_prefix import Quiet, closed_prefix
+from gradgate.activation_cache.cache import ActivationCache, CachedForward, RowCounts
+from gradgate.activation_cache.frozen_prefix import FrozenPrefix, closed_prefix
 from gradgate.activation_cache.horizon import Horizon
 from gradgate.layers import LayerMap
 from gradgate.tuner.effect import ComingStep, Effect
@@ -26,25 +26,25 @@ class FrozenLayers(Effect):
     ) -> None:
         self._layers = layers
         self._horizon = horizon
-        self._reuse = Reuse(model, layers, cache) if cache is not None else None
-        prepare = self._reuse.prepare if self._reuse else lambda args, kwargs: None
-        finish = self._reuse.finish if self._reuse else lambda: None
-        self._quiet = Quiet(model, layers, prepare, finish)
+        self._cached = CachedForward(model, layers, cache) if cache is not None else None
+        prepare = self._cached.prepare if self._cached else lambda args, kwargs: None
+        finish = self._cached.finish if self._cached else lambda: None
+        self._prefix = FrozenPrefix(model, layers, prepare, finish)
 
     @property
     def counts(self) -> RowCounts | None:
         """How many rows were read from the cache and computed; None without a cache."""
-        return self._reuse.counts if self._reuse else None
+        return self._cached.counts if self._cached else None
 
     def on_plan(self, coming: ComingStep) -> None:
         """Run the closed layers in evaluation mode, and keep the output of as many as pays."""
-        self._quiet.follow(closed_prefix(coming.plan, self._layers))
-        if self._reuse is not None and self._horizon is not None:
+        self._prefix.follow(closed_prefix(coming.plan, self._layers))
+        if self._cached is not None and self._horizon is not None:
             depth = self._horizon.layers_to_keep(coming.done, coming.timeline)
-            self._reuse.follow(depth, self._quiet.parts)
+            self._cached.follow(depth, self._prefix.parts)
 
     def release(self) -> None:
         """Remove every hook and close the cache."""
-        self._quiet.release()
-        if self._reuse is not None:
-            self._reuse.release()
+        self._prefix.release()
+        if self._cached is not None:
+            self._cached.release()

@@ -122,7 +122,7 @@ class Gating(Effect):
             parameter.grad = None if gate.closed else torch.zeros_like(parameter)
 
     def held(self) -> list[Held]:
-        """The parameters of which the coming step must leave a part as it is."""
+        """The parameters with masked weights that must not move in the coming step."""
         return [
             Held(name, self.parameters[name], partial(self._restore, name, gate))
             for name, gate in self.gated(lambda gate: gate.sparse and gate.hold and gate.share < 1.0)
@@ -138,12 +138,12 @@ class Gating(Effect):
             self.parameters[name].requires_grad_(True)
 
     def gate_of(self, name: str) -> Gate | None:
-        """What is in force on one parameter; None for one that never opens."""
+        """The gate in force on one parameter; None for one that never opens."""
         group = self._group_of.get(name)
         return None if group is None else self._own(name, self.plan[group])
 
     def gated(self, wanted: Callable[[Gate], bool], plan: Plan | None = None) -> Iterator[tuple[str, Gate]]:
-        """The parameters whose gate is as wanted, with that gate; by default under the plan in force."""
+        """The parameters with a gate as wanted, with that gate; by default under the plan in force."""
         for group, gate in (self.plan if plan is None else plan).items():
             if gate.scope == "attention":  # not one gate for all of the group
                 each = [(name, self._own(name, gate)) for name in self.groups[group]]
@@ -152,11 +152,11 @@ class Gating(Effect):
                 yield from [(name, gate) for name in self.groups[group]]
 
     def names(self, wanted: Callable[[Gate], bool]) -> list[str]:
-        """The parameters whose gate is as wanted."""
+        """The parameters with a gate as wanted."""
         return [name for name, _ in self.gated(wanted)]
 
     def gradients(self, wanted: Callable[[Gate], bool]) -> list[Tensor]:
-        """The gradients that there are of such parameters."""
+        """The gradients of such parameters, where there are any."""
         found = (self.parameters[name].grad for name in self.names(wanted))
         return [gradient for gradient in found if gradient is not None]
 
@@ -248,11 +248,11 @@ class Gating(Effect):
 
 
 def _is_unshared(gradient: Tensor) -> bool:
-    """Whether the gradient that a hook was given is in nobody else's hands, so that it may be gated in place.
+    """Whether nothing else holds the gradient that a hook was given, so that it may be gated in place.
 
     Autograd hands one tensor, or views of it, to several leaves where their gradients are equal.
     """
-    tensor: Any = gradient  # whose count is private in torch
+    tensor: Any = gradient  # its reference count is private in torch
     try:
         # Held by autograd and by Python; the memory by each view, by what it is a view of, and by its handle.
         base = tensor._base

@@ -21,8 +21,8 @@ _STREAM = "mixout"
 class Mixing(Effect):
     """Mixes the weights of a model's linear layers in training mode.
 
-    A forward pass of a layer whose weight learns sees ``W0 + (W - W0) * m / (1 - p)`` in its place, where ``m`` is 0
-    with probability ``p`` and else 1: the formula of mixout, rearranged. The parameter itself is untouched, and
+    In a forward pass, a layer uses ``W0 + (W - W0) * m / (1 - p)`` in place of a weight that learns, where ``m`` is 0
+    with probability ``p`` and else 1: the formula of mixout, rearranged. The parameter itself does not change, and
     autograd differentiates through the mixture. The masks are functions of the seed, the name and :attr:`step`,
     so that micro-batches of one step, recomputation and resumed trainings see the same.
 

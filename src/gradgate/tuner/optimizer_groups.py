@@ -30,7 +30,7 @@ class LearningRates(Effect):
         self._split: list[tuple[ParamGroup, list[ParamGroup]]] = []
 
     def before_step(self, number: int) -> None:
-        """Multiply the learning rates of the parameters whose gate says so.
+        """Multiply the learning rates of the parameters with a factor in their gate.
 
         Raises:
             AttachError: if the group of such a parameter has no learning rate.
@@ -106,7 +106,7 @@ class StateOfClosed(Effect):
 
 
 def check_state_policy(optimizer: torch.optim.Optimizer, policy: State) -> None:
-    """Refuse what would not let a parameter start anew as in a fresh optimizer.
+    """Refuse a policy after which a parameter would not start as in a new optimizer.
 
     Raises:
         AttachError: for ``reset`` if a state of zeros is not how the optimizer begins; for ``drop`` if it makes its
@@ -124,7 +124,7 @@ def check_state_policy(optimizer: torch.optim.Optimizer, policy: State) -> None:
 
 
 def forget(optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor], policy: State) -> None:
-    """Apply the policy to parameters that close; those without a state have none afterwards."""
+    """Apply the policy to the optimizer's state of parameters that close."""
     for parameter in parameters:
         if policy == "drop":
             optimizer.state.pop(parameter, None)

@@ -1,4 +1,4 @@
-"""The call of an optimizer's step: whose it is, whether it happens, and the closure that it may be given."""
+"""Hooks around an optimizer's step: its outermost call, a closure that it is given, and whether it was skipped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradgate.errors import AttachError
 
 
 def innermost(optimizer: Any) -> torch.optim.Optimizer:
-    """The torch optimizer inside accelerate's wrapper, whose own hooks are never called."""
+    """The torch optimizer inside accelerate's wrapper: the wrapper's own hooks are never called."""
     while isinstance(inner := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
         optimizer = inner
     if isinstance(optimizer, torch.optim.LBFGS):
@@ -25,8 +25,8 @@ def innermost(optimizer: Any) -> torch.optim.Optimizer:
 class StepHooks:
     """Calls ``begin`` before and ``end`` after each step of an optimizer, until :meth:`release`.
 
-    A subclass may call the step of its base, which runs torch's hooks again: only the outermost call counts. A step
-    that raised has no end, so ``abandon`` is called before the optimizer's state is saved or loaded.
+    A subclass may call the step of its base, which runs torch's hooks again: only the outermost call counts. After a
+    step that raised there is no ``end``, so ``cancel`` is called before the optimizer's state is saved or loaded.
     """
 
     def __init__(
@@ -34,19 +34,19 @@ class StepHooks:
         optimizer: torch.optim.Optimizer,
         begin: Callable[[], None],
         end: Callable[[], None],
-        abandon: Callable[[], None],
+        cancel: Callable[[], None],
     ) -> None:
         self._begin, self._end = begin, end
         self._call: FrameType | None = None
         self._hooks = [
             optimizer.register_step_pre_hook(self._before),
             optimizer.register_step_post_hook(self._after),
-            optimizer.register_state_dict_pre_hook(lambda *_: abandon()),
-            optimizer.register_load_state_dict_pre_hook(lambda *_: abandon()),
+            optimizer.register_state_dict_pre_hook(lambda *_: cancel()),
+            optimizer.register_load_state_dict_pre_hook(lambda *_: cancel()),
         ]
 
     def release(self) -> None:
-        """Call nothing any more."""
+        """Remove the hooks."""
         for hook in self._hooks:
             hook.remove()
 
