@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-BENCHMARKS = ("gate", "step", "memory", "trainer", "prefix", "processes", "adapters", "unfreezing")
+BENCHMARKS = ("gate", "step", "memory", "trainer", "activation_cache", "processes", "adapters", "unfreezing")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 

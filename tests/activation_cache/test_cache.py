@@ -15,8 +15,8 @@ from gradgate.errors import UsageError
 from gradgate.methods import Memory
 from gradgate.methods import method as read_method
 from gradgate.methods.plan_file import Timeline
+from support.cached_loop import ROWS, STEPS, assert_close, collate, run, texts
 from support.loop import adamw, assert_same_weights, build, fisher_data
-from support.prefix_loop import ROWS, STEPS, assert_close, collate, run, texts
 from support.tiny_models import TINY, tiny_batch
 
 MODELS = ("bert", "roberta", "xlm-roberta", "deberta-v2", "llama", "llama-classifier", "distilbert", "gpt2-classifier")

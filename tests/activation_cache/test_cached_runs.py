@@ -16,7 +16,7 @@ from gradgate.study.compare import RunCounts, compare
 from gradgate.study.progress import SilentStudy
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
-from support.prefix_loop import collate, texts
+from support.cached_loop import collate, texts
 from support.run_folders import Falls, PowerCutError, assert_same_run, history
 from support.tiny_models import TINY
 

@@ -9,8 +9,8 @@ import pytest
 from transformers import PreTrainedModel
 
 from gradgate import adapters
+from support.cached_loop import ROWS, assert_close, run
 from support.loop import build
-from support.prefix_loop import ROWS, assert_close, run
 
 
 def adapted(kind: str = "houlsby:size=4") -> PreTrainedModel:
