@@ -283,7 +283,7 @@ def test_where_measuring_decides_a_prefix_counts_after_a_pass(tmp_path: Path) ->
             model(**tiny_batch(model, seed=number % 2)).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-            counts.append(tuner.cached_rows.computed + tuner.prefix_rows.read)
+            counts.append(tuner.cached_rows.computed + tuner.cached_rows.read)
     assert counts[1] == 0
     assert (counts[-1] > 0) == (closed[:2] == ["embeddings", "layers.0"])
 

@@ -140,5 +140,5 @@ def test_a_callback_gives_any_trainer_the_cache(tmp_path: Path) -> None:
     plain = GateCallback("lpft:every=9")
     cached = GateCallback("lpft:every=9", activation_cache=tmp_path / "cache")
     losses = [trainer_losses(TINY["bert"](), gate, tmp_path) for gate in (plain, cached)]
-    assert cached.tuner.cached_rows.read > cached.tuner.prefix_rows.computed > 0
+    assert cached.tuner.cached_rows.read > cached.tuner.cached_rows.computed > 0
     assert losses[0] == pytest.approx(losses[1], abs=0.02)
