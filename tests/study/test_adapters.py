@@ -12,9 +12,10 @@ from gradgate.errors import AdapterError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.scores import main_table
+from gradgate.study.arms import folder_name
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
-from gradgate.study.grid import Grid, folder_name
+from gradgate.study.grid import Grid
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.training.config import RunConfig, make_config

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradgate.errors import MethodError, RunError, UsageError
-from gradgate.study.grid import Grid, folder_name
+from gradgate.study.arms import folder_name
+from gradgate.study.grid import Grid
 from gradgate.training.config import make_config
 
 TASK: dict[str, Any] = {

@@ -38,12 +38,12 @@ def arm_labels(paper: str, study: StudyRecord, layers: int | None) -> dict[str, 
     """
     found = {}
     on_model = paper == "fun" and whole_model(study)
-    for (adapter, method), own in zip(study.arms, study.labels, strict=True):
+    for arm in study.arms:
         label = None
         with suppress(MethodError, AdapterError):  # of another version
-            choice = None if adapter is None else read_choice(adapter)
-            label = _label(paper, read_method(method), choice, layers, study.settings, on_model)
-        found[own] = label or own
+            choice = None if arm.adapter is None else read_choice(arm.adapter)
+            label = _label(paper, read_method(arm.method), choice, layers, study.settings, on_model)
+        found[arm.label] = label or arm.label
     return found
 
 

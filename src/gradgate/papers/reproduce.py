@@ -11,16 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradgate.errors import RunError
 from gradgate.files import in_use, read_json, remedy, write_json
-from gradgate.methods import method as read_method
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
 from gradgate.papers.measured import Measured, numbers_of
 from gradgate.papers.planning import Plan, PlannedRun, Scale
 from gradgate.papers.preset import Preset, TableEntry, find_preset
 from gradgate.papers.published import Published
+from gradgate.study.arms import Arm
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import StudyResults, read_study
-from gradgate.training.adapter_setting import canonical
 
 RECORD = "reproduction.json"
 _SHOWN = 80  # characters of a wrong value that a message repeats
@@ -183,9 +182,8 @@ def study_folders(folder: Path) -> list[Path]:
 
 
 def _row(cell: TableEntry, run: RunEntry, results: StudyResults, scale: Scale) -> Reproduced:
-    wanted = read_method(run.method), canonical(run.adapter)
-    arms = zip(results.study.arms, results.study.labels, strict=True)
-    own = [label for (adapter, method), label in arms if (read_method(method), canonical(adapter)) == wanted]
+    wanted = Arm(run.method, run.adapter).identity
+    own = [arm.label for arm in results.study.arms if arm.identity == wanted]
     if not own:
         raise RunError(
             f"{results.folder} has no runs of {run.method}, which {RECORD} names; its arms are "

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
-from gradgate.methods import canonical_text
+from gradgate.methods import Full, canonical_text
 from gradgate.methods import method as read_method
+from gradgate.study.arms import Arm, distinct
 from gradgate.study.study_file import (
     STUDY_FILE,
     SearchRecord,
@@ -22,14 +21,13 @@ from gradgate.study.study_file import (
     read_study_file,
     write_study_file,
 )
-from gradgate.training.adapter_setting import canonical, checked_text, titled
+from gradgate.training.adapter_setting import checked_text
 from gradgate.training.config import FREE, RunConfig, make_config
 from gradgate.training.records import ModelRecord, TaskRecord
 from gradgate.training.run_folder import RunFolder
 
 MOST_RUNS = 10_000
 LARGEST_SEED = 2**32 - 1  # of numpy, which each run seeds as well
-Arm = tuple[str | None, str]  # an adapter and a method
 _OF_ONE_RUN = ("method", "adapter", "seed")
 
 
@@ -95,9 +93,8 @@ class Grid:
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
         found = _distinct_adapters(kinds or [None])
         base.model_copy(update={"adapter": next(filter(None, found), None)}).check_tapt()
-        grid = cls(
-            path, base, _distinct(names), tuple(dict.fromkeys(seeds)), found, held.search if held else None, part
-        )
+        search = held.search if held else None
+        grid = cls(path, base, _distinct_methods(names), tuple(dict.fromkeys(seeds)), found, search, part)
         grid.check_size()
         return grid
 
@@ -132,7 +129,7 @@ class Grid:
 
     def adding(self, methods: list[str]) -> Grid:
         """The same with further methods behind its own."""
-        grid = replace(self, methods=_distinct([*self.methods, *methods]))
+        grid = replace(self, methods=_distinct_methods([*self.methods, *methods]))
         grid.check_size()
         return grid
 
@@ -155,13 +152,13 @@ class Grid:
     @property
     def arms(self) -> tuple[Arm, ...]:
         """Each adapter with each method."""
-        return tuple(product(self.adapters, self.methods))
+        return tuple(Arm(method, adapter) for adapter, method in product(self.adapters, self.methods))
 
     def runs(self) -> list[GridRun]:
         """Every run, seed by seed, so that an early stop still leaves methods to compare."""
         chosen = {} if self.search is None else self.search.chosen
-        arms = [arm for arm in self.arms if self.search is None or titled_arm(arm) in chosen]
-        return [self._run(arm, seed, chosen.get(titled_arm(arm), {})) for seed in self.seeds for arm in arms]
+        arms = [arm for arm in self.arms if self.search is None or arm.label in chosen]
+        return [self._run(arm, seed, chosen.get(arm.label, {})) for seed in self.seeds for arm in arms]
 
     def write(self, task: TaskRecord, model: ModelRecord, versions: dict[str, str]) -> Grid:
         """Write ``study.json``. Returns the grid with what another process may have put there meanwhile.
@@ -175,7 +172,7 @@ class Grid:
         if held is not None:
             grid = replace(
                 self,
-                methods=_distinct([*held.methods, *self.methods]),
+                methods=_distinct_methods([*held.methods, *self.methods]),
                 seeds=tuple(dict.fromkeys([*held.seeds, *self.seeds])),
                 adapters=_distinct_adapters([*held.adapters, *self.adapters]),
                 search=held.search or self.search,
@@ -209,14 +206,14 @@ class Grid:
 
     def config_of(self, arm: Arm, seed: int, setting: dict[str, Any]) -> RunConfig:
         """The configuration of one run; ``setting`` replaces what all runs share."""
-        own: dict[str, Any] = {**setting, "method": arm[1], "adapter": arm[0], "seed": seed}
-        if arm[0] is None:
+        own: dict[str, Any] = {**setting, "method": arm.method, "adapter": arm.adapter, "seed": seed}
+        if arm.adapter is None:
             own |= {"tapt_steps": None, "tapt_epochs": None}
         return self.base.model_copy(update=own)
 
     def folder_of(self, arm: Arm, seed: int) -> RunFolder:
         """The folder of one run."""
-        return RunFolder(self.path / "runs" / folder_name(arm[1], arm[0]) / f"seed-{seed}")
+        return RunFolder(self.path / "runs" / arm.folder / f"seed-{seed}")
 
     def _run(self, arm: Arm, seed: int, setting: dict[str, Any]) -> GridRun:
         config = self.config_of(arm, seed, setting)
@@ -241,11 +238,6 @@ def check_arms(methods: Sequence[str], seeds: Sequence[int], adapters: Sequence[
         checked_text(adapter)
 
 
-def titled_arm(arm: Arm) -> str:
-    """An arm's name, as tables have it."""
-    return titled(arm[1], arm[0])
-
-
 def written(setting: dict[str, Any]) -> str:
     """A setting of a search, for people."""
     return ", ".join(f"{name}={value}" for name, value in setting.items())
@@ -257,35 +249,17 @@ def held_settings(path: Path) -> dict[str, Any] | None:
     return None if held is None else held.settings
 
 
-def _distinct(methods: list[str]) -> tuple[str, ...]:
-    """Each method once, under the text that came first: ``graddrop`` is ``graddrop:p=0.2``."""
-    texts: dict[str, str] = {}
-    for text in methods:
-        texts.setdefault(read_method(text).spec, text)
-    return tuple(texts.values())
+def _distinct_methods(methods: Iterable[str]) -> tuple[str, ...]:
+    return tuple(arm.method for arm in distinct(map(Arm, methods)))
 
 
-def _distinct_adapters(adapters: Sequence[str | None]) -> tuple[str | None, ...]:
-    texts: dict[str, str | None] = {}
-    for text in adapters:
-        texts.setdefault(canonical(text), text)
-    return tuple(texts.values())
+def _distinct_adapters(adapters: Iterable[str | None]) -> tuple[str | None, ...]:
+    return tuple(arm.adapter for arm in distinct(Arm(Full.name, adapter) for adapter in adapters))
 
 
 def settings_of(base: RunConfig) -> dict[str, Any]:
     """What all runs of a study share."""
     return {name: value for name, value in base.record().items() if name not in _OF_ONE_RUN}
-
-
-def folder_name(method: str, adapter: str | None = None) -> str:
-    """A name that every file system takes; unlike for unlike methods and adapters."""
-    if adapter is not None:
-        method = f"{adapter}__{method}"
-    name = re.sub(r"[:,]", "-", method)
-    if re.fullmatch(r"[\w.=-]{1,60}", name):
-        return name
-    digest = sha256(method.encode()).hexdigest()[:8]
-    return f"{re.sub(r'[^A-Za-z0-9_.=-]', '-', name)[:50]}-{digest}"
 
 
 def _same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use, read_json, write_json
-from gradgate.study.grid import folder_name
+from gradgate.study.arms import folder_name
 from gradgate.study.study_file import STUDY_FILE, locked_folder
 from gradgate.tasks.multitask import is_multitask, task_folder
 from gradgate.training.config import RunConfig

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gradgate.errors import GradgateError, RunError
-from gradgate.methods import method as read_method
-from gradgate.study.grid import folder_name
+from gradgate.study.arms import Arm
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
-from gradgate.training.adapter_setting import canonical, titled
 from gradgate.training.history import DevRecord, read_history
 from gradgate.training.records import DEV, Failure, Metrics, RunRecord, Scores, read_record, read_scores
 from gradgate.training.run_folder import RunFolder
@@ -46,7 +44,7 @@ class Cell:
     @property
     def label(self) -> str:
         """The name of its arm in tables and figures."""
-        return titled(self.method, self.adapter)
+        return Arm(self.method, self.adapter).label
 
     def metrics(self, split: str) -> Metrics:
         """All metrics on ``"dev"``, a test split or an average; empty if the run has not finished or has none."""
@@ -140,13 +138,6 @@ def read_study(folder: Path) -> StudyResults:
     return StudyResults(folder, study, tuple(cells), splits, problems, averages, unit)
 
 
-@dataclass(frozen=True)
-class _Arm:
-    label: str
-    adapter: str | None
-    method: str
-
-
 class _Reader:
     """Reads the runs of a study folder, and collects what is wrong with them."""
 
@@ -154,9 +145,7 @@ class _Reader:
         self.folder = folder
         self.study = study
         self.problems: list[str] = []
-        named = zip(study.labels, study.arms, strict=True)
-        self._arms = [_Arm(label, adapter, method) for label, (adapter, method) in named]
-        self._identities: dict[tuple[str | None, str], tuple[str, str]] = {}
+        self._arms = study.arms
         self._found: dict[tuple[str, int], Cell] = {}
 
     def cells(self) -> list[Cell]:
@@ -164,14 +153,15 @@ class _Reader:
         damaged = self._read_begun()
         for arm, seed in product(self._arms, self.study.seeds):
             if (arm.label, seed) not in self._found:
-                path = self.folder / "runs" / folder_name(arm.method, arm.adapter) / f"seed-{seed}"
+                path = self.folder / "runs" / arm.folder / f"seed-{seed}"
                 self._found[arm.label, seed] = self._unmatched(arm, seed, path, damaged.pop(path, None))
         self.problems += [f"{self._relative(path)} is left out: {reason}" for path, reason in damaged.items()]
         return [self._found[arm.label, seed] for arm, seed in product(self._arms, self.study.seeds)]
 
     def _read_begun(self) -> dict[Path, str]:
         """Read every run with a ``run.json``. Returns the folders where that file is damaged, and how."""
-        arms = {self._identity(arm.adapter, arm.method): arm for arm in self._arms}
+        arms = {arm.identity: arm for arm in self._arms}
+        texts = {arm: arm for arm in self._arms}  # most runs are written as the study is, and need no parsing
         damaged: dict[Path, str] = {}
         for path in sorted(file.parent for file in self.folder.glob("runs/*/seed-*/run.json")):
             try:
@@ -179,10 +169,10 @@ class _Reader:
             except (GradgateError, OSError) as error:
                 damaged[path] = str(error)
                 continue
-            arm = arms.get(self._identity(run.adapter, run.method))
+            own = Arm(run.method, run.adapter)
+            arm = texts.get(own) or arms.get(own.identity)
             if arm is None or run.seed not in self.study.seeds:
-                what = titled(run.method, run.adapter)
-                self._leave_out(path, f"{what} with seed {run.seed} is not part of this study.")
+                self._leave_out(path, f"{own.label} with seed {run.seed} is not part of this study.")
             elif (arm.label, run.seed) in self._found:
                 other = self._found[arm.label, run.seed].folder
                 self._leave_out(path, f"{other} holds the same method and seed.")
@@ -191,7 +181,7 @@ class _Reader:
                 self._found[arm.label, run.seed] = _read_cell(RunFolder(path), cell)
         return damaged
 
-    def _unmatched(self, arm: _Arm, seed: int, path: Path, damage: str | None) -> Cell:
+    def _unmatched(self, arm: Arm, seed: int, path: Path, damage: str | None) -> Cell:
         """The cell of a run without a ``run.json`` that says so."""
         cell = Cell(arm.method, seed, "missing", adapter=arm.adapter)
         if damage is not None:
@@ -199,16 +189,6 @@ class _Reader:
         if RunFolder(path).error_file.is_file() and not RunFolder(path).run_file.is_file():
             return _read_cell(RunFolder(path), cell)  # it failed before it could write its configuration
         return cell
-
-    def _identity(self, adapter: str | None, method: str) -> tuple[str, str]:
-        """Equal for texts that mean the same: ``gradual`` is ``gradual:every=50``. Unknown methods stay as they are."""
-        if (adapter, method) not in self._identities:
-            try:
-                spec = read_method(method).spec
-            except (GradgateError, OSError):
-                spec = method
-            self._identities[adapter, method] = canonical(adapter), spec
-        return self._identities[adapter, method]
 
     def _leave_out(self, path: Path, reason: str) -> None:
         self.problems.append(f"{self._relative(path)} is left out: {reason}")

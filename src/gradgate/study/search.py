@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.study.grid import MOST_RUNS, Arm, Grid, GridRun, folder_name, titled_arm, written
+from gradgate.study.arms import Arm, folder_name
+from gradgate.study.grid import MOST_RUNS, Grid, GridRun, written
 from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
@@ -139,8 +140,8 @@ def search_runs(grid: Grid, arms: Iterable[Arm]) -> list[GridRun]:
 def _run(grid: Grid, arm: Arm, setting: dict[str, Any], seed: int) -> GridRun:
     config = grid.config_of(arm, seed, {**setting, "skip_test": True, "keep_model": False})
     name = folder_name(written(setting))
-    folder = RunFolder(grid.path / "search" / folder_name(arm[1], arm[0]) / name / f"seed-{seed}")
-    against = grid.labelled(titled_arm(arm)) if grid.search is not None and grid.search.prune else None
+    folder = RunFolder(grid.path / "search" / arm.folder / name / f"seed-{seed}")
+    against = grid.labelled(arm.label) if grid.search is not None and grid.search.prune else None
     label = grid.labelled(f"{config.title} seed {seed}, search {written(setting)}")
     return GridRun(config, folder, label, against)
 
@@ -158,7 +159,7 @@ def undecided(grid: Grid) -> list[Arm]:
     """The arms whose setting is still to be chosen."""
     if grid.search is None:
         return []
-    return [arm for arm in grid.arms if grid.search.chosen.get(titled_arm(arm)) is None]
+    return [arm for arm in grid.arms if grid.search.chosen.get(arm.label) is None]
 
 
 def advance(queue: Queue) -> bool:
@@ -176,7 +177,7 @@ def _advance(queue: Queue, folder: Path) -> bool:
         ended = [arm for arm in undecided(grid) if _has_ended(grid, arm, known)]
         if grid.search is None:
             return False
-        decided = {titled_arm(arm): _results(grid, arm, grid.search, higher) for arm in ended}
+        decided = {arm.label: _results(grid, arm, grid.search, higher) for arm in ended}
         found = {name: results[0].setting for name, results in decided.items() if results}
         search = replace(
             grid.search, results={**grid.search.results, **decided}, chosen={**grid.search.chosen, **found}
@@ -184,7 +185,7 @@ def _advance(queue: Queue, folder: Path) -> bool:
         grid = replace(grid, search=search)
         grid.write_search()
     for arm in ended:
-        if titled_arm(arm) not in found:
+        if arm.label not in found:
             _fail(grid, arm)
     new = [run for run in grid.runs() if run.config.fingerprint() not in known]
     queue.add(new)
@@ -193,7 +194,7 @@ def _advance(queue: Queue, folder: Path) -> bool:
 
 def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, str]) -> bool:
     runs = search_runs(grid, [arm])
-    if grid.search is not None and titled_arm(arm) in grid.search.results:
+    if grid.search is not None and arm.label in grid.search.results:
         return False  # nothing of it has finished, and error.json says so
     return all(states.get(run.config.fingerprint()) in ("finished", "failed", "pruned") for run in runs)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from gradgate.errors import RunError, StoreError
 from gradgate.files import Lock, NoLocksError, read_json, write_json
-from gradgate.training.adapter_setting import titled
+from gradgate.study.arms import Arm
 from gradgate.training.records import ModelRecord, Scores, TaskRecord, read_record, to_json
 from gradgate.training.run_folder import RunFolder
 
@@ -75,14 +75,14 @@ class StudyRecord:
     part: str = ""
 
     @property
-    def arms(self) -> tuple[tuple[str | None, str], ...]:
-        """Every adapter with every method; None for the model itself."""
-        return tuple(product(self.adapters, self.methods))
+    def arms(self) -> tuple[Arm, ...]:
+        """Every adapter with every method."""
+        return tuple(Arm(method, adapter) for adapter, method in product(self.adapters, self.methods))
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the arms, as tables and figures have them."""
-        return tuple(titled(method, adapter) for adapter, method in self.arms)
+        return tuple(arm.label for arm in self.arms)
 
 
 def find_study(folder: Path) -> StudyRecord | None:
