@@ -19,16 +19,17 @@ from gradgate.study.grid import Grid
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.training.config import RunConfig, make_config
+from gradgate.training.records import ModelRecord, TaskRecord
 from support.run_folders import files
 from support.study_folder import write_study
 
-TASK: dict[str, Any] = {"name": "moods", "kind": "classification", "metric": "accuracy", "fingerprint": "abc"}
+TASK = TaskRecord(name="moods", kind="classification", metric="accuracy", fingerprint="abc")
 SMALL = "houlsby:size=4,lr=1e-3"
 
 
 def written(path: Path, methods: list[str], adapters: list[str | None]) -> Grid:
     grid = Grid.of(path, make_config(), methods, [0, 1], adapters)
-    grid.write(TASK, {"name": "tiny", "parameters": 1}, {})
+    grid.write(TASK, ModelRecord("tiny", 1), {})
     return grid
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,21 @@ from gradgate.errors import MethodError, RunError, UsageError
 from gradgate.study.arms import folder_name
 from gradgate.study.grid import Grid
 from gradgate.training.config import make_config
+from gradgate.training.records import ModelRecord, TaskRecord, to_json
 
-TASK: dict[str, Any] = {
-    "name": "moods",
-    "kind": "classification",
-    "metric": "accuracy",
-    "metric_higher_is_better": True,
-    "labels": ["bad", "good"],
-    "fingerprint": "abc",
-    "rows": {"train": 80},
-    "languages": {},
-    "source": "en",
-}
+TASK = TaskRecord(
+    name="moods",
+    kind="classification",
+    metric="accuracy",
+    labels=("bad", "good"),
+    fingerprint="abc",
+    rows={"train": 80},
+)
 
 
 def written(path: Path, methods: list[str], seeds: list[int], **settings: Any) -> Grid:
     grid = Grid.of(path, make_config(**settings), methods, seeds)
-    grid.write(TASK, {"name": "tiny", "parameters": 1}, {})
+    grid.write(TASK, ModelRecord("tiny", 1), {})
     return grid
 
 
@@ -53,7 +52,7 @@ def test_a_later_call_only_adds_and_keeps_the_reference(tmp_path: Path) -> None:
     assert grid.seeds == (0, 1, 5)
     record = json.loads((tmp_path / "study.json").read_text())
     assert record["methods"] == ["full", "head", "graddrop"]
-    assert record["task"] == TASK
+    assert record["task"] == to_json(TASK)
 
 
 def test_one_method_in_two_spellings_runs_once_under_the_first(tmp_path: Path) -> None:
@@ -82,7 +81,7 @@ def test_proofs_and_extras_may_change(tmp_path: Path) -> None:
 def test_other_data_is_refused(tmp_path: Path) -> None:
     grid = written(tmp_path, ["full"], [0])
     with pytest.raises(RunError, match=r"begun on other data: the files of task 'moods' have changed"):
-        grid.write({**TASK, "fingerprint": "def"}, {}, {})
+        grid.write(replace(TASK, fingerprint="def"), ModelRecord("tiny", 1), {})
 
 
 @pytest.mark.parametrize(("methods", "seeds"), [([], [0]), (["full"], [])])
