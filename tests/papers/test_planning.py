@@ -14,6 +14,7 @@ from gradgate.methods import method as read_method
 from gradgate.papers import find_preset
 from gradgate.papers.planning import Plan, ReproduceRequest, on_layers, on_steps, on_width, plan_full
 from gradgate.papers.resources import find_resources, given_models
+from gradgate.training.adapter_setting import read_choice
 
 
 def on_sample(preset: str, **settings: object) -> Plan:
@@ -69,6 +70,15 @@ def test_adapters_keep_their_share_of_the_width() -> None:
 def test_adapters_learn_faster_than_the_whole_model_on_the_sample() -> None:
     plan = on_sample("adaptereff-table7", lr=1e-3)
     assert {(run.config.adapter is None, run.config.peak_lr) for run in plan.runs} == {(True, 1e-3), (False, 5e-3)}
+
+
+def test_the_frozen_model_runs_as_in_the_code_of_fun() -> None:
+    runs = on_sample("fun-table1").runs
+    assert {run.config.frozen_dropout for run in runs} == {True}
+    assert {read_choice(str(run.config.adapter)).pooler for run in runs} == {"frozen"}
+    assert {run.cell.adapter for run in runs} == {"pfeiffer:reduction=16"}
+    wide = on_sample("adaptereff-table7").runs
+    assert {read_choice(run.config.adapter).pooler for run in wide if run.config.adapter} == {"trained"}
 
 
 def test_cells_with_equal_settings_share_a_study() -> None:

@@ -291,7 +291,9 @@ def _plan(
 ) -> Plan:
     configs: list[tuple[_Chosen, RunConfig]] = []
     for each in chosen:
-        whole = each.settings | {"method": each.method} | ({"adapter": each.adapter} if each.adapter else {})
+        whole = each.settings | {"method": each.method}
+        if each.adapter is not None:
+            whole["adapter"] = str(_ADAPTER.parse(each.adapter).updated(**preset.adapter_options))
         unknown = [name for name in whole if name not in RunConfig.model_fields]
         if unknown:
             left_out[_words(each.cell)] = f"this version has no setting {unknown[0]!r}"

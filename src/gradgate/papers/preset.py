@@ -105,6 +105,7 @@ class Preset(_Strict):
         sizes: label to training examples; None for all of them.
         leave_out: cells that the table does not have.
         settings: of every run; ``cases`` change them.
+        adapter_options: of every adapter, besides those of its row.
         seeds: repeats.
         summary: the language or average that stands for a task in short.
         unit: what 1.0 is in the table: 100 for points, 1 for shares.
@@ -123,6 +124,7 @@ class Preset(_Strict):
     sizes: dict[str, int | None] = {"full": None}
     leave_out: tuple[Match, ...] = ()
     settings: dict[str, Any] = {}
+    adapter_options: dict[str, str] = {}
     cases: tuple[Case, ...] = ()
     seeds: int = Field(ge=1)
     summary: str = "en"
