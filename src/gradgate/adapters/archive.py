@@ -15,11 +15,13 @@ from pathlib import Path, PurePosixPath
 
 from gradgate import hub
 from gradgate.errors import AdapterFileError
+from gradgate.files import read_bytes
 
 CONFIG_FILE, SETUP_FILE = "adapter_config.json", "adapter_setup.json"
 _HUB_FILES = ["*.json", "*.safetensors", "pytorch_adapter.bin", "pytorch_model_head.bin"]
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
-_MOST_BYTES = 4 << 30  # of one archive when unpacked; adapters have megabytes
+_MOST_BYTES = 1 << 30  # of one file, and of the files in an archive together; adapters have megabytes
+_ENDINGS = (".json", ".safetensors", ".bin")  # of the files that are read
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,12 @@ class Files:
             return self.members.get(name)
         assert self.folder is not None
         try:
-            return (self.folder / name).read_bytes()
+            return read_bytes(self.folder / name, most=_MOST_BYTES)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            raise AdapterFileError(f"{self.folder / name} cannot be read: {error.strerror or error}.") from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise AdapterFileError(f"{self.folder / name} cannot be read: {reason}.") from error
 
 
 def open_files(where: str | os.PathLike[str], *, revision: str | None = None) -> Files:
@@ -92,6 +95,7 @@ def _zipped(path: Path) -> dict[str, bytes]:
         members = [member for member in archive.infolist() if not member.is_dir()]
         for member in members:
             _check_member(path, member.orig_filename, link=stat.S_ISLNK(member.external_attr >> 16))
+        members = [member for member in members if member.filename.endswith(_ENDINGS)]
         _check_size(path, sum(member.file_size for member in members))
         return {_plain(member.filename): archive.read(member) for member in members}
 
@@ -101,6 +105,7 @@ def _tarred(path: Path) -> dict[str, bytes]:
         members = [member for member in archive.getmembers() if not member.isdir()]
         for member in members:
             _check_member(path, member.name, link=not member.isreg())
+        members = [member for member in members if member.name.endswith(_ENDINGS)]
         _check_size(path, sum(member.size for member in members))
         read = ((member, archive.extractfile(member) or io.BytesIO()) for member in members)
         return {_plain(member.name): file.read() for member, file in read}

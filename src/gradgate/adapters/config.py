@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from typing import Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,6 +14,8 @@ from gradgate.layers.names import WRAPPER_PARTS
 from gradgate.specs import Syntax, shown, structured
 
 LnScope = Literal["none", "encoder", "all"]
+WIDEST = 2**14
+"""Units of the widest bottleneck that is built: one of all layers then has gigabytes."""
 INITS = ("bert", "mam_adapter", "houlsby", "normal", "zero_up")
 # What AdapterHub's library knows of the ways to begin that only this one has.
 _THEIR_INIT = {"normal": "bert", "zero_up": "mam_adapter"}
@@ -112,10 +115,10 @@ class AdapterConfig:
             ("output_adapter", "a module in one place at least", self.mh_adapter or self.output_adapter),
             ("cross_adapter", "false: none of the supported models has cross-attention", not self.cross_adapter),
             ("reduction_factor", "numbers above 0", all(_positive(factor) for factor in factors)),
-            ("size", "1 or more", self.size is None or self.size >= 1),
+            ("size", f"1 or more, at most {WIDEST:,}", self.size is None or 1 <= self.size <= WIDEST),
             ("non_linearity", "the name of an activation of transformers", _is_activation(self.non_linearity)),
             ("dropout", "a number in [0, 1)", 0.0 <= self.dropout < 1.0),
-            ("scaling", "a float, 'learned' or 'channel'", _is_scaling(self.scaling)),
+            ("scaling", "a finite float, 'learned' or 'channel'", _is_scaling(self.scaling)),
             ("residual_before_ln", "true or false without original_ln_before", not post_add or self.original_ln_before),
             ("residual_before_ln", "true, false or 'post_add'", post_add or isinstance(self.residual_before_ln, bool)),
             ("inv_adapter", "'nice' or none; glow does not work in AdapterHub", self.inv_adapter in (None, "nice")),
@@ -141,7 +144,7 @@ class AdapterConfig:
                     f"The reduction factors {factor} have none for layer {layer}. Add it, or a 'default'."
                 )
             factor = factor.get(str(layer), factor.get("default", 1.0))
-        return max(1, int(hidden // factor))
+        return bounded_width(hidden, factor, "reduction_factor")
 
     def record(self, hidden: int) -> dict[str, Any]:
         """The entry ``config`` of adapter_config.json for a model of width ``hidden``: every field of ``BnConfig``."""
@@ -215,12 +218,26 @@ def unfit_name(name: str) -> AdapterError:
     )
 
 
+def bounded_width(whole: int, factor: float, option: str) -> int:
+    """The width of a bottleneck: ``whole`` over ``factor``, at least 1.
+
+    Raises:
+        AdapterError: if it is larger than any adapter's.
+    """
+    if whole > factor * WIDEST:
+        raise AdapterError(
+            f"{option}={factor} makes a bottleneck of {whole / factor:,.0f} from {whole}; expected at most "
+            f"{WIDEST:,}. Give a larger factor."
+        )
+    return max(1, int(whole // factor))
+
+
 def _positive(value: float | None) -> bool:
     return value is not None and 0.0 < value < float("inf")
 
 
 def _is_scaling(value: float | str) -> bool:
-    return isinstance(value, float) or value in ("learned", "channel")
+    return isfinite(value) if isinstance(value, float) else value in ("learned", "channel")
 
 
 def _is_activation(name: str) -> bool:

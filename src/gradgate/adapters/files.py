@@ -224,15 +224,31 @@ def _tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
         try:
             tensors = load_safetensors(data) if name.endswith(".safetensors") else _unpickled(data)
         except (SafetensorError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise AdapterFileError(f"{name} in {files.where} is damaged ({reason}). Fetch it again.") from None
+            raise AdapterFileError(f"{name} in {files.where} is damaged ({_reason(error)}). Fetch it again.") from None
         if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
             raise AdapterFileError(
                 f"{name} in {files.where} holds other things than tensors. Expected a mapping of names to tensors; "
                 "fetch it again."
             )
+        _check_finite(tensors, f"{name} in {files.where}")
         return tensors
     raise AdapterFileError(f"{files.where} has no {' or '.join(names)}.")
+
+
+def _reason(error: Exception) -> str:
+    """What to say of a file that cannot be read; torch's own text advises to run what a pickle holds."""
+    if isinstance(error, pickle.UnpicklingError):
+        return "it is no file of tensors alone; nothing that it holds was run"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise AdapterFileError(
+                f"{where} is damaged: {name!r} holds NaN or infinity. Expected finite numbers; fetch it again or train "
+                f"the adapter anew with a lower learning rate."
+            )
 
 
 def _unpickled(data: bytes) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from gradgate.adapters.config import AdapterConfig
+from gradgate.adapters.config import AdapterConfig, bounded_width
 
 _HOULSBY_STD = 0.01
 _BERT_STD = 0.02
@@ -143,7 +143,7 @@ def activation(name: str) -> nn.Module:
 
 
 def _coupling(inputs: int, outputs: int, factor: float, non_linearity: str) -> nn.Sequential:
-    hidden = max(1, int(inputs // factor))
+    hidden = bounded_width(inputs, factor, "inv_adapter_reduction_factor")
     return nn.Sequential(nn.Linear(inputs, hidden), activation(non_linearity), nn.Linear(hidden, outputs))
 
 
