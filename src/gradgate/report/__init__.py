@@ -11,6 +11,7 @@ from rich.text import Text
 from gradgate.files import write_bytes, write_text
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.findings import find
+from gradgate.report.formats import visible
 from gradgate.report.page import PAGE, render_page
 from gradgate.report.sections import find_sections
 from gradgate.report.verdict import cautions, verdict
@@ -74,8 +75,8 @@ def render_table(folder: Path, console: Console) -> None:
     for section in sections:
         for table, columns in section.printed():
             console.print(to_terminal(table, columns, console.width))
-    console.print(Text(verdict(findings), style="bold"))
+    console.print(Text(visible(verdict(findings)), style="bold"))
     for remark in (remark for section in sections for remark in section.remarks()):
-        console.print(Text(remark))
+        console.print(Text(visible(remark)))
     for note in (*cautions(findings), *(caution for section in sections for caution in section.cautions())):
-        console.print(Text(f"- {note}"))
+        console.print(Text(visible(f"- {note}")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -15,6 +16,8 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+
+from gradgate.report.formats import shortened, visible
 
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
@@ -113,16 +116,25 @@ def styled(height: float) -> Iterator[Figure]:
 
 def finish(figure: Figure, name: str, title: str, caption: str, text: str, table: str) -> Drawing:
     """Write a figure as SVG and PDF. To be called inside :func:`styled`."""
+    with warnings.catch_warnings():
+        # A name in a script that the font lacks has boxes in the PDF; the SVG has the text itself.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        svg, pdf = _to_svg(figure, name), _to_pdf(figure)
+    root = ElementTree.fromstring(svg)
+    _describe(root, name, visible(title), visible(text))
+    inline = ElementTree.tostring(_for_page(root), encoding="unicode")
+    root.insert(2, ElementTree.Element(f"{{{SVG}}}rect", width="100%", height="100%", fill=PAPER))
+    return Drawing(
+        name, title, caption, text, table, ElementTree.tostring(root, encoding="unicode") + "\n", pdf, inline
+    )
+
+
+def _to_svg(figure: Figure, name: str) -> str:
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with mpl.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    root = ElementTree.fromstring(buffer.getvalue())
-    _describe(root, name, title, text)
-    inline = ElementTree.tostring(_for_page(root), encoding="unicode")
-    root.insert(2, ElementTree.Element(f"{{{SVG}}}rect", width="100%", height="100%", fill=PAPER))
-    svg = ElementTree.tostring(root, encoding="unicode") + "\n"
-    return Drawing(name, title, caption, text, table, svg, _to_pdf(figure), inline)
+    return buffer.getvalue()
 
 
 def _to_pdf(figure: Figure) -> bytes:
@@ -135,7 +147,13 @@ def _to_pdf(figure: Figure) -> bytes:
 
 def wrapped(label: str) -> str:
     """A label of the upright axis in lines that are no longer than the lowest figure is high."""
-    return fill(label, 26, break_long_words=False)
+    return fill(shortened(label, 70), 26)
+
+
+def legend_label(name: str, width: int) -> str:
+    """A name for a legend, in which matplotlib leaves out what begins with an underscore."""
+    label = shortened(name, width)
+    return f" {label}" if label.startswith("_") else label
 
 
 def legend_below(figure: Figure) -> Legend:

@@ -7,10 +7,12 @@ import io
 import re
 from typing import Literal
 
+from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gradgate.report.table import Column, Entry, Table
+from gradgate.report.formats import visible
+from gradgate.report.table import Column, Entry, Raw, Table
 
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -30,18 +32,29 @@ _TEX = {
 }
 
 _RANKS = {"best": "Bold: best.", "second": "Italic: second best."}
+# A spreadsheet takes a cell that begins with one of these for a formula, and runs it.
+_FORMULA = tuple("=+-@\t\n\r＝＋－＠")
 # Longer names break on a narrow terminal.
 _NAME_WIDTH = 20
 
 
 def to_csv(table: Table) -> str:
-    """The records with full precision; a missing value is an empty field."""
+    """The records with full precision; a missing value is an empty field.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe in front. Numbers stay as they are.
+    """
     text = io.StringIO()
     names = list(dict.fromkeys(name for record in table.records for name in record))
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table.records)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(_csv_cell, names))
+    writer.writerows([_csv_cell(record.get(name)) for name in names] for record in table.records)
     return text.getvalue()
+
+
+def _csv_cell(value: Raw) -> Raw:
+    if not isinstance(value, str):
+        return value
+    return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)
 
 
 def to_markdown(table: Table) -> str:
@@ -79,27 +92,29 @@ def to_terminal(table: Table, keys: tuple[str, ...], width: int) -> RichTable:
     widths = [_least_width(table, place) for place in places]
     while len(places) > 2 and sum(widths) + 3 * len(widths) + 1 > width:
         places, widths = places[:-1], widths[:-1]
-    shown = RichTable(title=Text(table.title), title_justify="left")
+    shown = RichTable(title=Text(visible(table.title)), title_justify="left")
     for place, least in zip(places, widths, strict=True):
         column = table.columns[place]
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        shown.add_column(Text(column.title), justify=justify, overflow="fold", min_width=least)
+        shown.add_column(Text(visible(column.title)), justify=justify, overflow="fold", min_width=least)
     for number, row in enumerate(table.rows):
-        shown.add_row(*(Text(row[place].line) for place in places), style="bold" if number in table.best else None)
+        shown.add_row(
+            *(Text(visible(row[place].line)) for place in places), style="bold" if number in table.best else None
+        )
     return shown
 
 
 def _least_width(table: Table, place: int) -> int:
     """What a column needs on a terminal: its heading may break between words, its numbers may not, its names may."""
     column = table.columns[place]
-    longest = max(len(row[place].line) for row in table.rows)
-    return max(
-        *(len(word) for word in column.title.split()), longest if column.numeric else min(longest, _NAME_WIDTH), 1
-    )
+    longest = max((cell_len(row[place].line) for row in table.rows), default=0)
+    # A heading may hold a name too.
+    words = (min(cell_len(word), _NAME_WIDTH) for word in column.title.split())
+    return max(*words, longest if column.numeric else min(longest, _NAME_WIDTH), 1)
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]<>|&$])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_\[\]<>|&$])", r"\\\1", " ".join(visible(text).split()))
 
 
 def _markdown_entry(entry: Entry) -> str:
@@ -120,7 +135,7 @@ def _alignment(column: Column) -> str:
 
 
 def _latex(text: str) -> str:
-    return "".join(_TEX.get(sign, sign) for sign in " ".join(text.split()))
+    return "".join(_TEX.get(sign, sign) for sign in " ".join(visible(text).split()))
 
 
 def _latex_row(cells: list[str]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite
 
 NONE = "–"
 MINUS = "−"
@@ -24,6 +26,22 @@ _NAMES = {
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
 }
+
+
+# Characters that no terminal, XML or UTF-8 takes as text: controls, overrides of the direction, lone surrogates.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+# From here on, digits before the point are too many to read.
+_TOO_LONG = 1e7
+
+
+def visible(text: str) -> str:
+    """The text with each control character as a picture, such as ``␛`` for ESC; tabs and line ends stay."""
+    return _UNSAFE.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
 
 
 @dataclass(frozen=True)
@@ -76,6 +94,8 @@ class ScoreFormat:
 
 
 def _signed_text(value: float, spec: str) -> str:
+    if not isfinite(value) or abs(value) >= _TOO_LONG:
+        spec = "+.3g" if spec.startswith("+") else ".3g"
     text = format(value, spec)
     if float(text) == 0:
         text = text.lstrip("+-")
@@ -103,6 +123,8 @@ def seconds(value: float | None) -> str:
     """``12.3 ms``, ``1.20 s``, ``3 min 20 s``, ``2 h 05 min``."""
     if value is None:
         return NONE
+    if not isfinite(value) or value >= _TOO_LONG * 3600:
+        return f"{value / 3600:.3g} h"
     if value < 0.9995e-3:
         return f"{_three(value * 1e6)} µs"
     if value < 0.9995:
@@ -131,12 +153,14 @@ def share(value: float | None) -> str:
     if value is None:
         return NONE
     percent = 100 * value
+    if abs(percent) >= _TOO_LONG:
+        return f"{percent:.3g} %"
     return f"{percent:.2g} %" if 0 < percent < 9.5 else f"{percent:.0f} %"
 
 
 def ratio(value: float | None) -> str:
     """``0.72×``."""
-    return NONE if value is None else f"{value:.2f}×"
+    return NONE if value is None else f"{_signed_text(value, '.2f')}×"
 
 
 def learning_rate(value: float) -> str:
@@ -167,7 +191,8 @@ def listed(names: Iterable[str]) -> str:
 
 
 def shortened(label: str, width: int) -> str:
-    """A label of at most ``width`` signs; the middle goes, as names differ at both ends."""
+    """A label of at most ``width`` characters in one line; the middle goes, as names differ at both ends."""
+    label = " ".join(visible(label).split())
     if len(label) <= width:
         return label
     half = (width - 1) // 2
@@ -177,6 +202,8 @@ def shortened(label: str, width: int) -> str:
 def _scaled(value: float | None, units: tuple[str, ...]) -> str:
     if value is None:
         return NONE
+    if not isfinite(value):
+        return f"{value}{units[0]}"
     power = 0
     while power + 1 < len(units) and value >= 999.5 * 1000**power:
         power += 1
@@ -185,4 +212,6 @@ def _scaled(value: float | None, units: tuple[str, ...]) -> str:
 
 def _three(value: float) -> str:
     """Three significant digits, trailing zeros kept; more only above 1000."""
-    return f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:.0f}"
+    if 999.5 <= value < _TOO_LONG:
+        return f"{value:.0f}"
+    return f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:.3g}"

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from gradgate.report.drawing import Drawing
 from gradgate.report.findings import Findings, find
-from gradgate.report.formats import count, counted
+from gradgate.report.formats import count, counted, visible
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Table
 from gradgate.report.verdict import cautions, verdict
@@ -45,7 +45,7 @@ def render_page(
     """
     results = findings.results
     script = _source("sort.js")
-    return _TEMPLATES.get_template("report.html.j2").render(
+    page = _TEMPLATES.get_template("report.html.j2").render(
         study=results.study,
         answer=verdict(findings),
         remarks=[remark for section in sections for remark in section.remarks()],
@@ -65,6 +65,7 @@ def render_page(
         parts=[(name, _page_of(part, findings), verdict(find(part))) for name, part in results.parts],
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
     )
+    return visible(page)
 
 
 def _breakable(name: str) -> Markup:

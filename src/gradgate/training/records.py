@@ -14,7 +14,7 @@ from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeGuard, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
@@ -277,6 +277,11 @@ class Failure:
     type: str
     message: str
     step: int | None = None
+
+
+def comparable(value: float | None) -> TypeGuard[float]:
+    """Whether there is a number, and one to compute means and deviations with."""
+    return value is not None and abs(value) <= _LARGEST
 
 
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, look, styled, wrapped
+from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, look, styled, wrapped
 from gradgate.report.findings import Findings
 from gradgate.report.sections.base import Section
 
@@ -38,7 +38,7 @@ def draw_cost(findings: Findings) -> Drawing:
             spread = (method.score.sd or 0.0) * metric.factor
             axes.errorbar(x, mean, yerr=spread, color=style.colour, lw=1.2, zorder=2)
             area = 60 + 200 * share
-            label = f"{formats.shortened(method.name, 34)} ({formats.share(share)})"
+            label = f"{legend_label(method.name, 34)} ({formats.share(share)})"
             axes.scatter(x, mean, s=area, c=style.colour, marker=style.marker, edgecolors=PAPER, label=label, zorder=3)
         axes.margins(0.12)
         axes.set_xlim(left=0)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, look, styled, wrapped
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, look, styled, wrapped
 from gradgate.report.findings import Findings, MethodFindings
-from gradgate.report.formats import NONE, shortened
+from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
+from gradgate.training.records import comparable
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def _points(method: MethodFindings, metric: str) -> tuple[CurvePoint, ...]:
     for cell in method.finished:
         for record in cell.history:
             value = record.metrics.get(metric)
-            if value is not None and isfinite(value):
+            if comparable(value):
                 scores[record.step].append(value)
-                if "epoch" in record.metrics:
-                    epochs[record.step] = record.metrics["epoch"]
+                if comparable(epoch := record.metrics.get("epoch")):
+                    epochs[record.step] = epoch
     return tuple(CurvePoint(step, epochs.get(step), tuple(values)) for step, values in sorted(scores.items()))
 
 
@@ -167,7 +167,7 @@ def _draw_curve(axes: Axes, findings: Findings, curve: Curve, pace: float) -> No
     sds = [np.std(point.scores, ddof=1) if len(point.scores) > 1 else 0.0 for point in curve.points]
     spread = factor * np.array(sds)
     marker = style.marker if len(places) <= 25 else ""
-    label = shortened(curve.method.name, 40)
+    label = legend_label(curve.method.name, 40)
     axes.plot(places, means, color=style.colour, ls=style.dash, lw=1.6, marker=marker, ms=3.5, label=label)
     axes.fill_between(places, means - spread, means + spread, color=style.colour, alpha=0.14, lw=0)
 

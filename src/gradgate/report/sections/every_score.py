@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from math import isfinite
 from statistics import fmean
 
 from gradgate.report import formats
@@ -13,7 +12,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, spread_entry, spread_record
 from gradgate.study.results import Cell
 from gradgate.tasks.languages import average_label
-from gradgate.training.records import DEV, Cost
+from gradgate.training.records import DEV, Cost, comparable
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def metric_table(findings: Findings) -> Table:
     names = list(dict.fromkeys(n for m, split in groups for cell in m.finished for n in cell.metrics(split)))
     values = {
         (method.name, split, name): [
-            v for c in method.finished if (v := c.metrics(split).get(name)) is not None and isfinite(v)
+            value for cell in method.finished if comparable(value := cell.metrics(split).get(name))
         ]
         for method, split in groups
         for name in names

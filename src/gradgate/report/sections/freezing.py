@@ -365,7 +365,7 @@ def draw_freezing(curve: FreezeCurve) -> Drawing | None:
 def _label_axes(axes: Axes, curve: FreezeCurve, start: int, places: list[int]) -> None:
     every = -(-len(places) // _TICKS)
     shown = places[::-1][::every][::-1]  # counted from the top, so that the head alone has its tick
-    axes.set_xticks([start, *shown], [curve.full.name, *map(str, shown)])
+    axes.set_xticks([start, *shown], [formats.shortened(curve.full.name, 12), *map(str, shown)])
     room = 0.05 * (places[-1] - start)
     axes.set_xlim(start - room, places[-1] + 3.4 * room)
     axes.text(1, ENOUGH, f"{ENOUGH}", transform=axes.get_yaxis_transform(), ha="right", va="bottom", color=MUTED)

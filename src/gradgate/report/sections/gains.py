@@ -92,8 +92,10 @@ def gain_table(findings: Findings) -> Table:
     columns = (
         Column("unit", unit, numeric=False),
         *(
-            Column(method.name, method.name, "mean ± standard deviation over seeds" if method is first else better)
-            for method in findings.methods
+            Column(
+                f"method {place}", method.name, "mean ± standard deviation over seeds" if method is first else better
+            )
+            for place, method in enumerate(findings.methods)
         ),
     )
     return Table(
@@ -234,7 +236,7 @@ def _draw_panel(axes: Axes, findings: Findings, gains: list[Gain]) -> None:
 
 
 def _add_legend(figure: Figure, findings: Findings) -> None:
-    label = findings.format.label
+    label = shortened(findings.format.label, 30)
     handles = [
         Patch(facecolor=_POINTS, edgecolor=PAPER, lw=0, label=label),
         Patch(
@@ -258,9 +260,13 @@ def _draw_scores(
             style = look(findings.methods.index(method))
             means = [gains[split, method.name].mean for split in splits]
             dots = [(mean * metric.factor, -row) for row, mean in enumerate(means) if mean is not None]
+            if not dots:
+                continue
             axes.plot(*zip(*dots, strict=True), style.marker, color=style.colour, mec=PAPER, ms=6, zorder=3)
-        axes.set_yticks([-row for row in range(len(splits))], [name(findings, split) for split in splits])
-        axes.set_xlabel(metric.label)
+        axes.set_yticks(
+            [-row for row in range(len(splits))], [shortened(name(findings, split), 22) for split in splits]
+        )
+        axes.set_xlabel(shortened(metric.label, 52))
         axes.grid(axis="y", color=MUTED, alpha=0.2, lw=0.6)
         unit = row_unit(findings)
         caption = f"Means over the seeds, from the best {unit} to the worst."

@@ -9,7 +9,6 @@ import json
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,7 +17,7 @@ from matplotlib.axes import Axes
 
 from gradgate.errors import AdapterError
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, look, styled, wrapped
+from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, look, styled, wrapped
 from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
@@ -26,7 +25,7 @@ from gradgate.report.table import Column, Entry, Table, spread_entry, spread_rec
 from gradgate.study.results import StudyResults
 from gradgate.tasks.languages import average_label
 from gradgate.training.adapter_setting import read_choice, titled
-from gradgate.training.records import DEV
+from gradgate.training.records import DEV, comparable
 from gradgate.training.run_folder import RunFolder
 
 
@@ -105,7 +104,7 @@ def searched_runs(results: StudyResults, metric: str) -> list[SearchedRun]:
         with suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged has no score
             config = json.loads(RunFolder(path.parent).run_file.read_bytes())["config"]
             run = SearchedRun(titled(config["method"], config.get("adapter")), config, _dev_score(path, metric))
-            if isfinite(run.score) and float(config["lr"]) > 0:
+            if comparable(run.score) and float(config["lr"]) > 0:
                 found.append(run)
     return found
 
@@ -224,7 +223,7 @@ def _draw_boxes(
         capprops={"color": style.colour},
         flierprops={"marker": style.marker, "mfc": style.colour, "mec": PAPER, "ms": 5},
     )
-    boxes["boxes"][0].set_label(formats.shortened(method.label, 40))
+    boxes["boxes"][0].set_label(legend_label(method.label, 40))
 
 
 def _text(findings: Findings, rates: Rates) -> str:

@@ -176,7 +176,7 @@ def draw_scores(findings: Findings) -> Drawing:
             xlim=(low, high),
             ylim=(-len(methods) + 0.55, 0.75),
             yticks=[],
-            xlabel=f"{metric.label}, {findings.split_label}",
+            xlabel=formats.shortened(f"{metric.label}, {findings.split_label}", 52),
         )
         axes.spines["left"].set_visible(False)
         caption = (
@@ -192,7 +192,9 @@ def _limits(findings: Findings) -> tuple[float, float]:
         factor * score for m in findings.scored for c in m.finished if (score := c.score(findings.split)) is not None
     ]
     ends = [factor * end for method in findings.scored for end in method.score.interval or ()]
-    span = max(dots) - min(dots) or max(0.02 * abs(dots[0]), 0.02)
+    span = max(dots) - min(dots)
+    if span <= 1e-9 * max(map(abs, dots)):  # level but for rounding
+        span = max(0.02 * abs(dots[0]), 0.02)
     low = max(min([*dots, *ends]), min(dots) - _REACH * span)
     high = min(max([*dots, *ends]), max(dots) + _REACH * span)
     return low - 0.06 * (high - low) - 0.02 * span, high + 0.06 * (high - low) + 0.02 * span

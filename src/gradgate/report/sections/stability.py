@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 
 from gradgate.report import formats
 from gradgate.report.findings import Findings
@@ -11,6 +10,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, spread_entry
 from gradgate.statistics import MeanAgainstBest, mean_against_best, summarize
 from gradgate.study.results import Cell
+from gradgate.training.records import comparable
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def stability_table(findings: Findings) -> Table | None:
 def _run(findings: Findings, cell: Cell) -> MeanAgainstBest | None:
     task = findings.results.study.task
     scores = [record.metrics[task.metric] for record in cell.history if task.metric in record.metrics]
-    if len(scores) < 2 or not all(map(isfinite, scores)):
+    if len(scores) < 2 or not all(map(comparable, scores)):
         return None
     return mean_against_best(scores, task.metric_higher_is_better)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from scipy import stats
 
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, look, styled
+from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, look, styled
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
@@ -193,7 +193,7 @@ def draw_t(findings: Findings, lines: list[SplitTests]) -> Drawing:
             found = [(line.tests[place].t, -row) for row, line in enumerate(lines)]
             dots = [(t, y) for t, y in found if t is not None]
             if dots:
-                label = formats.shortened(method.name, 34)
+                label = legend_label(method.name, 34)
                 xs, ys = zip(*dots, strict=True)
                 axes.plot(xs, ys, style.marker, color=style.colour, mec=PAPER, ms=6, label=label, zorder=3)
         axes.axvline(0, color=MUTED, lw=0.8, ls=(0, (4, 3)), zorder=1)
