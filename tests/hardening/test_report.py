@@ -23,7 +23,9 @@ from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.findings import find
 from gradgate.report.formats import visible
 from gradgate.report.page import render_page
-from gradgate.report.sections import find_sections
+from gradgate.report.sections import SECTIONS, find_sections
+from gradgate.report.sections.base import Section
+from gradgate.report.sections.curves import draw_curves, find_curves
 from gradgate.study.results import read_study
 from support.study_folder import fail, write_study
 
@@ -62,6 +64,13 @@ def _warnings_are_errors() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of a report's time."""
+    for kind in SECTIONS:
+        monkeypatch.setattr(kind, "drawings", Section.drawings)
 
 
 def shown(folder: Path) -> str:
@@ -104,6 +113,7 @@ def every_name(name: str) -> dict[str, Any]:
     return {"methods": ("full", name), "scores": scores, "tests": tests, **own}
 
 
+@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_any_name_is_text_everywhere(name: str, tmp_path: Path) -> None:
     write_study(tmp_path, **every_name(name))
@@ -117,6 +127,16 @@ def test_any_name_is_text_everywhere(name: str, tmp_path: Path) -> None:
     assert visible(name) in unescape((tmp_path / "report.html").read_text(encoding="utf-8")) or "\r" in name
 
 
+def test_all_names_at_once_are_in_the_figures(tmp_path: Path) -> None:
+    write_study(tmp_path, methods=("full", *NAMES.values()), scores=dict.fromkeys(("full", *NAMES.values()), FULL))
+    written = write_report(tmp_path)
+    check_files(tmp_path)
+    assert {path.stem for path in written.figures} == {"scores", "cost", "curves", "timeline"}
+    assert "שלום مرحبا" in (tmp_path / "figures" / "scores.svg").read_text(encoding="utf-8")
+    assert " _x" in (tmp_path / "figures" / "curves.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_names_that_differ_by_case_alone_are_two(tmp_path: Path) -> None:
     write_study(tmp_path, methods=("Full", "full"), scores={"Full": FULL, "full": OTHER})
     write_report(tmp_path)
@@ -137,6 +157,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS)
 @pytest.mark.parametrize("place", ["score", "loss", "cost", "history"])
 def test_any_number_costs_no_more_than_what_it_belongs_to(place: str, number: float, tmp_path: Path) -> None:
@@ -147,11 +168,11 @@ def test_any_number_costs_no_more_than_what_it_belongs_to(place: str, number: fl
     with (tmp_path / "tables" / "main.csv").open(encoding="utf-8") as file:
         full, other = csv.DictReader(file)
     assert full["finished"] == "3"
-    lost = place in ("score", "cost") and not abs(number) <= 1e100
+    lost = place != "history" and not abs(number) <= 1e100
     assert other["finished"] == ("2" if lost else "3")
     if lost:
         page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
-        assert f"is {number}, expected a finite number" in page
+        assert f"is {number:g}, expected a" in page
 
 
 def _spoil(run: Path, place: str, number: float) -> None:
@@ -194,6 +215,7 @@ def test_odd_studies_are_reported(scores: dict[str, list[float]], steps: int, tm
     assert "full" in shown(tmp_path)
 
 
+@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize(
     "change", [{"cost": None}, {"cost": {}}, {"tests": None}, {"metric": "other"}, {"dev": {}}], ids=str
 )
@@ -204,6 +226,14 @@ def test_a_run_that_lacks_what_is_needed_is_reported_as_failed(change: dict[str,
     write_report(tmp_path)
     with (tmp_path / "tables" / "main.csv").open(encoding="utf-8") as table:
         assert [row["failed"] for row in csv.DictReader(table)] == ["0", "1"]
+
+
+@pytest.mark.parametrize("number", [float("nan"), 1e308, 1e90])
+def test_curves_leave_out_what_is_no_number(number: float, tmp_path: Path) -> None:
+    write_study(tmp_path, scores={"full": FULL})
+    _spoil(tmp_path / "runs" / "method-0" / "seed-1", "history", number)
+    findings = find(read_study(tmp_path))
+    ElementTree.fromstring(draw_curves(findings, find_curves(findings)).svg)
 
 
 NAME = st.text(min_size=1, max_size=30)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gradgate.errors import RunError
 from gradgate.methods.plan_file import Timeline, read_timeline
 from gradgate.report import formats
-from gradgate.report.drawing import Drawing, finish, styled
+from gradgate.report.drawing import MUTED, Drawing, finish, styled
 from gradgate.report.findings import Findings
 from gradgate.report.formats import shortened
 from gradgate.report.sections.base import Section
@@ -50,7 +50,7 @@ class TimelineSection(Section):
         return [timeline_table(self.plans)] if self.plans else []
 
     def drawings(self) -> list[Drawing]:
-        """One panel a method."""
+        """One band a method."""
         return [draw_timeline(self.plans)] if self.plans else []
 
     def cautions(self) -> list[str]:
@@ -122,6 +122,7 @@ _SHARES = LinearSegmentedColormap.from_list("share", [to_rgba(_BLUE, 0.10), to_r
 _COLUMNS = 800
 _ROW_PIXELS = 6
 _LABELS_PER_INCH = 5.4
+_TITLE = 0.34  # inches above a band
 _CAPTION = (
     "Groups run from the embeddings at the bottom to the head at the top; the darker, the larger the share of a "
     "group's elements that learned. One seed is shown for each method."
@@ -131,35 +132,44 @@ _CAPTION = (
 def draw_timeline(plans: list[MethodPlan]) -> Drawing:
     """Steps to the right, groups upwards from the embeddings to the head, blue where they learned.
 
+    All bands are in one coordinate system, upwards in inches: matplotlib takes a second for each one more.
+
     Args:
-        plans: one run for each panel; at least one.
+        plans: one run for each band; at least one.
     """
     heights = [min(1.3, max(0.75, 0.07 * len(shown.plan.groups))) for shown in plans]
     longest = max(shown.plan.steps for shown in plans)
-    with styled(0.85 + sum(heights) + 0.34 * len(plans)) as figure:
-        panels = figure.subplots(len(plans), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-        for axes, height, shown in zip(panels, heights, plans, strict=True):
-            _draw_panel(axes, shown.plan, labels=int(height * _LABELS_PER_INCH))
-            axes.set_title(f"{shortened(shown.method, 30)} (seed {shown.seed})", loc="left", pad=3)
-        panels[-1].set(xlabel="optimizer steps", xlim=(0, longest))
-        panels[-1].xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    with styled(0.85 + sum(heights) + _TITLE * len(plans)) as figure:
+        axes = figure.add_subplot()
+        top, ticks = 0.0, {}
+        for height, shown in zip(heights, plans, strict=True):
+            top -= _TITLE + height
+            ticks |= _draw_band(axes, shown, top, height)
+        axes.set(xlabel="optimizer steps", xlim=(0, longest), ylim=(top, 0))
+        axes.set_yticks(list(ticks), list(ticks.values()), fontsize=9)
+        axes.tick_params(axis="y", length=0, pad=2)
+        axes.spines["left"].set_visible(False)
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         _add_legend(figure)
         return finish(figure, "timeline", "What was open when", _CAPTION, _text(plans), "timeline")
 
 
-def _draw_panel(axes: Axes, plan: Timeline, labels: int) -> None:
-    groups = len(plan.groups)
+def _draw_band(axes: Axes, shown: MethodPlan, bottom: float, height: float) -> dict[float, str]:
+    """Draw one plan and its title; returns the place of each tick and its label."""
+    plan = shown.plan
+    groups, labels = len(plan.groups), int(height * _LABELS_PER_INCH)
     axes.imshow(
         _picture(plan.shares(_COLUMNS)),
-        extent=(0, plan.steps, 0, groups),
+        extent=(0, plan.steps, bottom, bottom + height),
         origin="lower",
         aspect="auto",
         interpolation="none",
     )
-    shown = sorted({round(place) for place in np.linspace(0, groups - 1, min(groups, labels))})
-    axes.set_yticks([row + 0.5 for row in shown], [shortened(plan.groups[row], 18) for row in shown], fontsize=9)
-    axes.tick_params(axis="y", length=0, pad=2)
-    axes.spines["left"].set_visible(False)
+    title = f"{shortened(shown.method, 30)} (seed {shown.seed})"
+    axes.text(0, bottom + height + 0.05, title, ha="left", va="bottom")
+    axes.plot([0, plan.steps], [bottom, bottom], color=MUTED, lw=0.8, clip_on=False)
+    rows = sorted({round(place) for place in np.linspace(0, groups - 1, min(groups, labels))})
+    return {bottom + (row + 0.5) / groups * height: shortened(plan.groups[row], 18) for row in rows}
 
 
 def _picture(shares: NDArray[np.float64]) -> NDArray[np.float64]:
