@@ -69,6 +69,20 @@ def test_errors_are_shown_as_they_are(metric):
     assert "100" not in shown.label
 
 
+@pytest.mark.parametrize(
+    ("metric", "label"),
+    [
+        ("matthews", "Matthews correlation × 100"),
+        ("ndcg@10", "NDCG@10 × 100"),
+        ("mse", "mean squared error"),
+        ("mean", "mean over tasks × 100"),
+        ("own_score", "own score × 100"),
+    ],
+)
+def test_metrics_are_called_by_their_titles(metric, label):
+    assert ScoreFormat.fitting(metric).label == label
+
+
 def test_a_spread_that_one_decimal_would_hide_gets_two():
     assert ScoreFormat.fitting("accuracy", [0.02, None, 0.0]).with_spread(0.7123, 0.02) == "71.2 ± 2.0"
     assert ScoreFormat.fitting("accuracy", [0.02, 0.0004]).with_spread(0.7123, 0.0004) == "71.23 ± 0.04"

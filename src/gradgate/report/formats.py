@@ -7,26 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 
+from gradgate.tasks.metrics import METRICS
+
 NONE = "–"
 MINUS = "−"
-# Errors and losses have no natural top; every other metric is a share or a correlation, shown times 100.
+# Names of metrics that are not in the table of metrics: of other tools' tasks, and of studies of several tasks.
 _UNBOUNDED = {"loss", "mse", "rmse", "mae", "error", "perplexity"}
-_NAMES = {
-    "f1": "F1",
-    "macro_f1": "macro-F1",
-    "micro_f1": "micro-F1",
-    "weighted_f1": "weighted F1",
-    "entity_f1": "entity F1",
-    "mcc": "Matthews correlation",
-    "matthews_correlation": "Matthews correlation",
-    "pearson": "Pearson correlation",
-    "spearman": "Spearman correlation",
-    "mean": "mean over tasks",
-    "mse": "mean squared error",
-    "rmse": "root mean squared error",
-    "mae": "mean absolute error",
-}
-
+_TITLES = {"mean": "mean over tasks"}
 
 # Characters that no terminal, XML or UTF-8 takes as text: controls, overrides of the direction, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -61,7 +48,9 @@ class ScoreFormat:
     @classmethod
     def fitting(cls, metric: str, spreads: Iterable[float | None] = ()) -> ScoreFormat:
         """The format in which the smallest of ``spreads`` (deviations, differences) still shows."""
-        factor = 1 if _UNBOUNDED & set(metric.lower().split("_")) else 100
+        known = METRICS.get(metric)
+        bounded = known.bounded if known else not _UNBOUNDED & set(metric.lower().split("_"))
+        factor = 100 if bounded else 1
         least = min((abs(spread) * factor for spread in spreads if spread), default=1.0)
         decimals = 1 if factor == 100 else 3
         return cls(metric, factor, decimals if least >= 10.0**-decimals else decimals + 1)
@@ -69,7 +58,8 @@ class ScoreFormat:
     @property
     def name(self) -> str:
         """The metric's name in prose."""
-        return _NAMES.get(self.metric, self.metric.replace("_", " "))
+        known = METRICS.get(self.metric)
+        return known.title if known else _TITLES.get(self.metric, self.metric.replace("_", " "))
 
     @property
     def label(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from statistics import fmean
 
 from gradgate.report import formats
@@ -12,7 +12,19 @@ from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, spread_entry, spread_record
 from gradgate.study.results import Cell
 from gradgate.tasks.languages import average_label
-from gradgate.training.records import DEV, Cost, comparable
+from gradgate.training.records import DEV, comparable
+
+_COSTS = (
+    "steps",
+    "seconds_per_step",
+    "seconds_total",
+    "trainable_share",
+    "parameters",
+    "parameters_trained",
+    "device",
+    "peak_memory_bytes",
+    "bytes_stored",
+)
 
 
 @dataclass(frozen=True)
@@ -77,14 +89,14 @@ def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple
 
 
 def _seed_record(cell: Cell, splits: tuple[str, ...]) -> dict[str, Raw]:
-    cost = asdict(cell.scores.cost) if cell.scores else {}
+    cost = cell.scores.cost if cell.scores else None
     return {
         "method": cell.label,
         "seed": cell.seed,
         "status": cell.status,
         **{f"{split}_score": cell.score(split) for split in splits},
         "best_step": cell.scores.best_step if cell.scores else None,
-        **{field.name: cost.get(field.name) for field in fields(Cost)},
+        **{name: getattr(cost, name, None) for name in _COSTS},
         "error": f"{cell.failure.type}: {cell.failure.message}" if cell.failure else None,
     }
 
