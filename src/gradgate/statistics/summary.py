@@ -1,4 +1,7 @@
-"""Scores as arrays: what is not a finite number is refused, and what differs by rounding only is level."""
+"""Scores of one method or run: mean, spread, t interval, bootstrap interval, and the mean against the best.
+
+Numbers that are not finite are refused. Scores that differ by rounding only count as equal.
+"""
 
 from __future__ import annotations
 
