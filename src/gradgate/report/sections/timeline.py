@@ -141,7 +141,8 @@ def draw_timeline(plans: list[MethodPlan]) -> Drawing:
     longest = max(shown.plan.steps for shown in plans)
     with styled(0.85 + sum(heights) + _TITLE * len(plans)) as figure:
         axes = figure.add_subplot()
-        top, ticks = 0.0, {}
+        top = 0.0
+        ticks: dict[float, str] = {}
         for height, shown in zip(heights, plans, strict=True):
             top -= _TITLE + height
             ticks |= _draw_band(axes, shown, top, height)
