@@ -1,4 +1,4 @@
-"""Child-Tuning: only the gradient of a child network, a part of the weights, reaches the optimizer."""
+"""Methods that train a sparse part of the weights: Child-Tuning."""
 
 from __future__ import annotations
 

@@ -254,8 +254,8 @@ class GradFreeze(LateOpening, Closing):
 
     Args:
         order: ``top-down`` or ``bottom-up``; the opposite end opens last.
-        layers_per_epoch: how many open in each epoch; 0 (auto) takes ``ceil(L / T)``, so that all are open in the
-            last of T epochs.
+        layers_per_epoch: how many open in each epoch, 1 or more; ``auto`` takes ``ceil(L / T)``, so that all are open
+            in the last of T epochs.
         cumulative: keep open what was open; False trains only the newest layers in each epoch.
     """
 
