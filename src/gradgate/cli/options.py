@@ -70,11 +70,12 @@ def read_config(context: typer.Context, file: Path | None) -> None:
         for name in parameter.opts
         if name.startswith("--") and name not in ("--config", "--help")
     }
+    names = [str(name).replace("_", "-") for name in values]
+    unknown = [f"There is no setting {name!r}.{nearest(name, flags)}" for name in names if name not in flags]
+    if unknown:
+        raise UsageError(f"--config {file}: {' '.join(unknown)}")
     given: dict[str, Any] = {}
-    for written, value in values.items():
-        name = str(written).replace("_", "-")
-        if name not in flags:
-            raise UsageError(f"--config {file}: There is no setting {name!r}.{nearest(name, flags)}")
+    for name, value in zip(names, values.values(), strict=True):
         if name in given:
             raise UsageError(
                 f"--config {file}: {name!r} is given twice, as {name} and as {name.replace('-', '_')}. "
