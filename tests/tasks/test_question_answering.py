@@ -231,7 +231,7 @@ def test_batches_are_padded_at_their_end(bert: PreTrainedTokenizerFast, tmp_path
 def test_spans_of_a_real_tokenizer_are_those_of_the_text(shared: Path, tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(shared / "models/all-MiniLM-L6-v2")
     file = str(shared / "data/mlqa/dev/dev-context-zh-question-zh.json")
-    files = {"train": shutil.copy(file, tmp_path / "train.json"), "dev": file}
+    files = {"train": str(shutil.copy(file, tmp_path / "train.json")), "dev": file}
     data = load_task(build_spec({**HEAD, "files": files, "folder": shared}, "q"))
     rows = data.dev.select(range(12))
     found = set()
