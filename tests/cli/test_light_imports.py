@@ -92,7 +92,7 @@ MISTAKES = {
     "an unknown sweep": ("compare --sweep freez --out OUT", 2, "freez"),
     "an unknown search": ("compare -m full --search lrr=1 --out OUT", 2, "'lrr' cannot be searched"),
     "a wrong seed": ("compare -m full --seeds x --out OUT", 2, "--seeds 'x'"),
-    "a wrong number": ("train --lr much", 2, "--lr 'much'"),
+    "a wrong number": ("train --lr much", 2, "'--lr': 'much'; expected a number"),
     "no run": ("evaluate no-run", 1, "no-run holds no run"),
     "no study to work on": ("worker no-study", 1, "no-study"),
     "no study to report": ("report no-study", 1, "no-study"),

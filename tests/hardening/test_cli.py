@@ -35,7 +35,7 @@ NUMBERS = {
     "a seed of 33 bits": (("train", "--seed", "4294967296"), r"seed=4294967296.*less than or equal to 4294967295"),
     "a seed of 37 bits": (("compare", "-m", "full", "--seeds", "99999999999,"), "seeds of at most 4294967295"),
     "millions of seeds": (("compare", "-m", "full", "--seeds", "99999999"), "at most 10,000 seeds"),
-    "a float as a count": (("train", "--batch-size", "1e20"), "--batch-size '1e20': expected a whole number"),
+    "a float as a count": (("train", "--batch-size", "1e20"), "'--batch-size': '1e20'; expected a whole number"),
     "a batch of a googol": (("train", "--batch-size", "1" + "0" * 100), "less than or equal to 1000000"),
     "epochs without end": (("train", "--epochs", "inf"), "epochs=inf.*finite number"),
     "epochs that are no number": (("train", "--epochs", "nan"), "epochs=nan"),

@@ -167,7 +167,7 @@ def _number(name: str, field: FieldInfo, text: Any) -> Any:
         return kind(text)
     except ValueError:
         _, expected = _NUMBERS[kind]
-        raise UsageError(f"--{name.replace('_', '-')} {text!r}: expected {expected}.") from None
+        raise UsageError(f"Invalid value for '--{name.replace('_', '-')}': {text!r}; expected {expected}.") from None
 
 
 def _help(field: Any) -> str:
