@@ -21,6 +21,12 @@ Span = tuple[int, int]
 
 # On the meta device, what a model would read from its input: a mask is all ones, and no token is padding.
 _WITHOUT_DATA: dict[Any, bool] = {Tensor.item: True, Tensor.__bool__: True, Tensor.__contains__: False}
+# Their sizes depend on values too: the classification heads of BART and T5 take the state of each row's end token,
+# of which the made inputs have one.
+_ONE_A_ROW: dict[Any, Callable[..., Tensor]] = {
+    torch.unique_consecutive: lambda counts, *_: counts[:1],
+    Tensor.__getitem__: lambda states, index: _first_states(states, index),
+}
 
 
 @dataclass(eq=False)
@@ -129,12 +135,20 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     except RuntimeError:
         if func in _WITHOUT_DATA and args[0].is_meta:
             return _WITHOUT_DATA[func]
+        if func in _ONE_A_ROW and args[0].is_meta:
+            return _ONE_A_ROW[func](*args)
         dtypes: set[torch.dtype] = set()
         tree_map_only(Tensor, lambda t: dtypes.add(t.dtype), (args, kwargs))
         if sum(dtype.is_floating_point for dtype in dtypes) < 2:
             raise
         args, kwargs = tree_map_only(Tensor, lambda t: t.float() if t.is_floating_point() else t, (args, kwargs))
         return func(*args, **kwargs)
+
+
+def _first_states(states: Tensor, index: Any) -> Tensor:
+    """As many elements as the boolean mask has rows."""
+    mask = index[0] if isinstance(index, tuple) else index
+    return states.flatten(0, mask.dim() - 1)[: mask.shape[0]]
 
 
 def _tensors(value: object) -> Iterator[int]:
