@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import gradgate
+from gradgate.cli import lists
 from gradgate.cli.options import read_seeds
 from gradgate.training.config import RunConfig
 from support.command_line import Command, Said
@@ -289,7 +290,7 @@ def test_ctrl_c_outside_of_training_is_130_with_a_word(command: Command, monkeyp
     def interrupt(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gradgate, "methods", interrupt)
+    monkeypatch.setattr(lists, "catalog_of_methods", interrupt)
     said = command("methods")
     assert said.code == 130
     assert said.err == "gradgate: interrupted; what was saved before is still there.\n"

@@ -76,7 +76,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a study at the root": (changed(runs=run_with(study="/etc")), "runs.0.study"),
     "a study that is the folder itself": (changed(runs=run_with(study="..")), "runs.0.study"),
     "a method that the study lacks": (changed(runs=run_with(method="head")), "has no runs of head"),
-    "an unknown method": (changed(runs=run_with(method="fulll")), "'fulll'"),
+    "an unknown method": (changed(runs=run_with(method="fulll")), "has no runs of fulll"),
     "a study that is gone": (without_study, "holds no study"),
 }
 
