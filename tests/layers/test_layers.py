@@ -249,3 +249,21 @@ def test_a_map_is_looked_up_by_group_and_by_parameter():
         layer_map["layer.1"]
     with pytest.raises(LayerMapError, match=r"no parameter 'classifier\.wight'.*Did you mean 'classifier\.weight'"):
         layer_map.group_of("classifier.wight")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        hf.BartConfig(
+            vocab_size=50, d_model=16, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=8, decoder_ffn_dim=8
+        ),
+        hf.T5Config(vocab_size=50, d_model=16, d_kv=4, d_ff=8, num_layers=2, num_heads=2),
+    ],
+    ids=["BART", "T5"],
+)
+def test_a_classifier_that_looks_for_end_tokens_is_mapped_without_weights(config: hf.PreTrainedConfig) -> None:
+    with torch.device("meta"):
+        model = hf.AutoModelForSequenceClassification.from_config(config)
+    found = map_layers(model)
+    assert found.names == ("embeddings", "layers.0", "layers.1", "layers.2", "layers.3", "head")
+    assert any(name.startswith("classification_head.") for name in found["head"].parameter_names)
