@@ -101,18 +101,7 @@ def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: An
     if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = tokenizer.pad_token_id
     set_dropout(settings, config.dropout)
-    model, report = load_pretrained(
-        kind.auto_model,
-        config,
-        "model",
-        config=settings,
-        dtype=torch.float32,
-        ignore_mismatched_sizes=True,
-        output_loading_info=True,
-    )
-    _check_fit(config, settings)
-    check_vocabulary(model, tokenizer, config.model)
-    return model, check_loaded(model, report, config.model)
+    return _load_checked(kind.auto_model, config, settings, tokenizer)
 
 
 def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
@@ -128,8 +117,13 @@ def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset
             f"adapters and TAPT are trained on encoders: BERT, RoBERTa, XLM-R and their like."
         )
     set_dropout(settings, config.dropout)
+    return _load_checked(AutoModelForMaskedLM, config, settings, tokenizer)
+
+
+def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+    """A model whose weights and vocabulary fit its configuration, and the names of what the weights lacked."""
     model, report = load_pretrained(
-        AutoModelForMaskedLM,
+        factory,
         config,
         "model",
         config=settings,
