@@ -67,7 +67,7 @@ def parse_json(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
         checks: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": _finite} if finite else {}
         value = json.loads(text, **checks)
     except RecursionError:
-        raise ValueError("its values are nested too deeply") from None
+        raise ValueError("its values are nested too deeply; expected a few levels") from None
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, got {type(value).__name__}")
     return value
@@ -85,7 +85,7 @@ def parse_yaml(content: bytes | str) -> Any:
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from None
     except (RecursionError, OverflowError) as error:
-        raise ValueError(f"a value cannot be read ({error})") from None
+        raise ValueError(f"a value cannot be read ({error}); expected plain values") from None
 
 
 def _check_levels(content: bytes | str) -> None:
@@ -110,7 +110,9 @@ class _UniqueKeyLoader(_SAFE_LOADER):  # type: ignore[misc]
                 continue
             line = key.start_mark.line + 1
             if key.value in seen:
-                raise ValueError(f"line {line}: {key.value!r} is given twice, first in line {seen[key.value]}")
+                raise ValueError(
+                    f"line {line}: {key.value!r} is given twice, first in line {seen[key.value]}; expected it once"
+                )
             seen[key.value] = line
         return super().construct_mapping(node, deep)
 

@@ -14,7 +14,6 @@ from gradgate.methods import method as read_method
 from gradgate.papers import find_preset
 from gradgate.papers.planning import Plan, ReproduceRequest, on_layers, on_steps, on_width, plan_full
 from gradgate.papers.resources import find_resources, given_models
-from gradgate.training.adapter_setting import read_choice
 
 
 def on_sample(preset: str, **settings: object) -> Plan:
@@ -75,10 +74,10 @@ def test_adapters_learn_faster_than_the_whole_model_on_the_sample() -> None:
 def test_the_frozen_model_runs_as_in_the_code_of_fun() -> None:
     runs = on_sample("fun-table1").runs
     assert {run.config.frozen_dropout for run in runs} == {True}
-    assert {read_choice(str(run.config.adapter)).pooler for run in runs} == {"frozen"}
+    assert {run.config.adapter and run.config.adapter.pooler for run in runs} == {"frozen"}
     assert {run.cell.adapter for run in runs} == {"pfeiffer:reduction=16"}
     wide = on_sample("adaptereff-table7").runs
-    assert {read_choice(run.config.adapter).pooler for run in wide if run.config.adapter} == {"trained"}
+    assert {run.config.adapter.pooler for run in wide if run.config.adapter} == {"trained"}
 
 
 def test_cells_with_equal_settings_share_a_study() -> None:
@@ -137,7 +136,7 @@ def test_given_models_and_data_replace_those_of_the_paper(tiny_model: Path, tiny
     assert list(resources.tasks) == ["NER nl"]
     plan = plan_full(preset, resources, [0], {"steps": 2}, partial=True)
     assert {(run.config.steps, run.config.epochs) for run in plan.runs} == {(2, None)}
-    assert [run.config.method for run in plan.runs] == ["full", "freeze:layers=1", "freeze:layers=2"]
+    assert [run.config.method.text for run in plan.runs] == ["full", "freeze:layers=1", "freeze:layers=2"]
     assert {run.config.task for run in plan.runs} == {str(folder / "conll2002-nl")}
     assert any("NER de" in what for what in plan.left_out)
     assert any("2 here" in note for note in plan.notes)

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from gradgate.adapters.config import adapter_config
 from gradgate.errors import UsageError
 from gradgate.methods import method as read_method
 from gradgate.papers import Preset, TableEntry, find_preset, papers, presets, read_table, stated_settings
 from gradgate.papers.preset import read_presets
 from gradgate.papers.published import FOLDER, TABLES
 from gradgate.tasks.catalog import entries
-from gradgate.training.adapter_setting import read_choice
+from gradgate.training.adapter_setting import AdapterSetting, read_adapter
 from gradgate.training.config import RunConfig
 
 ALL = pytest.mark.parametrize("preset", presets().values(), ids=list(presets()))
@@ -55,7 +54,7 @@ def test_every_cell_can_be_typed(preset: Preset) -> None:
     for each in preset.cells():
         read_method(each.method)
         if each.adapter is not None:
-            adapter_config(read_choice(each.adapter).kind)
+            assert isinstance(read_adapter(each.adapter), AdapterSetting)
         assert each.steps() > 0
         assert set(each.settings) <= set(RunConfig.model_fields)
 
@@ -114,15 +113,16 @@ def test_rates_of_adapters_agree_with_the_list(kind: str) -> None:
             "GLUE": ("adaptereff-table2", "BERT-base", "cola", "1000", "Adapter-64"),
         }[kind]
     ).adapter
-    assert adapter is not None
-    assert read_choice(adapter).lr == float(_hyperparameters(f"Table 10: {kind} adapter")["learning_rate"])
+    setting = read_adapter(adapter)
+    assert setting is not None
+    assert setting.lr == float(_hyperparameters(f"Table 10: {kind} adapter")["learning_rate"])
 
 
 def test_pretraining_on_the_tasks_texts_is_that_of_the_cited_work() -> None:
     adapter = cell("adaptereff-table1", "RoBERTa-base", "rct", "full", "Adapter-256+TAPT").adapter
-    assert adapter is not None
-    choice = read_choice(adapter)
-    assert (choice.tapt_epochs, choice.tapt_batch) == (100, 256)
+    setting = read_adapter(adapter)
+    assert setting is not None
+    assert (setting.tapt_epochs, setting.tapt_batch) == (100, 256)
 
 
 def test_flaws_of_print_stay_as_they_are() -> None:

@@ -313,7 +313,7 @@ def test_a_dev_score_below_the_median_of_like_runs_ends_a_run_early(opened: Open
 
 def test_only_like_runs_are_held_against_each_other(opened: Opened, tmp_path: Path) -> None:
     queue, grid = opened(), runs(tmp_path, seeds=2)
-    queue.add([replace(run, pruned_against=run.config.method) for run in grid])
+    queue.add([replace(run, pruned_against=run.config.method.text) for run in grid])
     for _ in range(3):  # full, head, full
         run = queue.claim(this_worker())
         assert run is not None

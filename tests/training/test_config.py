@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gradgate.errors import UsageError
+from gradgate.methods import Gradual, Head
 from gradgate.training.config import RunConfig, make_config
 
 
@@ -48,7 +49,26 @@ def test_what_is_only_proved_or_kept_does_not_make_another_run() -> None:
 
 
 def test_a_method_is_one_text_with_and_without_blanks() -> None:
-    assert make_config(method="gradual: every=5").method == "gradual:every=5"
+    config = make_config(method="gradual: every=5")
+    assert config.record()["method"] == str(config.method) == "gradual:every=5"
+
+
+def test_methods_and_adapters_are_objects_that_keep_their_spelling() -> None:
+    config = make_config(method="gradual:every=50", adapter="houlsby:size=64,lr=1e-3")
+    assert config.method == Gradual()
+    assert config.adapter is not None
+    assert (config.adapter.lr, config.adapter.config.size) == (1e-3, 64)
+    assert config == make_config(**config.record())
+    assert (config.record()["method"], config.record()["adapter"]) == ("gradual:every=50", "houlsby:size=64,lr=1e-3")
+    assert make_config(method=Gradual(every=3)).record()["method"] == "gradual:every=3"
+
+
+def test_a_copy_is_checked() -> None:
+    base = make_config(steps=3)
+    assert base.model_copy(update={"method": "head"}).method == Head()
+    assert base.model_copy(update={"steps": None, "epochs": 2.0}).length == {"num_train_epochs": 2.0}
+    with pytest.raises(UsageError, match=r"lr=-1\.0"):
+        base.model_copy(update={"lr": -1.0})
 
 
 def test_every_setting_is_described() -> None:

@@ -53,7 +53,9 @@ class Files:
             return None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise AdapterFileError(f"{self.folder / name} cannot be read: {reason}.") from error
+            raise AdapterFileError(
+                f"{self.folder / name} cannot be read: {reason}. Check its permissions, or fetch it again."
+            ) from error
 
 
 def open_files(where: str | os.PathLike[str], *, revision: str | None = None) -> Files:
@@ -86,7 +88,7 @@ def _archived(path: Path) -> dict[str, bytes]:
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, NotImplementedError) as error:
         raise AdapterFileError(f"The archive {path} is damaged ({error}). Fetch it again.") from None
     except RuntimeError as error:  # a password, in zipfile
-        raise AdapterFileError(f"The archive {path} cannot be read: {error}.") from None
+        raise AdapterFileError(f"The archive {path} cannot be read: {error}. Give one without a password.") from None
     raise AdapterFileError(f"{path} is no folder and no zip or tar archive, or a truncated one. Fetch it again.")
 
 

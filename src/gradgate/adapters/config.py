@@ -300,7 +300,9 @@ def adapter_config(spec: str | AdapterConfig | Mapping[str, Any]) -> AdapterConf
     read.check_options([*_ALIASES, *kinds])
     options = {name: checked(name, kinds[name], structured(text, kinds[name])) for name, text in read.pairs}
     if "reduction_factor" in options and "size" in options:
-        raise AdapterError(f"{spec!r} gives both reduction and size; each sets the width of the bottleneck.")
+        raise AdapterError(
+            f"{spec!r} gives both reduction and size; each sets the width of the bottleneck. Leave one of them out."
+        )
     if "reduction_factor" in options:
         options["size"] = None
     return replace(kind, **options)

@@ -254,14 +254,17 @@ def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
 def _unpickled(data: bytes) -> dict[str, Tensor]:
     loaded = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     if not isinstance(loaded, Mapping):
-        raise ValueError("it holds no mapping of names to tensors")
+        raise ValueError(f"it holds {type(loaded).__name__}, not a mapping of names to tensors")
     return dict(loaded)
 
 
 def _read_json(files: Files, name: str) -> dict[str, Any]:
     data = files.read(name)
     if data is None:
-        raise AdapterFileError(f"{files.where} has no {name}, so it holds no adapter.")
+        raise AdapterFileError(
+            f"{files.where} has no {name}, so it holds no adapter. Expected a folder that adapters.save wrote or "
+            f"the hub holds."
+        )
     try:
         return parse_json(data)
     except ValueError as error:

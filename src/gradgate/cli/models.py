@@ -13,7 +13,6 @@ from gradgate.cli.options import AsJson, Config, run_config, takes_settings
 from gradgate.cli.render import console, print_json, print_line
 from gradgate.clock import Clock
 from gradgate.errors import UsageError
-from gradgate.methods import method as read_method
 from gradgate.methods.plan_file import Timeline, foresee
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
@@ -47,7 +46,6 @@ def plan(
     """Draw what a method would open when, without training anything."""
     steps, epochs = _length(settings.pop("steps", None), settings.pop("epochs", None))
     config = run_config({**settings, "seed": seed})
-    method = read_method(config.method)
 
     from gradgate.files import write_text  # torch loads after the settings are checked
     from gradgate.layers import map_layers
@@ -55,7 +53,7 @@ def plan(
 
     layer_map = map_layers(load_bare(config.model, config.trust_remote_code), layers=config.layers)
     clock = Clock(0, max(1, round(steps / epochs)), steps)
-    timeline = foresee(method, layer_map, clock, seed)
+    timeline = foresee(config.method, layer_map, clock, seed)
     console.print(draw_timeline(timeline, width=console.width))
     if write is not None:
         write_text(write, timeline.to_yaml())

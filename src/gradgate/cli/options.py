@@ -188,4 +188,4 @@ def _plain(annotation: Any) -> Any:
     """The one type that the command line parses: the setting itself is checked by RunConfig."""
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
-    return str if get_origin(annotation) is Literal else annotation
+    return annotation if annotation in (str, int, float, bool, Path) else str

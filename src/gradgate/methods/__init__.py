@@ -2,7 +2,7 @@
 
 from gradgate.methods.base import CLOSED, OPEN, Closing, Gate, Memory, Method, MixoutSettings, Modifier, Plan
 from gradgate.methods.blocks import LISA
-from gradgate.methods.catalog import MethodInfo, canonical_text, method, methods, register
+from gradgate.methods.catalog import MethodInfo, method, methods, register
 from gradgate.methods.combined import Combined
 from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
 from gradgate.methods.fun import FUN
@@ -53,7 +53,6 @@ __all__ = [
     "Plan",
     "RandomOrder",
     "RateMethod",
-    "canonical_text",
     "method",
     "methods",
     "register",

@@ -230,6 +230,18 @@ class Method(ABC):
         return f"{self.name}:{','.join(given)}" if given else self.name
 
     @property
+    def text(self) -> str:
+        """The text that the method was read from, without blanks; :attr:`spec` for one that was made in Python.
+
+        Records and tables show it. Methods are equal whatever their texts are.
+        """
+        text: str = vars(self).get("_text", self.spec)
+        return text
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
     def fingerprint(self) -> str:
         """A text that differs for methods that decide differently; :attr:`spec` unless that refers to a file."""
         return self.spec

@@ -96,14 +96,12 @@ def method(spec: str | Method) -> Method:
     """
     if isinstance(spec, Method):
         return spec
-    parts = tuple(_build(part) for part in _SYNTAX.parse_joined(spec))
-    return parts[0] if len(parts) == 1 else Combined(methods=parts)
-
-
-def canonical_text(text: str) -> str:
-    """The text of a method as it was typed, without blanks; a path keeps its own."""
-    parts = _SYNTAX.parse_joined(text)
-    return "+".join(str(spec) if spec.argument else str(spec).replace(" ", "") for spec in parts)
+    specs = _SYNTAX.parse_joined(spec)
+    parts = tuple(_build(part) for part in specs)
+    read = parts[0] if len(parts) == 1 else Combined(methods=parts)
+    text = "+".join(str(part) if part.argument else str(part).replace(" ", "") for part in specs)
+    object.__setattr__(read, "_text", text)  # no field: the spelling makes no difference between methods
+    return read
 
 
 def _build(spec: Spec) -> Method:

@@ -129,7 +129,10 @@ def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Ti
     """
     method.check(layers)
     if method.decides_by_measuring:
-        raise MethodError(f"{method.spec!r} decides by what it measures in training, so its plan is not known before.")
+        raise MethodError(
+            f"{method.spec!r} decides by what it measures in training, so its plan is not known before. Read "
+            f"plan.yaml of a run that has trained with it."
+        )
     timeline = Timeline()
     for at, plan in changes(method, layers, clock, Memory(seed=seed)):
         timeline.record(at.step, plan)

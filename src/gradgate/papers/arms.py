@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from gradgate.adapters.config import adapter_config
-from gradgate.errors import AdapterError, MethodError
+from gradgate.errors import UsageError
 from gradgate.methods import Freeze, Full, Head, Method
 from gradgate.methods import method as read_method
 from gradgate.papers.preset import presets
 from gradgate.study.study_file import StudyRecord
-from gradgate.training.adapter_setting import AdapterChoice, read_choice
+from gradgate.training.adapter_setting import AdapterSetting, read_adapter
 
 _GRADDROP = {
     "full": "SFT",
@@ -40,9 +40,9 @@ def arm_labels(paper: str, study: StudyRecord, layers: int | None) -> dict[str, 
     on_model = paper == "fun" and whole_model(study)
     for arm in study.arms:
         label = None
-        with suppress(MethodError, AdapterError):  # of another version
-            choice = None if arm.adapter is None else read_choice(arm.adapter)
-            label = _label(paper, read_method(arm.method), choice, layers, study.settings, on_model)
+        with suppress(UsageError):  # of another version
+            adapter = read_adapter(arm.adapter)
+            label = _label(paper, read_method(arm.method), adapter, layers, study.settings, on_model)
         found[arm.label] = label or arm.label
     return found
 
@@ -75,7 +75,7 @@ def task_label(paper: str, task: str) -> str | None:
 def _label(
     paper: str,
     method: Method,
-    adapter: AdapterChoice | None,
+    adapter: AdapterSetting | None,
     layers: int | None,
     settings: Mapping[str, Any],
     on_model: bool,
@@ -114,20 +114,20 @@ def _elsa(method: Method, layers: int | None) -> str | None:
     return None
 
 
-def _adaptereff(method: Method, adapter: AdapterChoice | None, settings: Mapping[str, Any]) -> str | None:
+def _adaptereff(method: Method, adapter: AdapterSetting | None, settings: Mapping[str, Any]) -> str | None:
     """The paper's adapters are the Houlsby ones of some width; others have no label of its own."""
     mixed = {"full": "", "mixout": "+mixout"}.get(method.name)
     if mixed is None:
         return None
     if adapter is None:
         return f"Fine-tune{mixed}"
-    config = adapter_config(adapter.kind)
+    config = adapter.config
     if config != replace(adapter_config("houlsby"), size=config.size):
         return None
     return f"Adapter-{config.size}{'+TAPT' if _pretrained(adapter, settings) else ''}{mixed}"
 
 
-def _pretrained(adapter: AdapterChoice, settings: Mapping[str, Any]) -> bool:
+def _pretrained(adapter: AdapterSetting, settings: Mapping[str, Any]) -> bool:
     """Whether the adapter first learns from the task's texts, by its own options or by those of the study."""
     given = adapter.tapt_steps, adapter.tapt_epochs, settings.get("tapt_steps"), settings.get("tapt_epochs")
     return any(given)

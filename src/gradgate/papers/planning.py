@@ -24,6 +24,7 @@ from gradgate.papers.resources import (
     stand_in,
 )
 from gradgate.specs import Syntax
+from gradgate.study.arms import Arm
 from gradgate.training.config import RunConfig, make_config
 
 _ADAPTER = Syntax("adapter", error=AdapterError)
@@ -107,6 +108,11 @@ class PlannedRun:
     config: RunConfig
     study: str
     steps: int = 0
+
+    @property
+    def arm(self) -> Arm:
+        """Its arm in the study."""
+        return Arm.of(self.config)
 
     @property
     def seconds(self) -> float:

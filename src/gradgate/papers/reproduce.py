@@ -52,7 +52,7 @@ class ReproductionRecord(BaseModel):
     def of(cls, plan: Plan) -> ReproductionRecord:
         """The record of a plan."""
         runs = tuple(
-            RunEntry(labels=_labels(run.cell), method=run.config.method, adapter=run.config.adapter, study=run.study)
+            RunEntry(labels=_labels(run.cell), method=run.arm.method, adapter=run.arm.adapter, study=run.study)
             for run in plan.runs
         )
         return cls(
@@ -150,8 +150,8 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
 
 
 def _run_study(folder: Path, runs: list[PlannedRun], seeds: list[int], progress: StudyProgress) -> RunCounts:
-    methods = list(dict.fromkeys(run.config.method for run in runs))
-    adapters = list(dict.fromkeys(run.config.adapter for run in runs))
+    methods = list(dict.fromkeys(run.arm.method for run in runs))
+    adapters = list(dict.fromkeys(run.arm.adapter for run in runs))
     return compare(runs[0].config, methods, seeds, folder, progress, adapters=adapters)
 
 

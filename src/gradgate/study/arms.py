@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
-from gradgate.errors import GradgateError
+from gradgate.errors import GradgateError, UsageError
 from gradgate.methods import method as read_method
-from gradgate.training.adapter_setting import canonical, titled
+from gradgate.training.adapter_setting import NONE, read_adapter, titled
+from gradgate.training.config import RunConfig
 
 _LONGEST = 60  # characters of a folder's name
 
@@ -22,6 +23,11 @@ class Arm:
     method: str
     adapter: str | None = None
 
+    @classmethod
+    def of(cls, config: RunConfig) -> Arm:
+        """The arm of a run."""
+        return cls(config.method.text, None if config.adapter is None else config.adapter.text)
+
     @property
     def label(self) -> str:
         """Its name in tables, figures and messages."""
@@ -31,13 +37,17 @@ class Arm:
     def identity(self) -> tuple[str, str]:
         """Equal for arms that train the same: ``gradual`` is ``gradual:every=50``.
 
-        A method that this version does not know is equal to its own text alone.
+        A method or an adapter that this version does not know is equal to its own text alone.
         """
         try:
             method = read_method(self.method).spec
         except (GradgateError, OSError):
             method = self.method
-        return canonical(self.adapter), method
+        try:
+            adapter = read_adapter(self.adapter)
+        except UsageError:
+            return str(self.adapter), method
+        return (repr(replace(adapter, text="", kind="")) if adapter else NONE), method
 
     @property
     def folder(self) -> str:
@@ -58,5 +68,5 @@ def folder_name(text: str) -> str:
     name = re.sub(r"[:,]", "-", text)
     if re.fullmatch(rf"[\w.=-]{{1,{_LONGEST}}}", name):
         return name
-    digest = sha256(text.encode()).hexdigest()[:8]
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9_.=-]', '-', name)[: _LONGEST - 10]}-{digest}"

@@ -24,6 +24,7 @@ from gradgate.study.store import DamagedStoreError, Heartbeat, open_store, set_a
 from gradgate.study.study_file import STUDY_FILE, SearchRecord, locked_folder
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.study.worker import Workers
+from gradgate.training.adapter_setting import read_adapter
 from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import InterruptedRunError, stoppable
 from gradgate.training.run_folder import CACHE_FOLDER
@@ -182,7 +183,7 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPar
     from gradgate.training.preview import preview  # imports torch: what is wrong without it has been refused
 
     grid = Grid.of(part.path, part.base, request.methods, request.seeds, request.adapters, part.name)
-    seen = preview(part.base, [text for text in grid.adapters if text is not None])
+    seen = preview(part.base, list(filter(None, map(read_adapter, grid.adapters))))
     grid.check_data(seen.task)
     for text in seen.notes:
         progress.note(grid.labelled(text))

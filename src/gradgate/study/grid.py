@@ -10,7 +10,7 @@ from typing import Any
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
-from gradgate.methods import Full, canonical_text
+from gradgate.methods import Full
 from gradgate.methods import method as read_method
 from gradgate.study.arms import Arm, distinct
 from gradgate.study.study_file import (
@@ -21,7 +21,7 @@ from gradgate.study.study_file import (
     read_study_file,
     write_study_file,
 )
-from gradgate.training.adapter_setting import checked_text
+from gradgate.training.adapter_setting import read_adapter
 from gradgate.training.config import FREE, RunConfig, make_config
 from gradgate.training.records import ModelRecord, TaskRecord
 from gradgate.training.run_folder import RunFolder
@@ -81,8 +81,8 @@ class Grid:
             RunError: if the folder holds a study with other settings.
         """
         check_arms(methods, seeds, adapters)
-        names = [canonical_text(text) for text in methods]
-        kinds = [checked_text(text) for text in adapters]
+        names = [read_method(text).text for text in methods]
+        kinds = [None if adapter is None else adapter.text for adapter in map(read_adapter, adapters)]
         held = find_study(path)
         if held is not None:
             _same_settings(path, held.settings, settings_of(base))
@@ -235,7 +235,7 @@ def check_arms(methods: Sequence[str], seeds: Sequence[int], adapters: Sequence[
     for method in methods:
         read_method(method)
     for adapter in adapters:
-        checked_text(adapter)
+        read_adapter(adapter)
 
 
 def written(setting: dict[str, Any]) -> str:

@@ -130,7 +130,7 @@ class Parts:
         name = f"{_last_word(task.task)}__{_last_word(model)}"
         if (task.task, task.data, model) != (_last_word(task.task), None, _last_word(model)):
             whole = json.dumps([task.task, task.data, model])
-            name = f"{name}-{sha256(whole.encode()).hexdigest()[:8]}"
+            name = f"{name}-{sha256(whole.encode(errors='surrogatepass')).hexdigest()[:8]}"
         return folder / PARTS_FOLDER / folder_name(name)
 
     @staticmethod

@@ -119,6 +119,7 @@ def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -
             metric_higher_is_better=first.task.metric_higher_is_better,
             fingerprint=", ".join(f"{name} {(part.task.fingerprint or 'unknown')[:12]}" for name, part in named),
             rows={f"{name}, {split}": rows for name, part in named for split, rows in part.task.rows.items()},
+            split="; ".join(f"{name}: {part.task.split}" for name, part in named if part.task.split) or None,
         ),
         model=ModelRecord(", ".join(short_names(list(models)).values()), largest.parameters),
         methods=first.methods,

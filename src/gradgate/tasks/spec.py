@@ -196,9 +196,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = parse_yaml(read_bytes(path))
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}. Expected a YAML file; check its path and permissions"
+        ) from error
     except ValueError as error:
-        raise DataError(f"{path}{_line_in(str(error))} is not YAML that can be read: {error}") from None
+        raise DataError(
+            f"{path}{_line_in(str(error))} is not YAML that can be read: {error}. Expected `name: value` lines"
+        ) from None
     if not isinstance(values, dict):
         raise DataError(f"{path} does not describe a task: expected `name: value` lines, found {type(values).__name__}")
     return values

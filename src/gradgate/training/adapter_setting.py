@@ -1,11 +1,12 @@
-"""The adapter of a run as it is typed: a kind with its options, and what this adapter wants of the training."""
+"""The adapter of a run: a kind with its options, and what this adapter wants of the training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+from gradgate.adapters.config import AdapterConfig, adapter_config
 from gradgate.errors import AdapterError, UsageError
 
 NONE = "none"
@@ -20,11 +21,13 @@ _OF_TRAINING = {
 
 
 @dataclass(frozen=True)
-class AdapterChoice:
-    """One adapter of a run.
+class AdapterSetting:
+    """One adapter of a run; equal for texts that describe one adapter: ``houlsby`` is ``houlsby:size=64``.
 
     Attributes:
-        kind: what :func:`gradgate.adapters.build` takes.
+        text: the text that it was read from, without blanks.
+        kind: the part of it that :func:`gradgate.adapters.build` takes.
+        config: what the kind stands for.
         lr: peak learning rate, instead of the run's; None for the run's own.
         tapt_steps: length of its task-adaptive pre-training in optimizer steps, instead of the run's.
         tapt_epochs: the same, in passes over the training texts.
@@ -34,24 +37,39 @@ class AdapterChoice:
             is always trained: it begins at random.
     """
 
-    kind: str
+    text: str = field(compare=False)
+    kind: str = field(compare=False)
+    config: AdapterConfig = field(hash=False)
     lr: float | None = None
     tapt_steps: int | None = None
     tapt_epochs: float | None = None
     tapt_batch: int | None = None
     pooler: Pooler = "trained"
 
+    def __str__(self) -> str:
+        return self.text
 
-@lru_cache(maxsize=1024)
-def read_choice(text: str) -> AdapterChoice:
-    """The adapter that a text such as ``"houlsby:size=64,lr=1e-3"`` describes; each text is parsed once.
+
+def read_adapter(given: str | AdapterSetting | None) -> AdapterSetting | None:
+    """The adapter that a text such as ``"houlsby:size=64,lr=1e-3"`` describes; None for None and ``"none"``.
 
     Raises:
-        AdapterError: for an unknown kind or option, or a value that is out of range.
+        UsageError: for an unknown kind or option, or a value that is out of range.
     """
-    from gradgate.adapters.config import adapter_config
+    if given is None or isinstance(given, AdapterSetting):
+        return given
+    text = "".join(given.split())
+    if text.lower() == NONE:
+        return None
+    try:
+        return _read(text)
+    except AdapterError as error:
+        raise UsageError(str(error)) from None
 
-    name, _, rest = "".join(text.split()).partition(":")
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> AdapterSetting:
+    name, _, rest = text.partition(":")
     given: dict[str, Any] = {}
     kept = []
     for part in filter(None, rest.split(",")):
@@ -59,51 +77,21 @@ def read_choice(text: str) -> AdapterChoice:
         if option not in _OF_TRAINING and option != _POOLER:
             kept.append(part)
         elif option in given:
-            raise AdapterError(f"The option {option!r} of {name!r} is given twice.")
+            raise AdapterError(f"The option {option!r} of {name!r} is given twice. Give it once.")
         else:
             given[option] = _pooler(name, value) if option == _POOLER else _number(name, option, value)
     if {"tapt_steps", "tapt_epochs"} <= given.keys():
-        raise AdapterError(f"{name!r} has both tapt_steps and tapt_epochs; each sets the length.")
+        raise AdapterError(
+            f"{name!r} has both tapt_steps={given['tapt_steps']} and tapt_epochs={given['tapt_epochs']}, and each sets "
+            f"the length. Leave one of them out."
+        )
     kind = f"{name}:{','.join(kept)}" if kept else name
-    adapter_config(kind)
-    return AdapterChoice(kind, **given)
-
-
-def canonical(text: str | None) -> str:
-    """Equal for texts that describe one adapter: ``houlsby`` is ``houlsby:size=64``.
-
-    One that this version does not know stays as it is.
-    """
-    from gradgate.adapters.config import adapter_config
-
-    if text is None:
-        return NONE
-    try:
-        choice = read_choice(text)
-    except AdapterError:
-        return text
-    return f"{replace(choice, kind='')} {adapter_config(choice.kind)}"
+    return AdapterSetting(text, kind, adapter_config(kind), **given)
 
 
 def titled(method: str, adapter: str | None) -> str:
     """What learns, for people: the method, behind the adapter if there is one."""
     return method if adapter is None else f"{adapter} + {method}"
-
-
-def checked_text(text: str | None) -> str | None:
-    """The text without blanks; None for ``none``.
-
-    Raises:
-        UsageError: for an adapter that cannot be.
-    """
-    plain = None if text is None else "".join(text.split())
-    if plain is None or plain.lower() == NONE:
-        return None
-    try:
-        read_choice(plain)
-    except AdapterError as error:
-        raise UsageError(str(error)) from None
-    return plain
 
 
 def _pooler(name: str, text: str) -> str:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from gradgate.adapters.config import adapter_config, check_spelling
 from gradgate.errors import AdapterError, GradgateError, UsageError, nearest
-from gradgate.methods import canonical_text
+from gradgate.methods import Full, Method
 from gradgate.methods import method as read_method
 from gradgate.tasks.types import KindName, read_shares
-from gradgate.training.adapter_setting import AdapterChoice, checked_text, read_choice, titled
+from gradgate.training.adapter_setting import AdapterSetting, read_adapter, titled
 
 Settings = TypeVar("Settings", bound=BaseModel)
 MOST_SEED = 2**32 - 1
@@ -32,6 +42,19 @@ FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size")
 _ADDED = ("split", "frozen_dropout")
 
 
+def _parsed(read: Callable[[Any], Any]) -> BeforeValidator:
+    """Parse a text; what is neither a text nor an object goes on to pydantic, whose message names the value."""
+    return BeforeValidator(lambda given: read(given) if isinstance(given, str) else given)
+
+
+MethodField = Annotated[InstanceOf[Method], _parsed(read_method), PlainSerializer(str)]
+AdapterField = Annotated[
+    InstanceOf[AdapterSetting] | None,
+    _parsed(read_adapter),
+    PlainSerializer(lambda adapter: None if adapter is None else str(adapter)),
+]
+
+
 class _Settings(BaseModel):
     """Settings that are complete once they are made: no name is unknown, no value empty, no number infinite."""
 
@@ -44,6 +67,14 @@ class _Settings(BaseModel):
         if empty:
             raise ValueError(f"{', '.join(empty)} has an empty value; give one, or leave it out for its default")
         return given
+
+    def model_copy(self: Settings, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Settings:
+        """The same settings with others in place of some, checked as new ones are.
+
+        Raises:
+            UsageError: as :func:`make_config`.
+        """
+        return checked_settings(type(self), {**dict(self), **(update or {})})
 
 
 class RunConfig(_Settings):
@@ -86,8 +117,10 @@ class RunConfig(_Settings):
         None, ge=1, description="train on this many examples (of each task), drawn at random by the seed"
     )
     max_length: int = Field(128, ge=4, le=_MOST_IN_BATCH, description="tokens; longer inputs are cut")
-    method: str = Field("full", description="what learns when: a method from 'gradgate methods' with its options")
-    adapter: str | None = Field(
+    method: MethodField = Field(
+        Full(), description="what learns when: a method from 'gradgate methods' with its options"
+    )
+    adapter: AdapterField = Field(
         None,
         description="train an adapter and the head on a frozen model: a kind with its options, such as "
         "houlsby:size=64; lr=1e-3, tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. "
@@ -163,12 +196,6 @@ class RunConfig(_Settings):
             raise ValueError("expected codes of languages with commas between them, as in de,fr")
         return ",".join(codes)
 
-    @field_validator("method")
-    @classmethod
-    def _known_method(cls, text: str) -> str:
-        read_method(text)
-        return canonical_text(text)
-
     @field_validator("mix")
     @classmethod
     def _known_mix(cls, text: str | None) -> str | None:
@@ -181,11 +208,6 @@ class RunConfig(_Settings):
     def _known_split(cls, text: str | None) -> str | None:
         return None if text is None else str(read_shares(text))
 
-    @field_validator("adapter")
-    @classmethod
-    def _known_adapter(cls, text: str | None) -> str | None:
-        return checked_text(text)
-
     @model_validator(mode="after")
     def _one_length(self) -> RunConfig:
         if self.epochs is not None and self.steps is not None:
@@ -197,7 +219,11 @@ class RunConfig(_Settings):
     @model_validator(mode="after")
     def _whole_adapters(self) -> RunConfig:
         if self.adapter is not None and self.fsdp:
-            raise ValueError("adapter and fsdp do not go together: an adapter is small, so copy the model (DDP)")
+            raise ValueError(
+                f"adapter={str(self.adapter)!r} and fsdp do not go together: an adapter is small, so copy the "
+                f"model (DDP). "
+                f"Leave --fsdp out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -210,14 +236,9 @@ class RunConfig(_Settings):
         return self
 
     @property
-    def adapter_choice(self) -> AdapterChoice | None:
-        """The adapter with what it wants of the training; None without one."""
-        return None if self.adapter is None else read_choice(self.adapter)
-
-    @property
     def tapt(self) -> dict[str, Any] | None:
         """The settings of the adapter's task-adaptive pre-training that differ from the run's; None without it."""
-        own = self.adapter_choice
+        own = self.adapter
         if own is None:
             return None
         mine = (own.tapt_steps, own.tapt_epochs)
@@ -237,7 +258,7 @@ class RunConfig(_Settings):
     @property
     def title(self) -> str:
         """What learns, for people: the method, behind the adapter if there is one."""
-        return titled(self.method, self.adapter)
+        return titled(str(self.method), None if self.adapter is None else str(self.adapter))
 
     @property
     def length(self) -> dict[str, Any]:
@@ -249,7 +270,7 @@ class RunConfig(_Settings):
     @property
     def peak_lr(self) -> float:
         """The peak learning rate: the adapter's own where it has one."""
-        own = self.adapter_choice
+        own = self.adapter
         return self.lr if own is None or own.lr is None else own.lr
 
     def record(self) -> dict[str, Any]:
@@ -263,8 +284,7 @@ class RunConfig(_Settings):
     @property
     def followed(self) -> str | None:
         """The method with the digest of the plan file that it follows; None where it follows none."""
-        method = read_method(self.method)
-        return method.fingerprint if method.fingerprint != method.spec else None
+        return self.method.fingerprint if self.method.fingerprint != self.method.spec else None
 
 
 def fingerprint_of(record: Mapping[str, Any]) -> str:

@@ -49,7 +49,7 @@ def read_history(path: Path) -> tuple[DevRecord, ...]:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise RunError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise RunError(f"Cannot read {path}: {error.strerror or error}. {remedy(path)}") from error
     records = []
     for number, line in enumerate(lines, 1):
         try:
@@ -58,7 +58,9 @@ def read_history(path: Path) -> tuple[DevRecord, ...]:
                 metrics = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
                 records.append(DevRecord(int(values["step"]), metrics))
         except KeyError as error:
-            raise RunError(f"{path} is damaged in line {number}: it has no {error}. {remedy(path)}") from None
+            raise RunError(
+                f"{path} is damaged in line {number}: it has no {error}; expected a split and a step. {remedy(path)}"
+            ) from None
         except (ValueError, TypeError, OverflowError) as error:
             raise RunError(f"{path} is damaged in line {number}: {error}. {remedy(path)}") from None
     return tuple(records)
@@ -73,7 +75,7 @@ def lines_until(path: Path, step: int) -> str:
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except OSError as error:
-        raise RunError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise RunError(f"Cannot read {path}: {error.strerror or error}. {remedy(path)}") from error
     kept = []
     for number, line in enumerate(lines, 1):
         if number == len(lines) and not line.endswith(b"}\n"):

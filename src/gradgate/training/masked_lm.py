@@ -61,7 +61,7 @@ def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
         raise DataError(f"{missing(path)}. Give a text file with one text a line, a table, or a data set of the hub")
     texts = [text for cell in cells if (text := cell.strip())]
     if not texts:
-        raise DataError(f"{where} holds no text")
+        raise DataError(f"{where} holds no text; expected at least one line. Give another --language-data")
     return texts
 
 
@@ -95,7 +95,10 @@ def _cells(table: Table, column: str) -> list[str]:
     cells = table.column(column, "--text")
     for row, cell in enumerate(cells):
         if not isinstance(cell, str):
-            raise DataError(f"{table.place(row)}: {column!r} is not text but {type(cell).__name__} ({cell!r})")
+            raise DataError(
+                f"{table.place(row)}: {column!r} is not text but {type(cell).__name__} ({cell!r:.80}). Give "
+                f"another --text or correct it"
+            )
     return list(cells)
 
 
@@ -105,7 +108,9 @@ def _lines(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text (byte {error.start}); convert it, for example with iconv") from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}. Expected a file of texts; check its path and permissions"
+        ) from error
 
 
 Row = Mapping[str, Sequence[int]]

@@ -24,7 +24,7 @@ from gradgate.adapters.stack import head_parameters
 from gradgate.errors import RunError
 from gradgate.layers import named_parameters
 from gradgate.tasks import Kind, TaskData
-from gradgate.training.adapter_setting import AdapterChoice, read_choice
+from gradgate.training.adapter_setting import AdapterSetting
 from gradgate.training.config import RunConfig
 from gradgate.training.weights import check_loaded, check_tokenizer, check_vocabulary, reason_of
 
@@ -68,7 +68,10 @@ def model_source(name: str) -> str:
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise RunError(f"{name} is a folder without config.json, so it holds no pretrained model.")
+            raise RunError(
+                f"{name} is a folder without config.json, so it holds no pretrained model. Expected a folder that "
+                f"save_pretrained has written."
+            )
         return str(path)
     looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if looks_like_path:
@@ -190,15 +193,21 @@ def load_bare(name: str, trust_remote_code: bool = False) -> Any:
             except ValueError:
                 continue
             except Exception as error:
-                raise RunError(f"Cannot build the model of {name!r}: {reason_of(error, name)}") from error
-    raise RunError(f"transformers knows no model of type {settings.model_type!r} that could be mapped.")
+                raise RunError(
+                    f"Cannot build the model of {name!r}: {reason_of(error, name)} Expected a configuration that "
+                    f"transformers can build; correct config.json or give another --model."
+                ) from error
+    raise RunError(
+        f"transformers knows no model of type {settings.model_type!r} that could be mapped. Give a model of a "
+        f"type that AutoModel builds, or --trust-remote-code where the model brings its own code."
+    )
 
 
 NAME = "task"
 """Of the adapter in the model and in its files."""
 
 
-def put_adapter(model: nn.Module, adapter: AdapterChoice, fresh: Collection[str], seed: int) -> None:
+def put_adapter(model: nn.Module, adapter: AdapterSetting, fresh: Collection[str], seed: int) -> None:
     """Put a fresh adapter into a model and freeze everything but the adapter and the head.
 
     Args:
@@ -232,9 +241,9 @@ def poolers(model: nn.Module) -> frozenset[str]:
     return frozenset(name for name in named_parameters(model) if "pooler" in name.split("."))
 
 
-def try_adapter(model: nn.Module, text: str) -> None:
+def try_adapter(model: nn.Module, adapter: AdapterSetting) -> None:
     """Put an adapter into a model and take it out again; AdapterError if it does not fit."""
-    put_adapter(model, read_choice(text), (), seed=0)
+    put_adapter(model, adapter, (), seed=0)
     adapters.remove(model)
 
 

@@ -48,7 +48,7 @@ def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progre
         config: of the run; learning rate, batch size, schedule and seed hold here too.
         features: the encoded training split; its token ids are read, cut to the run's ``max_length``.
     """
-    choice = config.adapter_choice
+    choice = config.adapter
     assert choice is not None, "TAPT trains an adapter"
     length = config.model_copy(update={**(config.tapt or {}), "lr": config.peak_lr, "adapter": None})
     stage = Stage(length, _Settings(config), NAME, choice.kind, PROBABILITY, list(_rows(features)))
@@ -127,7 +127,10 @@ def _check_name(name: str) -> None:
 def _note(folder: RunFolder, config: PretrainConfig, data: dict[str, Any], versions: dict[str, str]) -> None:
     begun = read_json(folder.run_file).get("data")
     if begun is not None and begun["fingerprint"] != data["fingerprint"] and folder.history_file.is_file():
-        raise RunError(f"{folder.path} was begun on other texts: {config.language_data} has changed since.")
+        raise RunError(
+            f"{folder.path} was begun on other texts: {config.language_data} has changed since. Give another --out, or "
+            f"put the texts back to go on."
+        )
     write_json(folder.run_file, {"config": config.record(), "data": data, "versions": versions})
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from gradgate.layers import LayerMap, map_layers
+from gradgate.training.adapter_setting import AdapterSetting
 from gradgate.training.config import RunConfig
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries, try_adapter
@@ -32,7 +33,7 @@ class Preview:
     notes: tuple[str, ...]
 
 
-def preview(config: RunConfig, adapters: Sequence[str] = ()) -> Preview:
+def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Preview:
     """Load data and model once, map the layers and try the adapters; the random state stays as it is.
 
     Raises:
@@ -43,8 +44,8 @@ def preview(config: RunConfig, adapters: Sequence[str] = ()) -> Preview:
     prepared.check_size(config)
     with torch.random.fork_rng(devices=[]):
         model, _ = prepared.load_model(config, load_tokenizer(config))
-    for text in adapters:
-        try_adapter(model, text)
+    for adapter in adapters:
+        try_adapter(model, adapter)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Preview(
         task=prepared.record(),

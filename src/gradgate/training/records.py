@@ -32,10 +32,11 @@ _IF_GIVEN = {"if_given": True}  # metadata of a field that is not written as nul
 
 def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings that name their run, whatever version wrote them."""
-    for name, kinds in (("method", str), ("seed", int), ("adapter", (str, type(None)))):
+    for name, kinds in (("method", (str,)), ("seed", (int,)), ("adapter", (str, type(None)))):
         value = settings.get(name)
         if not isinstance(value, kinds):
-            raise ValueError(f"{name} is {value!r}")
+            expected = " or ".join({str: "text", int: "a whole number", type(None): "null"}[kind] for kind in kinds)
+            raise ValueError(f"{name} is {value!r}; expected {expected}")
     return settings
 
 
@@ -306,7 +307,10 @@ def read_record(path: Path, kind: type[Record]) -> Record:
     except ValidationError as error:
         wrong = error.errors()[0]
         place = ".".join(str(part) for part in wrong["loc"])
-        raise RunError(f"{path} is damaged: {place + ': ' if place else ''}{wrong['msg']}. {remedy(path)}") from None
+        raise RunError(
+            f"{path} is damaged: {place + ': ' if place else ''}{wrong['msg']}, got {wrong['input']!r:.60}. "
+            f"{remedy(path)}"
+        ) from None
 
 
 def read_scores(path: Path) -> Scores:

@@ -162,11 +162,10 @@ def _load_model(
     """The model with fresh heads, and with its adapter if it has one; and the names of what is fresh."""
     set_seed(config.seed)
     model, fresh = prepared.load_model(config, tokenizer)
-    adapter = config.adapter_choice
-    if adapter is not None:
-        if adapter.pooler == "trained":
+    if config.adapter is not None:
+        if config.adapter.pooler == "trained":
             fresh |= pretrained.poolers(model)
-        pretrained.put_adapter(model, adapter, fresh, config.seed)
+        pretrained.put_adapter(model, config.adapter, fresh, config.seed)
         if config.tapt is not None:
             adapters.restore(model, folder.tapt, pretrained.NAME)
     return model, fresh

@@ -15,7 +15,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from gradgate.errors import AdapterError
+from gradgate.errors import UsageError
 from gradgate.report import formats
 from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, look, styled, wrapped
 from gradgate.report.findings import Findings
@@ -24,7 +24,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
 from gradgate.study.results import StudyResults
 from gradgate.tasks.languages import average_label
-from gradgate.training.adapter_setting import read_choice, titled
+from gradgate.training.adapter_setting import read_adapter, titled
 from gradgate.training.records import DEV, comparable
 from gradgate.training.run_folder import RunFolder
 
@@ -126,13 +126,13 @@ def _of_adapters(findings: Findings) -> dict[str, dict[float, list[float]]]:
     shared = findings.results.study.settings.get("lr")
     for cell in findings.results.cells:
         score = cell.score(findings.split)
-        if cell.adapter is None or score is None:
-            continue
-        with suppress(AdapterError):
-            choice = read_choice(cell.adapter)
-            rate = choice.lr if choice.lr is not None else shared
+        with suppress(UsageError):  # an adapter of another version
+            adapter = read_adapter(cell.adapter)
+            if adapter is None or score is None:
+                continue
+            rate = adapter.lr if adapter.lr is not None else shared
             if isinstance(rate, int | float):
-                found[titled(cell.method, choice.kind)][float(rate)].append(score)
+                found[titled(cell.method, adapter.kind)][float(rate)].append(score)
     return found
 
 

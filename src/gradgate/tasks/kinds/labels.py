@@ -48,7 +48,7 @@ def label_name(spec: TaskSpec, cell: Any, place: str) -> str:
         )
     raw = as_text(cell)
     if not raw:
-        raise DataError(f"{place}: the label is empty")
+        raise DataError(f"{place}: the label is empty; expected text or a number. Add it or remove the row")
     if not raw.isprintable():
         raise DataError(f"{place}: the label {raw!r:.80} holds a control character; expected a word. Correct the label")
     names = spec.label_map
@@ -57,7 +57,10 @@ def label_name(spec: TaskSpec, cell: Any, place: str) -> str:
     if raw in names:
         return names[raw]
     if raw not in names.values():
-        raise DataError(f"{place}: {raw!r} is not in label_map, which has {listed({**names, **_same(names)})}")
+        raise DataError(
+            f"{place}: {raw!r} is not in label_map, which has {listed({**names, **_same(names)})}. Correct the "
+            f"label or label_map"
+        )
     return raw
 
 

@@ -55,7 +55,10 @@ class QuestionAnswering:
                 continue
             splits[split] = _rows(spec, table)
         if "train" in tables and not any(splits["train"]["answers"][:]):
-            raise DataError(f"No question of {tables['train'].source} has an answer. Is --label right?")
+            raise DataError(
+                f"No question of {tables['train'].source} has an answer; expected at least one. Give the column "
+                f"of answers with --label."
+            )
         return Examples(splits, None, tuple(notes))
 
     def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
@@ -112,7 +115,9 @@ def _rows(spec: TaskSpec, table: Table) -> Dataset:
     for row, cell in enumerate(table.column(spec.label_column, "--label")):
         for name, text in zip(spec.text_columns, (question[row], context[row]), strict=True):
             if not isinstance(text, str) or not text.strip():
-                raise DataError(f"{table.place(row)}: {name!r} is not text but {text!r}")
+                raise DataError(
+                    f"{table.place(row)}: {name!r} is not text but {text!r:.80}. Correct it or remove the row"
+                )
         texts, starts = _answers(cell, context[row], f"{table.place(row)} (question {names[row]!r})")
         values = (str(names[row]), question[row], context[row], texts, starts)
         for column, value in zip(columns.values(), values, strict=True):
@@ -132,11 +137,13 @@ def _answers(cell: Any, context: str, place: str) -> tuple[list[str], list[int]]
         raise DataError(f"{place}: expected answers as [{{'text': ..., 'answer_start': ...}}], found {cell!r:.80}")
     for text, start in zip(texts, starts, strict=True):
         if not isinstance(text, str) or not isinstance(start, int):
-            raise DataError(f"{place}: the answer {text!r} at {start!r} is not text at a number")
+            raise DataError(
+                f"{place}: the answer {text!r:.80} begins at {start!r}; expected text and a whole number from 0"
+            )
         if not text or start < 0 or context[start : start + len(text)] != text:
             raise DataError(
                 f"{place}: the answer {text!r} is not at character {start} of its context, which has "
-                f"{context[max(0, start) : max(0, start) + max(1, len(text))]!r} there; answer_start counts Unicode "
-                "characters from 0"
+                f"{context[max(0, start) : max(0, start) + max(1, len(text))]!r} there. Expected answer_start "
+                "to count Unicode characters from 0"
             )
     return texts, starts

@@ -85,8 +85,8 @@ def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
         for row, name in enumerate(named[split]):
             if not name.isdecimal():
                 raise DataError(
-                    f"{table.place(row)}: the grade {name!r} is no whole number from 0; if grades have names, say "
-                    "`label_map: {Bad: 0, Fair: 1, ...}`"
+                    f"{table.place(row)}: the grade {name!r} is no whole number from 0; if grades have names, "
+                    "give `label_map: {Bad: 0, Fair: 1, ...}`"
                 )
     check_labels(spec, tables, named)
     order = label_order(spec.model_copy(update={"label_map": None}), known_labels(spec, named))

@@ -48,7 +48,10 @@ class Regression:
             cells = table.column(spec.label_column, "--label")
             scores = [_score(cell, table, row) for row, cell in enumerate(cells)]
             if split == "train" and len(set(scores)) < 2:
-                raise DataError(f"Every row of {table.source} has the score {scores[0]}; is --label right?")
+                raise DataError(
+                    f"Every row of {table.source} has the score {scores[0]}; expected at least two scores. Give the "
+                    f"column of scores with --label."
+                )
             types = {**dict.fromkeys(columns, "string"), "label": "float64"}
             splits[split] = make_rows({**columns, "label": scores}, types)
         return Examples(splits, None, tuple(notes))
@@ -89,9 +92,15 @@ def _score(cell: Any, table: Table, row: int) -> float:
             raise ValueError
         score = float(cell)
     except (TypeError, ValueError):
-        raise DataError(f"{table.place(row)}: the score {cell!r} is not a number") from None
+        raise DataError(
+            f"{table.place(row)}: the score {cell!r} is not a number; expected one such as 3.5. Correct it or "
+            f"give another --label"
+        ) from None
     if not math.isfinite(score):
-        raise DataError(f"{table.place(row)}: the score {cell!r} is not finite")
+        raise DataError(
+            f"{table.place(row)}: the score {cell!r} is not finite; expected a number such as 3.5. Correct it or "
+            f"remove the row"
+        )
     if abs(score) > _LARGEST:
         raise DataError(
             f"{table.place(row)}: the score {cell!r} is too large for its square in float32 (expected -{_LARGEST:g} "

@@ -71,17 +71,23 @@ def text_cells(table: Table, column: str, flag: str) -> Sequence[str]:
     cells = table.column(column, flag)
     for row, cell in enumerate(cells):
         if _is_blank(cell, table, row, column):
-            raise DataError(f"{table.place(row)}: {column!r} is blank")
+            raise DataError(f"{table.place(row)}: {column!r} is blank; expected text. Add it or remove the row")
     return cells
 
 
 def _is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
     if not isinstance(cell, str):
-        raise DataError(f"{table.place(row)}: {name!r} is not text but {type(cell).__name__} ({cell!r})")
+        raise DataError(
+            f"{table.place(row)}: {name!r} is not text but {type(cell).__name__} ({cell!r:.80}). Give another "
+            f"column or correct it"
+        )
     try:
         cell.encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{table.place(row)}: {name!r} holds half a surrogate pair, which is no text") from error
+        raise DataError(
+            f"{table.place(row)}: {name!r} holds half a surrogate pair ({cell!r:.80}); expected whole characters. "
+            f"Correct it"
+        ) from error
     if "\0" in cell:
         raise DataError(f"{table.place(row)}: {name!r} holds a null character, which no text has; remove it")
     return not cell.strip()

@@ -63,7 +63,10 @@ def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[A
         or len(outputs) < 2
         or any(np.shape(o)[:1] != (len(features),) for o in outputs[:2])
     ):
-        raise DataError("The model returned no start and end logits for each window: is its head the one for answers?")
+        raise DataError(
+            "The model returned no start and end logits for each window. Expected a question-answering head; "
+            "load the model with AutoModelForQuestionAnswering."
+        )
     starts, ends = (np.asarray(logits) for logits in outputs[:2])
     answers = [Answer() for _ in contexts]
     columns = (features[name][:] for name in ("row", "null", "begins", "ends"))

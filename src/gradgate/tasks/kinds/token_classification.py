@@ -124,12 +124,18 @@ def _sentences(spec: TaskSpec, table: Table) -> Sentences:
     for row, (cell, marks) in enumerate(zip(words, tags, strict=True)):
         for name, value in ((spec.text_columns[0], cell), (spec.label_column, marks)):
             if not isinstance(value, Sequence) or isinstance(value, str):
-                raise DataError(f"{table.place(row)}: {name!r} is not a list but {type(value).__name__} ({value!r})")
+                raise DataError(
+                    f"{table.place(row)}: {name!r} is not a list but {type(value).__name__} ({value!r:.80}). "
+                    f"Give another column or correct it"
+                )
         if not cell or len(cell) != len(marks):
-            raise DataError(f"{table.place(row)} has {len(cell)} tokens and {len(marks)} tags; each token needs one")
+            raise DataError(
+                f"{table.place(row)} has {len(cell)} tokens and {len(marks)} tags; each token needs one. Correct "
+                f"the row"
+            )
         for item, word in enumerate(cell):
             if not isinstance(word, str) or not word:
-                raise DataError(f"{table.place(row, item)}: the token {word!r} is not text")
+                raise DataError(f"{table.place(row, item)}: the token {word!r:.80} is not text. Correct it")
         names = [label_name(spec, mark, table.place(row, item)) for item, mark in enumerate(marks)]
         sentences.append((list(cell), names))
     return sentences
@@ -144,7 +150,10 @@ def _labels(spec: TaskSpec, in_train: set[str]) -> tuple[str, ...]:
             f"{', '.join(sorted(in_train)[:10])}; use accuracy or macro_f1"
         )
     if len(in_train) < 2:
-        raise DataError(f"Every token of {spec.name} has the tag {next(iter(in_train))!r}. Is --label right?")
+        raise DataError(
+            f"Every token of {spec.name} has the tag {next(iter(in_train))!r}; expected at least two tags. Give "
+            f"the column of tags with --label."
+        )
     if not entities or spec.label_map is not None:
         return label_order(spec, in_train)
     types = sorted({tag[2:] for tag in in_train - {OUTSIDE}})

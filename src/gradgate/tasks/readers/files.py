@@ -131,9 +131,11 @@ def _decode(path: Path) -> str:
     try:
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}. Expected a data file; check its path and permissions"
+        ) from error
     if packed := next((name for start, name in _NOT_TEXT.items() if data.startswith(start)), None):
-        raise DataError(f"{path} is {packed}")
+        raise DataError(f"{path} is {packed}; expected plain text. Give a csv, tsv, jsonl, json or parquet file")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -153,7 +155,10 @@ def _json_lines(path: Path, text: str) -> Table:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}:{number} is not JSON: {_reason(error)}") from error
+            raise DataError(
+                f"{path}:{number} is not JSON ({_reason(error)}): {line!r:.60}; expected one object {{...}} on "
+                f"each line"
+            ) from error
         if not isinstance(row, dict):
             raise DataError(f"{path}:{number} is not a JSON object; expected one {{...}} on each line")
         rows.append(row)
@@ -165,14 +170,14 @@ def _json_array(path: Path, text: str) -> Table:
     try:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno} is not JSON: {error.msg}") from error
+        raise DataError(f"{path}:{error.lineno} is not JSON ({error.msg}); expected an array [{{...}}, ...]") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {_reason(error)}") from error
+        raise DataError(f"{path} is not JSON ({_reason(error)}); expected an array [{{...}}, ...]") from error
     if not isinstance(rows, list):
         raise DataError(f"{path} is not a JSON array; expected [{{...}}, ...], or one object on each line")
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise DataError(f"{path}, row {number} is not a JSON object")
+            raise DataError(f"{path}, row {number} is {row!r:.60}; expected a JSON object {{...}}")
     return Table(str(path), _by_column(rows))
 
 
@@ -194,7 +199,9 @@ def _parquet(path: Path) -> Table:
         names = [name for name in rows.column_names if not name.startswith(_PANDAS_INDEX)]
         return Table(str(path), {name: rows.column(name).to_pylist() for name in names})
     except (OSError, ValueError, KeyError, OverflowError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path} is not a Parquet file that can be read: {error}") from error
+        raise DataError(
+            f"{path} is damaged or no Parquet file: {error}. Expected one as pandas or pyarrow write it"
+        ) from error
 
 
 def _delimited(path: Path, text: str, fmt: FileFormat, kind: str) -> Table:

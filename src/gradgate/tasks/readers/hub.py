@@ -48,7 +48,9 @@ def read_split(source: HubSource, split: str, language: str) -> Table:
         elif isinstance(inner := getattr(feature, "feature", None), datasets.ClassLabel):
             columns[column] = [[_class_name(inner, cell) for cell in cells] for cells in columns[column]]
     if not len(rows):
-        raise DataError(f"{source.path} has no rows in its split {there!r}")
+        raise DataError(
+            f"{source.path} has no rows in its split {there!r}; expected at least one. Name another split or subset"
+        )
     return Table(" ".join(part for part in (source.path, name, there) if part), columns)
 
 

@@ -81,7 +81,10 @@ def _fields(path: Path, number: int, line: str, names: Sequence[str]) -> list[st
         )
     for name, field in zip(names, fields, strict=True):
         if not field:
-            raise DataError(f"{path}:{number}: the column {name!r} is empty")
+            raise DataError(
+                f"{path}:{number}: the column {name!r} is empty; expected a value in each of {len(names)} "
+                f"columns: {line[:60]!r}"
+            )
     return fields
 
 
@@ -100,7 +103,10 @@ def _tokens(path: Path, lines: Lines) -> list[tuple[int, Any]]:
     try:
         (sentence,) = conllu.parse("\n".join(line for _, line in kept))
     except ParseException as error:
-        raise DataError(f"{path}:{_first_fault(kept)} is not CoNLL-U: {error}") from error
+        raise DataError(
+            f"{path}:{_first_fault(kept)} is not CoNLL-U ({error}); expected ten columns with tabs between them "
+            f"for each token"
+        ) from error
     return [(number, token) for (number, _), token in zip(kept, sentence, strict=True)]
 
 

@@ -32,7 +32,9 @@ def read_squad(path: Path, text: str) -> Table:
     try:
         articles = json.loads(text)["data"]
     except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno} is not JSON: {error.msg}") from error
+        raise DataError(
+            f'{path}:{error.lineno} is not JSON ({error.msg}); expected the form of SQuAD, {{"data": [...]}}'
+        ) from error
     except (KeyError, TypeError) as error:
         raise DataError(f'{path} is not in the form of SQuAD: expected {{"data": [...]}}') from error
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
@@ -52,7 +54,7 @@ def read_squad(path: Path, text: str) -> Table:
 
 def _get(path: Path, part: Any, name: str, what: str) -> Any:
     if not isinstance(part, dict) or name not in part:
-        raise DataError(f"{path}: {what} has no {name!r}; is the file in the form of SQuAD?")
+        raise DataError(f"{path}: {what} has no {name!r}; expected the form of SQuAD, where it has one")
     return part[name]
 
 
