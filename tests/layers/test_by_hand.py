@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from gradgate.errors import LayerMapError
 from gradgate.layers import map_layers
 from support.placing import Backwards, Block, Closed, places
-from support.tiny_models import TINY
+from support.tiny_models import BARE, TINY, WIDTH
 
 CLOSED_PLACES = [{"embeddings"}, {"layers.0"}, {"layers.2"}, {"layers.2"}, {"embeddings"}, {"layers.4"}, {"head"}]
 CLOSED_PARTS = (
@@ -50,6 +50,33 @@ def test_a_sequential_model_is_mapped():
 def test_an_example_is_used_where_no_input_can_be_guessed():
     example = {"first": torch.zeros(1, 3, 8), "second": torch.zeros(1, 3, dtype=torch.long)}
     assert places(map_layers(Closed(), example=example), *CLOSED_PARTS) == CLOSED_PLACES
+
+
+class Wrapped(nn.Module):
+    """A model from transformers in another library's module, with a head of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.projection = nn.Linear(WIDTH, 4)
+        self.inner = BARE["bert"]()
+
+
+class InOneDictionary(Wrapped):
+    def forward(self, features, task=None):
+        return {**features, "embedding": self.projection(self.inner(**features).last_hidden_state[:, 0])}
+
+
+class AsKeywords(Wrapped):
+    def forward(self, **batch):
+        return self.projection(self.inner(**batch).last_hidden_state[:, 0])
+
+
+@pytest.mark.parametrize("kind", [InOneDictionary, AsKeywords])
+def test_a_model_from_transformers_inside_a_module_says_what_that_one_takes(kind):
+    layer_map = map_layers(kind())
+    assert layer_map.names == ("embeddings", "layers.0", "layers.1", "layers.2", "head")
+    assert set(layer_map["head"].parameter_names) > {"projection.weight", "projection.bias"}
+    assert layer_map.notes == ()
 
 
 def test_stacks_named_by_hand_need_no_forward():

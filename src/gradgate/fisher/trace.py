@@ -5,6 +5,7 @@ The training does not see the measurement: no flag, ``.grad``, hook, buffer or o
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
@@ -83,11 +84,23 @@ def likelihoods_of(
     """:func:`log_likelihoods` of a batch under a model with these tensors in place of its own."""
     device = next(model.parameters()).device
     on_device: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
+    _check_takes(model, batch)
     output = functional_call(model, tensors, args=(), kwargs=on_device)
     settings = getattr(model, "config", None)
     writes = getattr(model, "can_generate", bool)() and not getattr(settings, "is_encoder_decoder", False)
     problem = getattr(settings, "problem_type", None)
     return log_likelihoods(output, on_device, request, generator, problem=problem, causal=writes)
+
+
+def _check_takes(model: nn.Module, batch: Batch) -> None:
+    try:
+        inspect.signature(model.forward).bind(**batch)
+    except TypeError as error:
+        raise AttachError(
+            f"The Fisher information is measured by calling the model with the entries of a training batch as keyword "
+            f"arguments ({', '.join(batch)}), which {type(model).__name__} does not take: {error}. Use a method that "
+            f"measures nothing, or Tuner(..., fisher_data=...) with batches that the model takes."
+        ) from None
 
 
 def _means(totals: dict[str, float], counted: int) -> dict[str, float]:

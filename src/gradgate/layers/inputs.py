@@ -20,6 +20,8 @@ IMAGE_SIZE = 224  # of the convolutional models, whose configuration names none
 def guesses(model: nn.Module) -> Iterator[dict[str, Any]]:
     """Keyword arguments for ``model.forward``, the likeliest first; none where nothing is known about the model."""
     takes = _signature(model)
+    if not any(name in takes for name in _MAKERS):
+        yield from _inputs_of_inner(model, takes)
     config = next((m.config for m in model.modules() if hasattr(m, "config")), None)
     offered = [name for name in _MAKERS if name in takes]
     main = getattr(model, "main_input_name", None)
@@ -36,6 +38,20 @@ def guesses(model: nn.Module) -> Iterator[dict[str, Any]]:
         yield {
             name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()
         } | ({"use_cache": False} if "use_cache" in takes else {})
+
+
+def _inputs_of_inner(model: nn.Module, takes: dict[str, inspect.Parameter]) -> Iterator[dict[str, Any]]:
+    """What the first model from transformers inside a module takes: as keywords, or in one dictionary."""
+    inner = next((m for m in model.modules() if m is not model and getattr(m, "main_input_name", "") in _MAKERS), None)
+    if inner is None:
+        return
+    name = _first_argument(takes)
+    anything = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in takes.values())
+    for inputs in guesses(inner):
+        if name is not None:
+            yield {name: inputs}
+        if anything:
+            yield inputs
 
 
 def _companions(
@@ -128,8 +144,7 @@ _MAKERS: dict[str, Callable[[nn.Module, Any], Iterator[Tensor]]] = {
 
 def _first_module_inputs(model: nn.Module, takes: dict[str, inspect.Parameter]) -> Iterator[dict[str, Tensor]]:
     """What the first module that has weights would take, for a module that is not from transformers."""
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    name = next((n for n, p in takes.items() if p.kind in positional), None)
+    name = _first_argument(takes)
     first = next((m for m in model.modules() if next(m.parameters(recurse=False), None) is not None), None)
     if name is None:
         return
@@ -140,3 +155,8 @@ def _first_module_inputs(model: nn.Module, takes: dict[str, inspect.Parameter]) 
         yield {name: torch.zeros(1, first.in_features)}
     elif isinstance(first, nn.Conv2d):
         yield {name: torch.zeros(1, first.in_channels, IMAGE_SIZE, IMAGE_SIZE)}
+
+
+def _first_argument(takes: dict[str, inspect.Parameter]) -> str | None:
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return next((name for name, parameter in takes.items() if parameter.kind in positional), None)
