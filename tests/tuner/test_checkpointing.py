@@ -84,6 +84,24 @@ def test_the_mark_on_the_embeddings_is_back_when_they_learn_and_after_detaching(
     assert len(embeddings._forward_hooks) == 1
 
 
+def test_marks_that_were_set_more_than_once_or_again_within_a_step_are_taken_off() -> None:
+    """PEFT and Trainer mark each on its own; DPO turns checkpointing off and on between forward and backward."""
+    model = checkpointed("bert")
+    model.enable_input_require_grads()
+    embeddings = model.get_input_embeddings()
+    optimizer = adamw(model)
+    states: list[Tensor] = []
+    embeddings.register_forward_hook(lambda module, args, output: states.append(output))
+    with Tuner(model, optimizer, "gradual:every=4") as tuner:
+        for number in range(8):
+            model.activation_checkpointing_disable()
+            model.activation_checkpointing_enable()
+            opened = not tuner.plan["embeddings"].closed
+            states.clear()
+            step(model, optimizer, number)
+            assert states[0].requires_grad == opened
+
+
 @pytest.mark.parametrize("options", [{"use_reentrant": True}, {"preserve_rng_state": False}])
 def test_reentrant_checkpoints_over_closed_layers_are_refused(options: dict[str, Any]) -> None:
     model = checkpointed("bert", **options)

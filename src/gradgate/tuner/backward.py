@@ -27,8 +27,9 @@ class Checkpointing(Effect):
     def __init__(self, model: nn.Module, bottom: Collection[str]) -> None:
         self._model = model
         self._bottom = frozenset(bottom)
-        self._unmarked: list[Any] = []
         self._bottom_closed = False
+        self._marks: dict[nn.Module, dict[int, Any]] = {}
+        self._hooks: list[Any] = []
 
     def on_plan(self, coming: ComingStep) -> None:
         """Mark the embeddings' output if anything in the lowest group learns, and only then.
@@ -49,18 +50,33 @@ class Checkpointing(Effect):
                 'through all of them. Use activation_checkpointing_kwargs={"use_reentrant": False}.'
             )
         self._bottom_closed = True
-        if functions:
-            models: list[Any] = [m for m in self._model.modules() if getattr(m, "_require_grads_hooks", None)]
-            for model in models:
-                model.disable_input_require_grads()
-            self._unmarked = models
+        for module in [m for m in self._model.modules() if _marks(m)] if functions else []:
+            self._unmark(module)
+            # Code that turns checkpointing off and on within a step, as DPO's does, marks the output again.
+            self._hooks.append(module.register_forward_pre_hook(lambda module, _: self._unmark(module)))
 
     def release(self) -> None:
         """Mark the embeddings' output again if it was marked before."""
-        unmarked, self._unmarked = self._unmarked, []
+        for hook in self._hooks:
+            hook.remove()
+        for module, marks in self._marks.items():
+            for number, mark in list(_marks(module).items() or marks.items())[-1:]:  # one is enough
+                module._forward_hooks[number] = mark
+        self._marks, self._hooks = {}, []
         self._bottom_closed = False
-        for model in unmarked:
-            model.enable_input_require_grads()
+
+    def _unmark(self, module: nn.Module) -> None:
+        found = _marks(module)
+        if found:
+            self._marks[module] = found
+        for number in found:
+            del module._forward_hooks[number]
+
+
+def _marks(module: nn.Module) -> dict[int, Any]:
+    """The hooks that mark a module's output, by number: each call of transformers and PEFT adds one more."""
+    hooks = module._forward_hooks.items()
+    return {n: hook for n, hook in hooks if getattr(hook, "__name__", "").startswith("make_inputs_require_grad")}
 
 
 def _functions(model: nn.Module) -> list[partial[Any]]:

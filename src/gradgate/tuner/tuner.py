@@ -39,6 +39,7 @@ from gradgate.tuner.mixout import Mixing
 from gradgate.tuner.optimizer_groups import LearningRates, StateOfClosed
 from gradgate.tuner.optimizer_hooks import StepHooks, innermost, was_skipped
 from gradgate.tuner.state import TunerState
+from gradgate.tuner.switched_adapters import SwitchedAdapters
 
 
 class Tuner:
@@ -150,6 +151,7 @@ class Tuner:
             Checkpointing(self._model, gating.groups[self.layers.names[0]]),
             *([self._frozen_layers] if self._frozen_layers else []),
             *([Mixing(self._model, method.mixing, gating.trainable, self.memory.seed)] if method.mixing else []),
+            SwitchedAdapters(self._model, gating),
             *([DropoutOff(self._model)] if method.turns_dropout_off else []),
         ]
 
