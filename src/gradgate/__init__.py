@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from gradgate.clock import Clock
 from gradgate.errors import GradgateError
-from gradgate.layers.map import Group, LayerMap
+from gradgate.layers.map import LayerMap
+from gradgate.layers.units import Group
 from gradgate.lazy import lazy_names
 from gradgate.methods import (
     FUN,

@@ -20,7 +20,7 @@ from gradgate.activation_cache.store import Store
 from gradgate.activation_cache.verify import agree, tolerance
 from gradgate.errors import UsageError
 from gradgate.layers import LayerMap, named_parameters
-from gradgate.layers.map import EMBEDDINGS
+from gradgate.layers.units import EMBEDDINGS
 from gradgate.torch_state import preserved_state
 
 Inputs = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from gradgate.layers import LayerMap, named_parameters
-from gradgate.layers.map import EMBEDDINGS, HEAD
+from gradgate.layers.units import EMBEDDINGS, HEAD
 from gradgate.methods.base import Plan
 
 

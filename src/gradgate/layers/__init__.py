@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradgate.layers.map import Group, LayerMap
+from gradgate.layers.map import LayerMap
 from gradgate.layers.names import canonical_name, named_parameters
+from gradgate.layers.units import Group
 from gradgate.lazy import lazy_names
 
 if TYPE_CHECKING:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from gradgate.errors import LayerMapError
-from gradgate.layers.map import EMBEDDINGS, HEAD, Group, LayerMap
+from gradgate.layers.map import LayerMap
 from gradgate.layers.names import canonical_name, named_parameters, reshard, tied_names, unwrap
+from gradgate.layers.parts import parts_of
 from gradgate.layers.probe import Span, Trace, observe
 from gradgate.layers.stacks import Stack, describe_lists, find_stacks, in_running_order, named_stacks
+from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Unit, Weight
 
 NAMED = 6  # parameters named in a note
 
 
-def map_layers(model: nn.Module, layers: str | None = None, *, example: Mapping[str, Tensor] | None = None) -> LayerMap:
+def map_layers(
+    model: nn.Module,
+    layers: str | None = None,
+    *,
+    unit: Unit = "layer",
+    example: Mapping[str, Tensor] | None = None,
+) -> LayerMap:
     """Group a model's parameters by depth: ``embeddings``, ``layers.0`` (bottom) to ``layers.{L-1}``, ``head``.
 
     One forward over a few tokens (or one blank image) shows what runs when; names play no part, and the model is left
@@ -32,6 +40,8 @@ def map_layers(model: nn.Module, layers: str | None = None, *, example: Mapping[
         layers: the path of the ModuleList or Sequential that holds the layers, or several with commas between them
             (``"encoder.block,decoder.block"``; ``"."`` is the model itself), where they cannot be found. Then the map
             can be made without a forward, from the order of registration.
+        unit: size of the groups inside the layers: a whole ``layer``, a ``part`` of what runs in it
+            (``layers.3.attention``) or a ``module`` (``layers.3.attention.q_proj``); see :meth:`LayerMap.at`.
         example: keyword arguments of ``model.forward`` for that forward, where they cannot be guessed.
 
     Raises:
@@ -61,7 +71,7 @@ def map_layers(model: nn.Module, layers: str | None = None, *, example: Mapping[
                 f"No list of layers ran in the forward of {type(model).__name__}. {describe_lists(model, trace)} "
                 f'Name the layers by hand, such as map_layers(model, layers="encoder.block").'
             )
-    return _Placement(model, parameters, stacks, trace, failure).layer_map()
+    return _Placement(model, parameters, stacks, trace, failure).layer_map().at(unit)
 
 
 class _Layer(NamedTuple):
@@ -118,7 +128,25 @@ class _Placement:
             )
             if names:
                 groups.append(group)
-        return LayerMap(type(self.model).__name__, tuple(groups), tied_names(self.model), tuple(self._notes(groups)))
+        return LayerMap(
+            type(self.model).__name__,
+            tuple(groups),
+            tied_names(self.model),
+            tuple(self._notes(groups)),
+            self._weights({name for group in groups if group.stack for name in group.parameter_names}),
+        )
+
+    def _weights(self, in_layers: Container[str]) -> dict[str, Weight]:
+        parts = parts_of(self.model, [layer.module for layer in self.layers], self.trace)
+        tables = _tables(self.model)
+        return {
+            name: Weight(
+                tuple(parameter.shape),
+                parts.get(id(parameter), "other" if name in in_layers else ""),
+                id(parameter) in tables,
+            )
+            for name, parameter in self.parameters.items()
+        }
 
     def _depth(self, name: str, parameter: nn.Parameter) -> int:
         used = self.trace.first_use.get(id(parameter)) if self.trace else None
@@ -193,6 +221,20 @@ class _Placement:
                 yield f"Not used in the forward that was watched, so in {group.name} by position: {_listed(names)}."
         if idle or len([name for name in self.unused if id(self.parameters[name]) in self.outside]) > NAMED:
             yield "An input that runs all of the model places it by use: map_layers(model, example={...})."
+
+
+def _tables(model: nn.Module) -> set[int]:
+    """The ``id`` of each parameter with one row for each token: in and out of the model, and its own bias."""
+    found = set()
+    for ask in ("get_input_embeddings", "get_output_embeddings"):
+        try:
+            table = getattr(model, ask)()
+        except (AttributeError, NotImplementedError):
+            continue
+        weight = getattr(table, "weight", None)
+        if isinstance(weight, nn.Parameter):
+            found |= {id(p) for p in table.parameters(recurse=False) if p.shape[:1] == weight.shape[:1]}
+    return found
 
 
 def _layers(stacks: list[Stack]) -> list[_Layer]:

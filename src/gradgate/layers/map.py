@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import get_args
 
 from gradgate.errors import LayerMapError, nearest
 from gradgate.layers.names import canonical_name
-
-EMBEDDINGS, HEAD = "embeddings", "head"
-
-
-@dataclass(frozen=True)
-class Group:
-    """Parameters that open and close together.
-
-    ``depth`` is 0 for the embeddings, 1 to L for the layers from the bottom, L+1 for the head. Of a layer, ``stack``
-    is the path of the list that holds it, and ``uses`` counts its runs in one forward: more than 1 if depths share it.
-    """
-
-    name: str
-    depth: int
-    parameter_names: tuple[str, ...]
-    parameter_count: int
-    stack: str = ""
-    uses: int = 1
+from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Unit, Weight, split
 
 
 @dataclass(frozen=True)
@@ -34,12 +19,15 @@ class LayerMap:
 
     Iterating yields the groups, ``map["layers.3"]`` is one of them, and printing it shows a tree. ``ties`` has the
     names that share one tensor: the first of them is in a group. ``notes`` are sentences on what is unusual.
+    ``weights`` describes each parameter, and ``unit`` is the size of the groups inside the layers.
     """
 
     model: str
     groups: tuple[Group, ...]
     ties: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    weights: Mapping[str, Weight] = field(default_factory=dict, repr=False, compare=False)
+    unit: Unit = "layer"
     _group_names: dict[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +64,45 @@ class LayerMap:
 
     @property
     def layer_count(self) -> int:
+        """How many layers there are, or units of layers in a map by parts or modules."""
         return len(self.layers)
+
+    def at(self, unit: Unit) -> LayerMap:
+        """The same map with groups of another size inside the layers.
+
+        ``part`` has groups such as ``layers.3.attention``, ``module`` such as ``layers.3.attention.q_proj``: the
+        modules that hold parameters themselves, under the end of their path that tells them from the part's others.
+
+        Raises:
+            LayerMapError: for any other unit.
+        """
+        if unit not in get_args(Unit):
+            raise LayerMapError(f"unit={unit!r} is none. Expected one of {', '.join(get_args(Unit))}.")
+        if unit == self.unit:
+            return self
+        return self._at[unit]
+
+    @cached_property
+    def _at(self) -> dict[Unit, LayerMap]:
+        whole = self._whole_layers()
+        return {unit: replace(self, groups=split(whole, self.weights, unit), unit=unit) for unit in get_args(Unit)}
+
+    def _whole_layers(self) -> tuple[Group, ...]:
+        members: dict[str, list[Group]] = {}
+        for group in self.groups:
+            members.setdefault(group.layer, []).append(group)
+        order = {name: place for place, name in enumerate(self.weights)}
+        return tuple(
+            replace(
+                groups[0],
+                name=layer,
+                parameter_names=tuple(
+                    sorted((name for group in groups for name in group.parameter_names), key=lambda n: order.get(n, 0))
+                ),
+                parameter_count=sum(group.parameter_count for group in groups),
+            )
+            for layer, groups in members.items()
+        )
 
     @property
     def parameter_count(self) -> int:

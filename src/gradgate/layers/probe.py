@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -29,12 +30,29 @@ _ONE_A_ROW: dict[Any, Callable[..., Tensor]] = {
 }
 
 
+# What an operation tells of the part of a layer that it runs in; products of two activations mix tokens.
+_MIXES = frozenset({"scaled_dot_product_attention", "matmul", "bmm", "baddbmm", "einsum"})
+_MARKS = {
+    **dict.fromkeys(("relu", "relu_", "gelu", "silu", "elu", "leaky_relu", "mish", "tanh", "sigmoid"), "activates"),
+    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "batch_norm", "rsqrt"), "normalizes"),
+    **dict.fromkeys(("topk", "argmax"), "routes"),
+}
+
+
 @dataclass(eq=False)
 class Trace:
-    """What ran when. Times count events from 0; a span is (entered, left). Parameters are known by their ``id``."""
+    """What ran when. Times count events from 0; a span is (entered, left).
+
+    Attributes:
+        calls: the runs of each module.
+        first_use: ``id`` of a parameter to the time of the first operation on it.
+        marks: kind of operation to its times: ``mixes`` (attention's products of two activations), ``activates``,
+            ``normalizes`` and ``routes`` (a choice of experts).
+    """
 
     calls: dict[nn.Module, list[Span]] = field(default_factory=dict)
     first_use: dict[int, int] = field(default_factory=dict)
+    marks: dict[str, list[int]] = field(default_factory=dict)
 
     def spans(self, module: nn.Module) -> tuple[Span, ...]:
         """The runs of a module; one from the uses of its parameters where it runs without being called."""
@@ -42,6 +60,11 @@ class Trace:
             return tuple(self.calls[module])
         uses = [self.first_use[id(p)] for p in module.parameters() if id(p) in self.first_use]
         return ((min(uses), max(uses)),) if uses else ()
+
+    def marked(self, module: nn.Module, kind: str) -> bool:
+        """Whether an operation of this kind ran within the module."""
+        times = self.marks.get(kind, [])
+        return any(bisect_left(times, entered) < bisect_left(times, left) for entered, left in self.spans(module))
 
 
 def observe(model: nn.Module, example: Mapping[str, Tensor] | None = None) -> tuple[Trace | None, str]:
@@ -93,7 +116,7 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
         for module in model.modules():
             hooks.callback(module.register_forward_pre_hook(enter).remove)
             hooks.callback(module.register_forward_hook(leave).remove)
-        hooks.enter_context(_FirstUse({id(p) for p in model.parameters()}, trace.first_use, clock))
+        hooks.enter_context(_FirstUse({id(p) for p in model.parameters()}, trace, clock))
         model(**inputs)
     return trace
 
@@ -110,9 +133,9 @@ class _Clock:
 class _FirstUse(TorchFunctionMode):
     """Notes the time of the first operation that computes something from each parameter."""
 
-    def __init__(self, watched: set[int], first_use: dict[int, int], clock: _Clock) -> None:
+    def __init__(self, watched: set[int], trace: Trace, clock: _Clock) -> None:
         super().__init__()
-        self.watched, self.first_use, self.clock = watched, first_use, clock
+        self.watched, self.trace, self.clock = watched, trace, clock
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -122,9 +145,13 @@ class _FirstUse(TorchFunctionMode):
         # `weight.dtype`, `weight.size()` and `weight.new_zeros()` look at a parameter without its values.
         name = getattr(func, "__name__", "")
         if any(_tensors(result)) and not name.startswith("new_") and not name.endswith("_like"):
-            for tensor_id in _tensors((args, kwargs)):
-                if tensor_id in self.watched and tensor_id not in self.first_use:
-                    self.first_use[tensor_id] = self.clock.tick()
+            used = [tensor_id for tensor_id in _tensors((args, kwargs)) if tensor_id in self.watched]
+            for tensor_id in used:
+                if tensor_id not in self.trace.first_use:
+                    self.trace.first_use[tensor_id] = self.clock.tick()
+            kind = ("" if used else "mixes") if name.strip("_") in _MIXES else _MARKS.get(name, "")
+            if kind:
+                self.trace.marks.setdefault(kind, []).append(self.clock.tick())
         return result
 
 

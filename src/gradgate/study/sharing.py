@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gradgate.errors import UsageError
-from gradgate.layers.map import EMBEDDINGS, HEAD
+from gradgate.layers.units import EMBEDDINGS, HEAD
 
 ParamCounts = Literal["paper", "model"]
 

@@ -1,0 +1,114 @@
+"""Tells the parts of a layer apart by what runs inside them: attention, mlp, norms, experts, router, adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Literal
+
+from torch import nn
+
+from gradgate.layers.probe import Trace
+
+Part = Literal["attention", "mlp", "norm", "experts", "router", "adapter", "other"]
+_NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
+_LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+
+
+def parts_of(model: nn.Module, layers: Iterable[nn.Module], trace: Trace | None) -> dict[int, Part]:
+    """The part of each parameter that is of one, by the ``id`` of the parameter: norms and adapters anywhere too.
+
+    - ``attention`` is a module in which activations are multiplied with each other, with its projections: softmax
+      and linear attention and state spaces, over the layer's own tokens or those of an encoder.
+    - ``norm`` is a module with vectors alone that normalises, wherever it is.
+    - ``experts`` and ``router`` are the parts of a module that chooses among experts: stacked or listed experts, and
+      the matrices that choose.
+    - ``mlp`` is any other module with matrices, a shared expert included.
+    - ``adapter`` is what PEFT or :mod:`gradgate.adapters` has added.
+    - What is left of a layer, such as a scale, is of no part here: ``other``.
+
+    Args:
+        model: without wrappers such as DDP.
+        layers: of the model; each a module, or a list of the modules that make up one layer.
+        trace: of a forward pass; without it, only norms and adapters are told apart from what has matrices.
+    """
+    seen = Trace() if trace is None else trace
+    found: dict[int, Part] = {}
+    for block, part in chain.from_iterable(_blocks(layer, seen) for layer in layers):
+        for parameter in block.parameters():
+            found.setdefault(id(parameter), part)
+    for module in model.modules():
+        if _is_norm(module, seen):
+            found.update({id(parameter): "norm" for parameter in module.parameters(recurse=False)})
+        found.update({id(parameter): "adapter" for parameter in _added(module)})
+    return found
+
+
+def _blocks(module: nn.Module, trace: Trace) -> Iterator[tuple[nn.Module, Part]]:
+    """The outermost modules inside a layer that are one part, with it."""
+    for child in _children(module):
+        if trace.marked(child, "routes") and any(map(_is_experts, child.modules())):
+            yield from _of_experts(child, trace)
+        elif trace.marked(child, "mixes"):
+            inner = list(_children(child))
+            # An attention module runs no activation apart from its core; one that does is a layer in a layer.
+            if any(trace.marked(each, "activates") and not trace.marked(each, "mixes") for each in inner):
+                yield from _blocks(child, trace)
+            else:
+                yield child, "attention"
+        elif any(parameter.dim() >= 2 for parameter in child.parameters()):
+            yield child, "mlp"
+
+
+def _of_experts(module: nn.Module, trace: Trace) -> Iterator[tuple[nn.Module, Part]]:
+    for child in module.children():
+        if any(map(_is_experts, child.modules())):
+            yield child, "experts"
+        elif trace.marked(child, "activates") and not trace.marked(child, "routes"):
+            yield child, "mlp"
+        else:
+            yield child, "router"
+
+
+def _is_experts(module: nn.Module) -> bool:
+    """Whether the module is a stack or a list of experts."""
+    stacked = any(parameter.dim() >= 3 for parameter in module.parameters(recurse=False))
+    return stacked or (isinstance(module, nn.ModuleList) and len(module) > 1)
+
+
+def _children(module: nn.Module) -> Iterator[nn.Module]:
+    """The children that hold parameters; those of a list, or of an only child around everything, stand for it."""
+    held = list(_flat(module))
+    if len(held) == 1 and _size(held[0].parameters()) == _size(module.parameters()) and list(held[0].children()):
+        yield from _children(held[0])
+    else:
+        yield from held
+
+
+def _flat(module: nn.Module) -> Iterator[nn.Module]:
+    for child in module.children():
+        if isinstance(child, _LISTS):
+            yield from _flat(child)
+        elif next(child.parameters(), None) is not None:
+            yield child
+
+
+def _is_norm(module: nn.Module, trace: Trace) -> bool:
+    own = list(module.parameters(recurse=False))
+    if not own or any(parameter.dim() > 1 for parameter in own):
+        return False
+    return isinstance(module, _NORMS) or (next(module.children(), None) is None and trace.marked(module, "normalizes"))
+
+
+def _added(module: nn.Module) -> Iterator[nn.Parameter]:
+    """What an adapter library has put into a module: PEFT's layers list the names of their parts."""
+    for name in getattr(module, "adapter_layer_names", ()):
+        added = getattr(module, name, None)
+        if isinstance(added, nn.Module):
+            yield from added.parameters()
+    if type(module).__module__.startswith("gradgate.adapters."):
+        yield from module.parameters()
+
+
+def _size(parameters: Iterable[nn.Parameter]) -> int:
+    return sum(parameter.numel() for parameter in parameters)

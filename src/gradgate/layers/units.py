@@ -1,0 +1,116 @@
+"""The groups of a layer map: whole layers, or the parts and modules that they split into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal
+
+EMBEDDINGS, HEAD = "embeddings", "head"
+Unit = Literal["layer", "part", "module"]
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What a layer map knows of one parameter.
+
+    Attributes:
+        shape: of the whole tensor.
+        part: ``attention``, ``mlp``, ``norm``, ``experts``, ``router``, ``adapter`` or ``other``; empty in
+            the embeddings and the head but for norms and adapters.
+        rows: whether its rows belong to one token each: a table of embeddings, or an output layer over tokens.
+    """
+
+    shape: tuple[int, ...]
+    part: str = ""
+    rows: bool = False
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that open and close together.
+
+    ``depth`` is 0 for the embeddings, 1 to L for the layers from the bottom, L+1 for the head. Of a layer, ``stack``
+    is the path of the list that holds it, and ``uses`` counts its runs in one forward: more than 1 if depths share it.
+    In a map by parts or modules, ``layer`` is the layer that a group is of; else it is the group's own name.
+    """
+
+    name: str
+    depth: int
+    parameter_names: tuple[str, ...]
+    parameter_count: int
+    stack: str = ""
+    uses: int = 1
+    layer: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layer", self.layer or self.name)
+
+
+def split(groups: tuple[Group, ...], weights: Mapping[str, Weight], unit: Unit) -> tuple[Group, ...]:
+    """The groups with those of the layers split into units, in the order of the parameters."""
+    if unit == "layer":
+        return groups
+    found: list[Group] = []
+    for group in groups:
+        if group.name in (EMBEDDINGS, HEAD):
+            found.append(group)
+            continue
+        members: dict[str, list[str]] = {}
+        for name, own in _unit_names(group, weights, unit).items():
+            members.setdefault(own, []).append(name)
+        found += [
+            replace(
+                group,
+                name=own,
+                parameter_names=tuple(names),
+                parameter_count=sum(weights[name].count for name in names),
+                layer=group.name,
+            )
+            for own, names in members.items()
+        ]
+    return tuple(found)
+
+
+def _unit_names(group: Group, weights: Mapping[str, Weight], unit: Unit) -> dict[str, str]:
+    """Each parameter of a layer to the name of its unit."""
+    of_part = {name: f"{group.name}.{weights[name].part}" for name in group.parameter_names}
+    if unit == "part":
+        return of_part
+    modules: dict[str, dict[str, None]] = {}
+    for name, part in of_part.items():
+        modules.setdefault(part, {})[name.rpartition(".")[0]] = None
+    within = _common_path(group.parameter_names)
+    ends = {part: _shortest_ends(list(paths), within) for part, paths in modules.items()}
+    named = {name: ends[part][name.rpartition(".")[0]] for name, part in of_part.items()}
+    return {
+        name: part if named[name] == part.rpartition(".")[2] else f"{part}.{named[name]}"
+        for name, part in of_part.items()
+    }
+
+
+def _shortest_ends(paths: list[str], within: str) -> dict[str, str]:
+    """The shortest end of each dotted path that no other one has; at most all that lies within the layer."""
+    found = {}
+    for path in paths:
+        words = path.removeprefix(within).split(".")
+        ends = [".".join(words[-count:]) for count in range(1, len(words) + 1)]
+        alone = (end for end in ends if sum(f".{other}".endswith(f".{end}") for other in paths) == 1)
+        found[path] = next(alone, ends[-1])
+    return found
+
+
+def _common_path(names: tuple[str, ...]) -> str:
+    """The path of modules that all of these parameters are in, with its last dot."""
+    common = []
+    for words in zip(*(name.split(".")[:-1] for name in names), strict=False):
+        if len(set(words)) > 1:
+            break
+        common.append(words[0])
+    return "".join(f"{word}." for word in common)
