@@ -14,7 +14,8 @@ from gradgate.layers.names import canonical_name, named_parameters, reshard, tie
 from gradgate.layers.parts import parts_of
 from gradgate.layers.probe import Span, Trace, observe
 from gradgate.layers.stacks import Stack, describe_lists, find_stacks, in_running_order, named_stacks
-from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Unit, Weight
+from gradgate.layers.towers import Section, find_sections, modality, with_projectors
+from gradgate.layers.units import EMBEDDINGS, HEAD, AnyTower, Group, Unit, Weight
 
 NAMED = 6  # parameters named in a note
 
@@ -71,7 +72,8 @@ def map_layers(
                 f"No list of layers ran in the forward of {type(model).__name__}. {describe_lists(model, trace)} "
                 f'Name the layers by hand, such as map_layers(model, layers="encoder.block").'
             )
-    return _Placement(model, parameters, stacks, trace, failure).layer_map().at(unit)
+    sections = with_projectors(model, find_sections(model, stacks, trace), parameters, trace)
+    return _Placement(model, parameters, sections, trace, failure).layer_map().at(unit)
 
 
 class _Layer(NamedTuple):
@@ -87,13 +89,14 @@ class _Placement:
         self,
         model: nn.Module,
         parameters: dict[str, nn.Parameter],
-        stacks: list[Stack],
+        sections: list[Section],
         trace: Trace | None,
         failure: str,
     ) -> None:
-        self.model, self.parameters, self.stacks = model, parameters, stacks
+        self.model, self.parameters, self.stacks = model, parameters, [section.stack for section in sections]
+        self.sections = {section.stack: section for section in sections}
         self.trace, self.failure = trace, failure
-        self.layers = _layers(stacks)
+        self.layers = _layers(self.stacks)
         self.runs = sorted((*span, depth) for depth, layer in enumerate(self.layers, 1) for span in layer.spans)
         self.inside: dict[int, int] = {}  # id of a parameter -> depth of the lowest layer that holds it
         for depth, layer in enumerate(self.layers, 1):
@@ -125,6 +128,7 @@ class _Placement:
                 parameter_count=sum(self.parameters[name].numel() for name in names),
                 stack=layer.stack.path if layer else "",
                 uses=max(len(layer.spans), 1) if layer else 1,
+                tower=self.sections[layer.stack].tower if layer else "" if depth else self._tower_of(names),
             )
             if names:
                 groups.append(group)
@@ -149,6 +153,26 @@ class _Placement:
         }
 
     def _depth(self, name: str, parameter: nn.Parameter) -> int:
+        """Where it runs; what runs before the layers of a tower that reads no tokens is in the lowest of these."""
+        depth = self._depth_by_use(name, parameter)
+        section = self._section_of(name)
+        if depth == 0 and section and section.has_own_input:
+            return next(at for at, layer in enumerate(self.layers, 1) if layer.stack is section.stack)
+        return depth
+
+    def _section_of(self, name: str) -> Section | None:
+        return next((section for section in self.sections.values() if section.holds(name)), None)
+
+    def _tower_of(self, names: tuple[str, ...]) -> AnyTower:
+        """The tower that all these parameters belong to, or nothing; outside of any, that which reads tokens."""
+        readers = {section.tower for section in self.sections.values() if section.tower and not section.has_own_input}
+        towers: set[AnyTower] = set()
+        for name in names:
+            section = self._section_of(name)
+            towers |= {section.tower} if section else readers
+        return towers.pop() if len(towers) == 1 else ""
+
+    def _depth_by_use(self, name: str, parameter: nn.Parameter) -> int:
         used = self.trace.first_use.get(id(parameter)) if self.trace else None
         if self.trace and used is None:
             self.unused.add(name)
@@ -187,10 +211,20 @@ class _Placement:
 
     def _between(self, name: str, lower: int, upper: int) -> int:
         below, above = self.layers[lower - 1].stack, self.layers[upper - 1].stack
-        if below is not above and _shared_parts(name, above.path) > _shared_parts(name, below.path):
+        if below is above:
+            return lower
+        coming = self.sections[above]
+        if coming.has_own_input and not self.sections[below].holds(name):
+            return upper
+        if _shared_parts(name, above.path) > _shared_parts(name, below.path) or self._reads_tokens(name, below):
             self.tower_inputs.append(name)
             return 0
         return lower
+
+    def _reads_tokens(self, name: str, below: Stack) -> bool:
+        """Whether tokens reach a parameter that runs after a tower that reads none."""
+        fed = self.trace.fed.get(id(self.parameters[name]), ()) if self.trace else ()
+        return self.sections[below].has_own_input and any(modality(source) in ("text", "decoder") for source in fed)
 
     def _notes(self, groups: list[Group]) -> Iterator[str]:
         if len(self.stacks) > 1:
@@ -244,8 +278,7 @@ def _layers(stacks: list[Stack]) -> list[_Layer]:
         for stack in stacks
         for module, spans in zip(stack.layers, stack.spans, strict=True)
     ]
-    if all(stack.runs for stack in stacks):
-        found = in_running_order(found, [layer.spans for layer in found])
+    found = in_running_order(found, [layer.spans for layer in found])
     seen: set[int] = set()
     kept = []
     for layer in found:

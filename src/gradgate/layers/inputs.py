@@ -29,8 +29,8 @@ def guesses(model: nn.Module) -> Iterator[dict[str, Any]]:
     made: Iterable[dict[str, Tensor]] = (
         ({main: value} for value in _MAKERS[main](model, config)) if main else _first_module_inputs(model, takes)
     )
-    if len(offered) > 1:  # two towers side by side, such as CLIP's, want both
-        made = chain(made, [{name: next(_MAKERS[name](model, config)) for name in offered}])
+    if len(offered) > 1:  # two towers side by side, such as CLIP's, want both; others run only where both are given
+        made = chain(_joint_inputs(model, config, takes, offered), made)
     device = next(model.parameters()).device
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     for tensors in made:
@@ -54,11 +54,54 @@ def _inputs_of_inner(model: nn.Module, takes: dict[str, inspect.Parameter]) -> I
             yield inputs
 
 
+def _joint_inputs(
+    model: nn.Module, config: Any, takes: dict[str, inspect.Parameter], offered: list[str]
+) -> Iterator[dict[str, Tensor]]:
+    """Every main input at once: tokens with as many placeholders as the images and sounds have features."""
+    pixels = _grid_inputs(model, config) if "image_grid_thw" in takes else {}
+    others = pixels | {n: next(_MAKERS[n](model, config)) for n in offered if n != "input_ids" and n not in pixels}
+    if "input_ids" not in offered:
+        yield others
+        return
+    ids = next(_token_inputs(model, config))
+    holes = []
+    for kind, names in (("image", ("pixel_values", "image_grid_thw")), ("audio", ("input_features", "input_values"))):
+        token = next(
+            (t for end in ("id", "index") if (t := getattr(config, f"{kind}_token_{end}", None)) is not None), None
+        )
+        given = {name: others[name] for name in names if name in others}
+        if token is not None and given:
+            holes += [token] * _feature_count(model, kind, given)
+    yield others | {"input_ids": torch.cat([ids[:, :1], torch.tensor([holes], dtype=ids.dtype), ids[:, 1:]], dim=1)}
+
+
+def _grid_inputs(model: nn.Module, config: Any) -> dict[str, Tensor]:
+    """One image of as many patches as are merged to one token, for models that take images of any size."""
+    vision = getattr(config, "vision_config", config)
+    side = getattr(vision, "spatial_merge_size", 1)
+    channels = getattr(vision, "in_channels", None) or getattr(vision, "in_chans", None) or 3
+    patch = channels * getattr(vision, "temporal_patch_size", 1) * vision.patch_size**2
+    return {"pixel_values": torch.zeros(side * side, patch), "image_grid_thw": torch.tensor([[1, side, side]])}
+
+
+def _feature_count(model: nn.Module, kind: str, inputs: dict[str, Tensor]) -> int:
+    """How many tokens an image or a sound takes up, from the model's own method."""
+    ask = getattr(model, f"get_{kind}_features", None)
+    if not isinstance(ask, MethodType):
+        return 0
+    takes = inspect.signature(ask).parameters
+    device = next(model.parameters()).device
+    found: Any = ask(**{name: value.to(device) for name, value in inputs.items() if name in takes})
+    found = getattr(found, "pooler_output", found)
+    features = found if isinstance(found, tuple | list) else [found]
+    return sum(each.numel() // each.shape[-1] for each in features)
+
+
 def _companions(
     model: nn.Module, config: Any, takes: dict[str, inspect.Parameter], inputs: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """What a forward wants beside its main input: required masks, and the decoder's tokens."""
-    first = next(iter(inputs.values()))
+    first = inputs.get("input_ids", next(iter(inputs.values())))
     wanted = {name for name, parameter in takes.items() if parameter.default is inspect.Parameter.empty}
     if "input_ids" in inputs:
         wanted.add("attention_mask")  # its absence is worth a warning to some models
@@ -67,6 +110,8 @@ def _companions(
         for name, fill in (("attention_mask", 1), ("token_type_ids", 0))
         if name in takes and name in wanted
     }
+    if "mm_token_type_ids" in takes and "input_ids" in inputs:  # 1 where a token stands for a piece of an image
+        more["mm_token_type_ids"] = first.eq(getattr(config, "image_token_id", -1)).long()
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
         # As long as the input: BART's classifier looks up the input's last token among the decoder's states.
         more["decoder_input_ids"] = inputs.get("input_ids", _token_ids(model, config))

@@ -10,7 +10,7 @@ from typing import get_args
 
 from gradgate.errors import LayerMapError, nearest
 from gradgate.layers.names import canonical_name
-from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Unit, Weight, split
+from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Tower, Unit, Weight, split
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,15 @@ class LayerMap:
     def layers(self) -> tuple[Group, ...]:
         """The groups of the layers, from the bottom, without embeddings and head."""
         return tuple(group for group in self.groups if group.name not in (EMBEDDINGS, HEAD))
+
+    @property
+    def towers(self) -> dict[Tower, tuple[Group, ...]]:
+        """Tower -> its layers from the bottom, in the order in which the towers run; empty for a model of one stack."""
+        found: dict[Tower, tuple[Group, ...]] = {}
+        for group in self.layers:
+            if group.tower:
+                found[group.tower] = (*found.get(group.tower, ()), group)
+        return found
 
     @property
     def layer_count(self) -> int:
@@ -134,10 +143,12 @@ class LayerMap:
             for group, where in zip(self.groups, self._places(), strict=True)
         ]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        tower = max(len(group.tower) for group in self.groups)
         lines = [f"{self.model}: {human(total)} parameters, {self.layer_count} layer{'s'[: self.layer_count > 1]}"]
-        for row in rows:
+        for row, group in zip(rows, self.groups, strict=True):
             branch = "└─" if row is rows[-1] else "├─"
-            name, count, share = row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2])
+            name = row[0].ljust(widths[0]) + (f"  {group.tower:<{tower}}" if tower else "")
+            count, share = row[1].rjust(widths[1]), row[2].rjust(widths[2])
             lines.append(f"{branch} {name}  {count}  {share}  {row[3]}")
         lines += [f"tied: {' = '.join(tie)}" for tie in self.ties]
         lines += [f"note: {note}" for note in self.notes]

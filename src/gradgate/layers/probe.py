@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from gradgate.errors import LayerMapError
+from gradgate.layers.flow import Sources, marked, pass_on, sources_of
 from gradgate.layers.inputs import guesses
 from gradgate.torch_state import preserved_state
 
@@ -48,11 +49,15 @@ class Trace:
         first_use: ``id`` of a parameter to the time of the first operation on it.
         marks: kind of operation to its times: ``mixes`` (attention's products of two activations), ``activates``,
             ``normalizes`` and ``routes`` (a choice of experts).
+        reads: the inputs of the model that reach each module, by name.
+        fed: ``id`` of a parameter to the inputs that reach the first operation on it.
     """
 
     calls: dict[nn.Module, list[Span]] = field(default_factory=dict)
     first_use: dict[int, int] = field(default_factory=dict)
     marks: dict[str, list[int]] = field(default_factory=dict)
+    reads: dict[nn.Module, Sources] = field(default_factory=dict)
+    fed: dict[int, Sources] = field(default_factory=dict)
 
     def spans(self, module: nn.Module) -> tuple[Span, ...]:
         """The runs of a module; one from the uses of its parameters where it runs without being called."""
@@ -104,7 +109,8 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
     clock = _Clock()
     entered: dict[nn.Module, list[int]] = {}
 
-    def enter(module: nn.Module, args: object) -> None:
+    def enter(module: nn.Module, args: object, kwargs: object) -> None:
+        trace.reads[module] = trace.reads.get(module, frozenset()) | sources_of((args, kwargs))
         entered.setdefault(module, []).append(clock.tick())
 
     def leave(module: nn.Module, args: object, output: object) -> None:
@@ -114,10 +120,10 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
         if "torch._dynamo" in sys.modules:  # else nothing can have been compiled, and its import is slow
             hooks.enter_context(torch.compiler.set_stance("force_eager"))
         for module in model.modules():
-            hooks.callback(module.register_forward_pre_hook(enter).remove)
+            hooks.callback(module.register_forward_pre_hook(enter, with_kwargs=True).remove)
             hooks.callback(module.register_forward_hook(leave).remove)
         hooks.enter_context(_FirstUse({id(p) for p in model.parameters()}, trace, clock))
-        model(**inputs)
+        model(**marked(inputs))
     return trace
 
 
@@ -142,6 +148,7 @@ class _FirstUse(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = _call(func, args, kwargs)
+        pass_on(func, (args, kwargs), result)
         # `weight.dtype`, `weight.size()` and `weight.new_zeros()` look at a parameter without its values.
         name = getattr(func, "__name__", "")
         if any(_tensors(result)) and not name.startswith("new_") and not name.endswith("_like"):
@@ -149,6 +156,7 @@ class _FirstUse(TorchFunctionMode):
             for tensor_id in used:
                 if tensor_id not in self.trace.first_use:
                     self.trace.first_use[tensor_id] = self.clock.tick()
+                    self.trace.fed[tensor_id] = sources_of((args, kwargs))
             kind = ("" if used else "mixes") if name.strip("_") in _MIXES else _MARKS.get(name, "")
             if kind:
                 self.trace.marks.setdefault(kind, []).append(self.clock.tick())

@@ -77,7 +77,8 @@ def find_stacks(model: nn.Module, trace: Trace) -> list[Stack]:
     """The stacks of the model's layers in the order in which they run; empty if there are none.
 
     The largest one leads. Lists within its layers (experts, sublayers) are parts of these layers. Another list counts
-    too if it runs before or after it and its layers are of the same kind: the second tower of an encoder-decoder.
+    too if it runs before or after it and its layers are of the same kind: the second tower of an encoder-decoder. A
+    model inside for images or sound that was given none has its own stack too, before those that ran.
     """
     lists = [stack for stack in _lists(model, trace) if stack.runs]
     candidates = [stack for stack in lists if _has_blocks(stack)]
@@ -92,7 +93,23 @@ def find_stacks(model: nn.Module, trace: Trace) -> list[Stack]:
         alike = (lead.mixes_features and stack.mixes_features) or classes & {type(x) for x in stack.layers}
         if alike and not any(stack.overlaps(other) for other in chosen):
             chosen.append(stack)
-    return sorted(chosen, key=lambda s: s.start)
+    return [*_idle_towers(model, trace), *sorted(chosen, key=lambda s: s.start)]
+
+
+def _idle_towers(model: nn.Module, trace: Trace) -> list[Stack]:
+    """The largest list of layers of each model inside the model that declares to read no text and did not run."""
+    found: list[Stack] = []
+    for module in model.modules():
+        declared = getattr(module, "input_modalities", "text")
+        idle = module is not model and not trace.spans(module) and hasattr(module, "config")
+        if not idle or "text" in declared:
+            continue
+        inside = set(module.modules())
+        lists = [s for s in _lists(model, trace) if s.container in inside and len(s.layers) > 1 and _has_blocks(s)]
+        largest = max(_outermost(lists), key=lambda s: (s.mixes_features, s.size), default=None)
+        if largest and not any(largest.container is s.container or s.is_within(largest) for s in found):
+            found.append(largest)
+    return found
 
 
 def named_stacks(model: nn.Module, paths: str, trace: Trace | None) -> list[Stack]:

@@ -9,6 +9,8 @@ from typing import Literal
 
 EMBEDDINGS, HEAD = "embeddings", "head"
 Unit = Literal["layer", "part", "module"]
+Tower = Literal["encoder", "decoder", "vision", "audio", "text", "projector"]
+AnyTower = Literal[Tower, ""]
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Group:
 
     ``depth`` is 0 for the embeddings, 1 to L for the layers from the bottom, L+1 for the head. Of a layer, ``stack``
     is the path of the list that holds it, and ``uses`` counts its runs in one forward: more than 1 if depths share it.
+    ``tower`` is the part of a model of several towers that the group belongs to; empty in a model that is one stack,
+    and for what several towers use.
     In a map by parts or modules, ``layer`` is the layer that a group is of; else it is the group's own name.
     """
 
@@ -48,6 +52,7 @@ class Group:
     stack: str = ""
     uses: int = 1
     layer: str = ""
+    tower: AnyTower = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layer", self.layer or self.name)

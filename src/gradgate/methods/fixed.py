@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
+from gradgate.layers.units import AnyTower
 from gradgate.methods.base import Memory, Method, Plan
+from gradgate.methods.towers import embeddings_follow, layers_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,28 +53,40 @@ class Freeze(Fixed):
     """The embeddings and the lowest ``layers`` layers are closed; the rest learns at every step.
 
     Args:
-        layers: how many layers are closed, from 0 (embeddings only) to the number of layers (head only).
+        layers: how many layers are closed, from 0 (embeddings only) to the number of layers (head only), or ``all``.
+        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: count the layers of that
+            tower alone, and leave the others open. The embeddings are closed if they are that tower's own.
     """
 
     name: ClassVar[str] = "freeze"
     summary: ClassVar[str] = "embeddings and the lowest N layers are closed"
     source: ClassVar[str] = "What would Elsa do? (Lee et al. 2019), Sec. 3: https://arxiv.org/abs/1911.03090"
 
-    layers: int
+    layers: int | Literal["all"]
+    tower: AnyTower = ""
 
     def __post_init__(self) -> None:
-        self._require(layers=(self.layers >= 0, "0 or more"))
+        self._require(layers=(self.layers == "all" or self.layers >= 0, "0 or more"))
 
     def check(self, layers: LayerMap) -> None:
-        if self.layers > layers.layer_count:
+        count = len(layers_of(self, layers))
+        if self.layers != "all" and self.layers > count:
+            where, end = ("tower", "closes all of it") if self.tower else ("model", "trains the head alone")
             raise MethodError(
-                f"{self.spec!r} asks for {self.layers} closed layers, but the model has {layers.layer_count}. "
-                f"Give 0 to {layers.layer_count}; {layers.layer_count} trains the head alone."
+                f"{self.spec!r} asks for {self.layers} closed layers, but the {where} has {count}. "
+                f"Give 0 to {count}; {count} {end}."
             )
 
+    def closed_of(self, count: int) -> int:
+        """How many of ``count`` layers are closed."""
+        return count if self.layers == "all" else self.layers
+
     def reaches(self, layers: LayerMap) -> frozenset[str]:
-        upper = layers.layers[self.layers :]
-        return frozenset({group.name for group in upper} | {"head"})
+        of_tower = layers_of(self, layers)
+        closed = {group.name for group in of_tower[: self.closed_of(len(of_tower))]}
+        if embeddings_follow(self, layers):
+            closed.add("embeddings")
+        return frozenset({*layers.names, "head"} - closed)
 
 
 @dataclass(frozen=True, kw_only=True)

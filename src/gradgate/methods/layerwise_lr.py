@@ -9,7 +9,9 @@ from typing import ClassVar
 
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
+from gradgate.layers.units import EMBEDDINGS, AnyTower
 from gradgate.methods.base import OPEN, Memory, Modifier, Plan
+from gradgate.methods.towers import embeddings_follow, layers_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class LayerwiseRates(RateMethod):
 
     Args:
         decay: factor from one layer to the next below, in (0, 1].
+        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: the rates fall along that
+            tower alone, ``decay`` at its top layer, and all else has the optimizer's learning rate.
     """
 
     name: ClassVar[str] = "layerwise-lr"
@@ -44,11 +48,19 @@ class LayerwiseRates(RateMethod):
     )
 
     decay: float = 1 / 2.6
+    tower: AnyTower = ""
 
     def __post_init__(self) -> None:
         self._require(decay=(0.0 < self.decay <= 1.0, "0 < decay <= 1"))
 
+    def check(self, layers: LayerMap) -> None:
+        layers_of(self, layers)
+
     def rates(self, clock: Clock, layers: LayerMap, memory: Memory) -> Mapping[str, float]:
+        if self.tower:
+            own = [EMBEDDINGS] if embeddings_follow(self, layers) else []
+            own += [group.name for group in layers_of(self, layers)]
+            return dict.fromkeys(layers.names, 1.0) | {n: self.decay**height for height, n in enumerate(own[::-1], 1)}
         top = len(layers.names) - 1
         return {name: self.decay ** (top - height) for height, name in enumerate(layers.names)}
 

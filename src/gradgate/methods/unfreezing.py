@@ -11,7 +11,9 @@ from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
+from gradgate.layers.units import AnyTower
 from gradgate.methods.base import CLOSED, OPEN, Closing, Gate, Memory, Method, Plan
+from gradgate.methods.towers import embeddings_follow, layers_of
 
 Timing = Literal["text", "code_gu", "algorithm"]
 FreezeEmbeddings = Literal["with_bottom", "never", "always"]
@@ -64,9 +66,15 @@ class LateOpening(Method):
         opened["head"] = 0
         if self.freeze_embeddings == "never":
             opened["embeddings"] = 0
-        elif self.freeze_embeddings == "with_bottom" and "layers.0" in opened:
-            opened["embeddings"] = opened["layers.0"]
+        elif self.freeze_embeddings == "with_bottom":
+            bottom = self.bottom(layers)
+            if bottom is None or f"layers.{bottom}" in opened:
+                opened["embeddings"] = 0 if bottom is None else opened[f"layers.{bottom}"]
         return Plan({name: self._gate(opened.get(name), clock) for name in layers.names})
+
+    def bottom(self, layers: LayerMap) -> int | None:
+        """The number of the layer that the embeddings open with; None if they are open from the start."""
+        return 0
 
     def check(self, layers: LayerMap) -> None:
         refuse_shared_layers(self, layers)
@@ -136,6 +144,8 @@ class Gradual(Scheduled):
         timing: when the layers open, see above.
         rev_start: ``top`` keeps the top layer on from the start in the bottom-up order, as the authors' code
             does; ``none`` starts at the bottom.
+        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: open the layers of that
+            tower alone one by one, and with them the embeddings if they are its own; all else learns from the start.
     """
 
     name: ClassVar[str] = "gradual"
@@ -151,9 +161,20 @@ class Gradual(Scheduled):
     order: Literal["top-down", "bottom-up"] = "top-down"
     timing: Timing = "text"
     rev_start: Literal["top", "none"] = "top"
+    tower: AnyTower = ""
+
+    def check(self, layers: LayerMap) -> None:
+        super().check(layers)
+        layers_of(self, layers)
 
     def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
-        return one_by_one(self._order(layers.layer_count), self.every, self.timing)
+        numbers = {group.name: number for number, group in enumerate(layers.layers)}
+        own = [numbers[group.name] for group in layers_of(self, layers)]
+        others = dict.fromkeys(set(numbers.values()) - set(own), 0)
+        return one_by_one([own[place] for place in self._order(len(own))], self.every, self.timing) | others
+
+    def bottom(self, layers: LayerMap) -> int | None:
+        return layers.layers.index(layers_of(self, layers)[0]) if embeddings_follow(self, layers) else None
 
     def _order(self, count: int) -> list[int]:
         if self.order == "top-down":

@@ -110,7 +110,9 @@ def _elsa(method: Method, layers: int | None) -> str | None:
     if method == Full():
         return "baseline"
     if layers is not None and isinstance(method, Freeze | Head):
-        return f"frozen {method.layers if isinstance(method, Freeze) else layers}/{layers}"
+        if isinstance(method, Freeze) and method.tower:
+            return None
+        return f"frozen {method.closed_of(layers) if isinstance(method, Freeze) else layers}/{layers}"
     return None
 
 

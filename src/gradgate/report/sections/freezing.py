@@ -127,7 +127,7 @@ def find_curve(findings: Findings) -> FreezeCurve | None:
     """
     kinds = {method.name: _read(method.name) for method in findings.methods}
     full = next((method for method in findings.scored if kinds[method.name] == Full()), None)
-    frozen = [method for method in findings.methods if isinstance(kinds[method.name], Freeze | Head)]
+    frozen = [m for m in findings.methods if isinstance(kind := kinds[m.name], Freeze | Head) and not _of_tower(kind)]
     plan = _any_plan(findings, [full, *frozen]) if full else None
     if full is None or plan is None or sum(bool(method.finished) for method in frozen) < 2:
         return None
@@ -135,9 +135,14 @@ def find_curve(findings: Findings) -> FreezeCurve | None:
     layers = len(model_sizes(plan.sizes).layers)
     for method in frozen:
         kind = kinds[method.name]
-        count = kind.layers if isinstance(kind, Freeze) else layers
+        count = kind.closed_of(layers) if isinstance(kind, Freeze) else layers
         points.setdefault(count, _point(findings, method, full, count))
     return FreezeCurve(findings, full, tuple(points[count] for count in sorted(points)), plan.sizes)
+
+
+def _of_tower(method: Freeze | Head) -> bool:
+    """Whether the method leaves towers open below what it closes, so that it is no point of the curve."""
+    return isinstance(method, Freeze) and bool(method.tower)
 
 
 def answer(curve: FreezeCurve) -> str:

@@ -1,0 +1,63 @@
+"""Follows a model's inputs through its forward: which of them reach each module, and each parameter's first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+Sources = frozenset[str]
+NOTHING: Sources = frozenset()
+
+_MARK = "_gradgate_sources"
+_IN_PLACE = {"__setitem__"}  # changes its first argument and returns nothing
+_BESIDE = ("mask", "position", "grid", "sizes", "shape", "token_type", "cache", "labels", "lengths")
+
+
+def marked(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of a forward, each tensor of content marked with its own name.
+
+    Masks, positions and sizes are left unmarked: they go with every input and say nothing of where data comes from.
+    """
+    return {name: _marked(name, value) for name, value in inputs.items()}
+
+
+def _marked(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping) and not hasattr(value, "to"):  # a model inside takes its inputs in one dictionary
+        return marked(value)
+    if not isinstance(value, Tensor) or any(word in name for word in _BESIDE):
+        return value
+    return _mark(value.view_as(value), frozenset({name}))
+
+
+def sources_of(value: object) -> Sources:
+    """The names of the inputs that went into any tensor of a value."""
+    return NOTHING.union(*(getattr(tensor, _MARK, NOTHING) for tensor in _tensors(value)))
+
+
+def pass_on(func: Any, given: tuple[Any, ...], result: object) -> None:
+    """Mark what an operation returned or changed with the inputs that went into its arguments."""
+    sources = sources_of(given)
+    if not sources:
+        return
+    args = given[0]
+    changed = args[:1] if getattr(func, "__name__", "") in _IN_PLACE else ()
+    for tensor in _tensors((result, changed)):
+        _mark(tensor, sources | getattr(tensor, _MARK, NOTHING))
+
+
+def _mark(tensor: Tensor, sources: Sources) -> Tensor:
+    if not isinstance(tensor, nn.Parameter):
+        setattr(tensor, _MARK, sources)
+    return tensor
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))

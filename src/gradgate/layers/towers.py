@@ -1,0 +1,232 @@
+"""Tells the towers of a model apart: vision, audio and text models, projectors, encoder and decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from torch import nn
+
+from gradgate.layers.flow import Sources
+from gradgate.layers.names import canonical_name
+from gradgate.layers.probe import Trace
+from gradgate.layers.stacks import ROOT, Stack
+from gradgate.layers.units import AnyTower, Tower
+
+_MODALITIES = {
+    "vision": ("pixel", "image", "video", "visual", "vision", "patches"),
+    "audio": ("input_features", "input_values", "audio", "speech", "wave"),
+    "text": ("input_ids", "inputs_embeds", "text", "language"),
+}
+# Where nothing is known of what a stack reads, the names of the modules around it and of their configurations decide.
+_WORDS: dict[Tower, tuple[str, ...]] = {
+    "projector": ("qformer", "project", "connector", "resampler", "perceiver", "aligner"),
+    "vision": ("vision", "visual", "image"),
+    "audio": ("audio", "speech"),
+    "decoder": ("decoder",),
+    "encoder": ("encoder",),
+    "text": ("text", "language"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One stack of a model of several, and the module around it.
+
+    Attributes:
+        path: the largest module that holds this stack and no other one.
+        branch: the module that holds it below the one that holds all stacks.
+        reads: ``vision``, ``audio``, ``text``, ``decoder``: what the inputs are that reach its layers.
+        tower: its name; empty where all stacks are one tower.
+    """
+
+    stack: Stack
+    path: str
+    branch: str
+    reads: Sources
+    tower: AnyTower = ""
+
+    def holds(self, name: str) -> bool:
+        """Whether a parameter or module is inside of the section."""
+        return _within(name, self.path)
+
+    @property
+    def has_own_input(self) -> bool:
+        """Whether it reads something else than tokens, so that what runs before its layers is its own."""
+        return bool(self.tower) and (
+            self.tower in ("vision", "audio", "projector")
+            or (bool(self.reads) and not self.reads & {"text", "decoder"})
+        )
+
+
+def find_sections(model: nn.Module, stacks: Sequence[Stack], trace: Trace | None) -> list[Section]:
+    """One section for each stack, in the given order, with the towers that they are.
+
+    What decides is which inputs reach a stack's layers in the forward that was watched:
+
+    - ``decoder``: the decoder's own tokens do; ``encoder`` is the stack that runs before it.
+    - ``vision`` or ``audio``: only pixels or only sound do.
+    - ``projector``: only these do as well, but another module's stack has read them before; or tokens too, but a later
+      stack reads both.
+    - ``text``: tokens do, alone or with what other towers made.
+
+    Stacks that all read the same are one tower without a name, unless their modules are named encoder and decoder.
+    """
+    trace = trace or Trace()
+    paths = [_parts(stack.path) for stack in stacks]
+    common = len(_common(paths))
+    sections = []
+    for stack, parts in zip(stacks, paths, strict=True):
+        others = [other for other in paths if other is not parts]
+        own = max((len(_common([parts, other])) for other in others), default=0) + 1
+        path = ".".join(parts[:own])
+        reads = _reads(stack, trace) or _declared(model, parts)
+        sections.append(Section(stack, path, ".".join(parts[: common + 1]), reads))
+    if len(sections) < 2:
+        return sections
+    names = _by_reading(sections)
+    if len(set(names)) == 1:
+        words = [_by_words(model, section.path) for section in sections]
+        names = words if {"encoder", "decoder"} <= set(words) and all(words) else [""] * len(words)
+    else:
+        names = [name or _by_words(model, section.path) for name, section in zip(names, sections, strict=True)]
+    return [replace(section, tower=name) for section, name in zip(sections, names, strict=True)]
+
+
+def with_projectors(
+    model: nn.Module, sections: list[Section], parameters: Mapping[str, nn.Parameter], trace: Trace | None
+) -> list[Section]:
+    """The sections with those parameters as a layer each that run between a vision or audio tower and the next tower.
+
+    These are outside of the tower, as LLaVA's ``multi_modal_projector``; if there are none, the modules with matrices
+    that run in the tower after its layers, as Qwen2-VL's ``visual.merger``.
+    """
+    if trace is None:
+        return sections
+    found = []
+    for place, section in enumerate(sections):
+        found.append(section)
+        later = sections[place + 1 :]
+        feeds = section.tower in ("vision", "audio") and any(section.reads & other.reads for other in later)
+        if not feeds or later[0].tower in (section.tower, "projector") or not later[0].stack.runs:
+            continue
+        following = later[0]
+        span = (section.stack.end, following.stack.start) if section.stack.runs else (-1, -1)
+        between = {
+            name: trace.first_use[id(p)]
+            for name, p in parameters.items()
+            if span[0] < trace.first_use.get(id(p), -1) < span[1] and "text" not in _kinds(trace.fed.get(id(p), ()))
+        }
+        outside = {name: time for name, time in between.items() if not any(s.holds(name) for s in sections)}
+        chosen = outside or _with_matrices(section, between, parameters)
+        if chosen:
+            found.append(_projector(model, section, chosen))
+    return found
+
+
+def modality(source: str) -> str:
+    """What kind of input a keyword argument is: ``decoder``, ``vision``, ``audio``, ``text`` or empty for unknown."""
+    if source.startswith("decoder_"):
+        return "decoder"
+    return next((kind for kind, words in _MODALITIES.items() if any(word in source for word in words)), "")
+
+
+def _by_reading(sections: Sequence[Section]) -> list[AnyTower]:
+    reads = [section.reads for section in sections]
+    decoder = next((i for i, kinds in enumerate(reads) if "decoder" in kinds), None)
+    last_of_text = max((i for i, kinds in enumerate(reads) if "text" in kinds and "decoder" not in kinds), default=-1)
+    names: list[AnyTower] = []
+    for i, (section, kinds) in enumerate(zip(sections, reads, strict=True)):
+        name: AnyTower = ""
+        if "decoder" in kinds:
+            name = "decoder"
+        elif decoder is not None and i == decoder - 1:
+            name = "encoder"
+        elif "text" in kinds:
+            name = "text" if kinds == {"text"} or i == last_of_text else "projector"
+        elif len(kinds) == 1:
+            name = "vision" if "vision" in kinds else "audio"
+            before = [s for s, n in zip(sections, names, strict=False) if n == name and s.branch != section.branch]
+            if before and any(kinds & later for later in reads[i + 1 :]):
+                name = "projector"
+        elif kinds and i + 1 < len(reads):
+            name = "projector"
+        names.append(name)
+    return names
+
+
+def _by_words(model: nn.Module, path: str) -> AnyTower:
+    named = path.lower()
+    config = getattr(_submodule(model, path), "config", None)
+    for text in (named, type(config).__name__.lower()):
+        for tower, words in _WORDS.items():
+            if any(word in text for word in words):
+                return tower
+    return ""
+
+
+def _reads(stack: Stack, trace: Trace) -> Sources:
+    """The kinds of input that reach the layers; all of them, as what is added later belongs to the stack too."""
+    return _kinds(source for layer in stack.layers for part in layer.modules() for source in trace.reads.get(part, ()))
+
+
+def _declared(model: nn.Module, parts: Sequence[str]) -> Sources:
+    """What the innermost transformers model around a stack that never ran declares to read."""
+    for end in range(len(parts), 0, -1):
+        module = _submodule(model, ".".join(parts[:end]))
+        declared = getattr(module, "input_modalities", None)
+        if declared and hasattr(module, "config"):
+            return _kinds([declared] if isinstance(declared, str) else declared)
+    return frozenset()
+
+
+def _kinds(sources: Iterable[str]) -> Sources:
+    return frozenset(filter(None, map(modality, sources)))
+
+
+def _with_matrices(
+    section: Section, between: Mapping[str, int], parameters: Mapping[str, nn.Parameter]
+) -> dict[str, int]:
+    """Of the parameters that run in a tower after its layers, those of its children that hold a matrix."""
+    inside = {name: time for name, time in between.items() if section.holds(name)}
+    depth = len(_parts(section.path)) + 1
+    heads = {tuple(_parts(name)[:depth]) for name in inside if parameters[name].dim() >= 2}
+    return {name: time for name, time in inside.items() if tuple(_parts(name)[:depth]) in heads}
+
+
+def _projector(model: nn.Module, section: Section, times: Mapping[str, int]) -> Section:
+    """A section of one layer, with the largest modules that hold nothing but these parameters."""
+    names = {canonical_name(raw): p for raw, p in model.named_parameters() if canonical_name(raw) in times}
+    modules = {canonical_name(raw): module for raw, module in model.named_modules()}
+    held = {id(p) for p in names.values()}
+    tops: dict[str, nn.Module] = {}
+    for name in names:
+        parts = _parts(name)
+        for end in range(1, len(parts)):
+            path = ".".join(parts[:end])
+            if {id(p) for p in modules[path].parameters()} <= held:
+                tops[path] = modules[path]
+                break
+    loose = [p for name, p in names.items() if not any(_within(name, path) for path in tops)]
+    layer = nn.ModuleList([*tops.values(), *([nn.ParameterList(loose)] if loose else [])])
+    path = next(iter(tops), next(iter(names)))
+    span = (min(times.values()), max(times.values()))
+    stack = Stack(path, layer, (layer,), ((span,),))
+    return Section(stack, path, path, section.reads, "projector")
+
+
+def _submodule(model: nn.Module, path: str) -> nn.Module | None:
+    return next((module for raw, module in model.named_modules() if canonical_name(raw) == path), None)
+
+
+def _parts(path: str) -> list[str]:
+    return [] if path == ROOT else path.split(".")
+
+
+def _within(name: str, path: str) -> bool:
+    return bool(path) and (name == path or name.startswith(path + "."))
+
+
+def _common(paths: Sequence[Sequence[str]]) -> list[str]:
+    return [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))]

@@ -1,0 +1,39 @@
+"""What a method with a ``tower`` works on: the layers of one tower of the model, or all of them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gradgate.errors import MethodError, nearest
+from gradgate.layers import Group, LayerMap
+from gradgate.layers.units import EMBEDDINGS, AnyTower
+
+
+class OfTower(Protocol):
+    """A method that has a tower; empty for the whole model."""
+
+    @property
+    def tower(self) -> AnyTower: ...
+
+    @property
+    def spec(self) -> str: ...
+
+
+def layers_of(method: OfTower, layers: LayerMap) -> tuple[Group, ...]:
+    """The layers of the method's tower from the bottom; those of the model for a method of no tower.
+
+    Raises:
+        MethodError: if the model has no such tower.
+    """
+    if not method.tower:
+        return layers.layers
+    if method.tower not in layers.towers:
+        there = f"Its towers are {', '.join(layers.towers)}." if layers.towers else "It is one stack; leave out tower=."
+        near = nearest(method.tower, layers.towers)
+        raise MethodError(f"{method.spec!r}: {layers.model} has no tower {method.tower!r}.{near} {there}")
+    return layers.towers[method.tower]
+
+
+def embeddings_follow(method: OfTower, layers: LayerMap) -> bool:
+    """Whether the embeddings go with the method's layers: always without a tower, else if they are that tower's own."""
+    return not method.tower or (EMBEDDINGS in layers and layers[EMBEDDINGS].tower == method.tower)
