@@ -32,7 +32,7 @@ class Replicas:
 
     Args:
         model: as the tuner was given it.
-        optimizer: as the tuner was given it; accelerate's wrapper knows how it distributes.
+        optimizer: as the tuner was given it, one or several; accelerate's wrapper knows how it distributes.
         inner: the model inside its wrappers.
 
     Raises:
@@ -40,7 +40,9 @@ class Replicas:
     """
 
     def __init__(self, model: nn.Module, optimizer: Any, inner: nn.Module) -> None:
-        _refuse_engines(model, optimizer)
+        optimizers = optimizer if isinstance(optimizer, list | tuple) else [optimizer]
+        for one in optimizers:
+            _refuse_engines(model, one)
         prepare(inner)
         self._inner = inner
         self._parameters = named_parameters(inner)
@@ -51,7 +53,7 @@ class Replicas:
         self._to_open: frozenset[str] = frozenset()
         self._opened: Opened | None = None
         self._clock, self._ahead = Clock(), False
-        self._by_accelerate = _distribution(optimizer).startswith("MULTI_")
+        self._by_accelerate = any(_distribution(one).startswith("MULTI_") for one in optimizers)
         wrapper = _ddp_in(model)
         if wrapper is not None:
             self._adopt(wrapper)

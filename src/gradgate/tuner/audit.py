@@ -14,7 +14,7 @@ from torch.nn import Parameter
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import local
 from gradgate.errors import AuditError
-from gradgate.tuner.effect import ComingStep, Effect
+from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 
 
@@ -35,10 +35,10 @@ class Audit(Effect):
     Closed parameters are compared bit for bit at each change of phase, after the first step of each phase and at
     the end; in between, ``requires_grad`` and the version counter of each are checked at every step. Where processes
     train copies of the model, the copies are compared at the start of each phase, after its first step and at the end.
+    What holds after a step holds after that of each optimizer, for the parameters that are its own.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, gating: Gating, replicas: Replicas) -> None:
-        self._optimizer = optimizer
+    def __init__(self, gating: Gating, replicas: Replicas) -> None:
         self._gating = gating
         self._parameters = gating.parameters
         self._replicas = replicas
@@ -50,6 +50,7 @@ class Audit(Effect):
     def on_plan(self, coming: ComingStep) -> None:
         """Where a phase ends, compare what it closed; where one begins, fingerprint what it closes."""
         if not coming.begins_phase:
+            self._first_step = False
             return
         if coming.previous is not None:  # else the weights may have been loaded since the phase before began
             self._check_closed(coming.done)
@@ -59,12 +60,12 @@ class Audit(Effect):
         self._versions = {name: local(self._parameters[name])[0]._version for name in self._closed}
         self._first_step = True
 
-    def before_step(self, number: int) -> None:
+    def before_step(self, step: OptimizerStep) -> None:
         """Check the flags; before the first step of a phase note which open parameters will have to move."""
         for name in self._closed:
             if self._parameters[name].requires_grad:
                 raise AuditError(
-                    f"{name} is closed in step {number}, but something set its requires_grad to True behind "
+                    f"{name} is closed in step {step.number}, but something set its requires_grad to True behind "
                     f"the tuner's back. Only the tuner may open and close parameters while it is attached."
                 )
         learning = self._gating.names(lambda gate: gate.share > 0.0)
@@ -72,30 +73,29 @@ class Audit(Effect):
         for name, parameter in open_parameters.items():
             if not parameter.requires_grad:
                 raise AuditError(
-                    f"{name} is open in step {number}, but something set its requires_grad to False behind "
+                    f"{name} is open in step {step.number}, but something set its requires_grad to False behind "
                     f"the tuner's back, so it would not learn."
                 )
         if self._first_step:
-            options = {id(p): group for group in self._optimizer.param_groups for p in group["params"]}
+            options = {id(p): group for group in step.optimizer.param_groups for p in group["params"]}
             self._must_move = {
                 name: fingerprint(parameter)
                 for name, parameter in open_parameters.items()
-                if id(parameter) in options and _will_move(parameter, options[id(parameter)], self._optimizer)
+                if id(parameter) in options and _will_move(parameter, options[id(parameter)], step.optimizer)
             }
 
-    def after_step(self, number: int) -> None:
+    def after_step(self, step: OptimizerStep) -> None:
         """Check what the optimizer did."""
-        self._check_versions(number)
+        self._check_versions(step.number)
         if not self._first_step:
             return
-        self._first_step = False
-        self._replicas.compare(fingerprint, number)
-        self._check_closed(number)
+        self._replicas.compare(fingerprint, step.number)
+        self._check_closed(step.number)
         for name, before in self._must_move.items():
             if fingerprint(self._parameters[name]) == before:
                 raise AuditError(
-                    f"{name} is open and had a gradient in step {number}, but did not move. Is it missing from the "
-                    f"optimizer that was stepped, or is something putting it back?"
+                    f"{name} is open and had a gradient in step {step.number}, but did not move. Is it missing from "
+                    f"the optimizer that was stepped, or is something putting it back?"
                 )
         self._must_move = {}
 

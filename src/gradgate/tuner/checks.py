@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor, nn
 
 from gradgate.distributed.replicas import Replicas
@@ -13,8 +12,9 @@ from gradgate.distributed.shards import all_finite
 from gradgate.errors import AttachError, NonFiniteError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
-from gradgate.tuner.effect import ComingStep, Effect
+from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
+from gradgate.tuner.optimizers import Optimizers, held_by
 
 # The method of the tuner that each model has now.
 _ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
@@ -66,41 +66,44 @@ class DistributedChecks(Effect):
 class FiniteGradients(Effect):
     """Refuses a step with gradients that are not finite, before it changes a weight."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, gating: Gating) -> None:
-        self._optimizer, self._gating = optimizer, gating
+    def __init__(self, optimizers: Optimizers, gating: Gating) -> None:
+        self._optimizers, self._gating = optimizers, gating
 
-    def before_step(self, number: int) -> None:
-        """Look at the smallest gradient: a loss that is not finite makes every gradient not finite.
+    def before_step(self, step: OptimizerStep) -> None:
+        """Look at the optimizer's smallest gradient: a loss that is not finite makes every gradient not finite.
 
         Raises:
             NonFiniteError: naming the step.
         """
-        if getattr(self._optimizer, "found_inf", None) is not None:  # a gradient scaler looks at them itself
+        if getattr(step.optimizer, "found_inf", None) is not None:  # a gradient scaler looks at them itself
             return
-        opened = self._gating.gradients(lambda gate: gate.open)
+        opened = self._gating.gradients(lambda gate: gate.open, step)
         # Of gated gradients the largest: in a small one, all that is not finite may be masked.
-        sparse = [] if opened else self._gating.gradients(lambda gate: gate.sparse)
+        sparse = [] if opened else self._gating.gradients(lambda gate: gate.sparse, step)
         seen = min(opened, key=Tensor.numel) if opened else max(sparse, key=Tensor.numel, default=None)
         if seen is not None and not all_finite(seen):
+            whose = "" if step.own is None else f" of {self._optimizers.label(step.optimizer)}"
             raise NonFiniteError(
-                f"The gradients of step {number} are not finite; the weights are still those of step {number - 1}. "
+                f"The gradients{whose} of step {step.number} are not finite; the weights{whose} are still those of "
+                f"step {step.number - 1}. "
                 f"Lower the learning rate, clip gradients, or use bf16 or fp32 instead of fp16."
             )
 
 
-def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizer: torch.optim.Optimizer) -> None:
-    """Check that the method will open something, and that the optimizer holds all of it.
+def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers: Optimizers) -> None:
+    """Check that the method will open something, and that exactly one optimizer holds each parameter of it.
 
     Args:
         method: says which groups it opens.
         layers: of the model.
         gating: has the model's parameters, and says which may open.
-        optimizer: the one that will be stepped.
+        optimizers: all that will be stepped.
 
     Raises:
         AttachError: if not.
     """
-    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    optimizers.refuse_shared({id(parameter): name for name, parameter in gating.parameters.items()})
+    held = {id(parameter) for optimizer in optimizers for parameter in held_by(optimizer)}
     wanted = reached_names(method, layers, gating.groups)
     if not wanted:
         reached = method.reaches(layers)
@@ -112,9 +115,17 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizer:
     missing = [name for name in wanted if id(gating.parameters[name]) not in held]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        if len(optimizers) == 1:
+            lacking = "the optimizer does not hold it"
+            remedy = "Build the optimizer from all of model.parameters() before closing any."
+        else:
+            lacking = f"none of the optimizers ({optimizers.labels}) holds it"
+            remedy = (
+                "Give it to one of them, before closing any: Muon takes the matrices inside the layers, AdamW whatever "
+                "else there is in model.parameters()."
+            )
         raise AttachError(
-            f"{missing[0]}{more} will be opened by {method.spec!r}, but the optimizer does not hold it, so "
-            f"it would never learn. Build the optimizer from all of model.parameters() before closing any."
+            f"{missing[0]}{more} will be opened by {method.spec!r}, but {lacking}, so it would never learn. {remedy}"
         )
 
 

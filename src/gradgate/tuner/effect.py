@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from gradgate.methods.base import Plan
@@ -38,12 +39,32 @@ class ComingStep:
         return any(gate.closed != self.previous[group].closed for group, gate in self.plan.items())
 
 
+@dataclass(frozen=True)
+class OptimizerStep:
+    """One optimizer's step: all of a training step, or a part of it where several optimizers step one model.
+
+    Attributes:
+        number: of the training step, counted from 1.
+        optimizer: what steps.
+        own: the ``id`` of each parameter that it holds; None where it is the only optimizer.
+    """
+
+    number: int
+    optimizer: torch.optim.Optimizer
+    own: Set[int] | None = None
+
+    def holds(self, parameter: Tensor) -> bool:
+        """Whether the parameter is this optimizer's to step."""
+        return self.own is None or id(parameter) in self.own
+
+
 class Effect:
-    """One mechanism that a tuner keeps in force on a model or its optimizer.
+    """One mechanism that a tuner keeps in force on a model or its optimizers.
 
     A constructor checks whether the mechanism can work, and changes nothing. Each method does nothing by default.
     ``attach`` and ``release`` are called once; the others in every step, in this order: ``on_plan``, the forward and
-    backward passes of the training loop, ``before_step``, the optimizer's step, and ``after_step`` or ``cancel_step``.
+    backward passes of the training loop, ``before_step``, the optimizer's step, and ``after_step`` or ``cancel_step``;
+    the last three for each optimizer in turn.
     """
 
     state_name: ClassVar[str] = ""
@@ -55,10 +76,10 @@ class Effect:
     def on_plan(self, coming: ComingStep) -> None:
         """Put a plan into force, before the forward pass of the step."""
 
-    def before_step(self, number: int) -> None:
-        """Act right before the optimizer's step with this number, counted from 1."""
+    def before_step(self, step: OptimizerStep) -> None:
+        """Act right before an optimizer's step."""
 
-    def after_step(self, number: int) -> None:
+    def after_step(self, step: OptimizerStep) -> None:
         """Act right after it; undo what :meth:`before_step` has changed."""
 
     def cancel_step(self) -> None:
@@ -104,20 +125,20 @@ class Effects:
         for effect in self._ordered:
             effect.on_plan(coming)
 
-    def before_step(self, number: int) -> None:
-        """Prepare the optimizer's step; if one effect fails, cancel it in all."""
+    def before_step(self, step: OptimizerStep) -> None:
+        """Prepare an optimizer's step; if one effect fails, cancel it in all."""
         try:
             for effect in self._ordered:
-                effect.before_step(number)
+                effect.before_step(step)
         except BaseException:
             self.cancel_step()
             raise
 
-    def after_step(self, number: int) -> None:
-        """End the optimizer's step; if one effect fails, cancel it in all."""
+    def after_step(self, step: OptimizerStep) -> None:
+        """End an optimizer's step; if one effect fails, cancel it in all."""
         try:
             for effect in self._reversed:
-                effect.after_step(number)
+                effect.after_step(step)
         except BaseException:
             self.cancel_step()
             raise

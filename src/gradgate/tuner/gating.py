@@ -19,7 +19,7 @@ from gradgate.fisher.selection import unpack
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.methods.base import OPEN, Gate, Method, Plan
 from gradgate.tuner import backward
-from gradgate.tuner.effect import ComingStep, Effect
+from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 
 _ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE)
 
@@ -112,21 +112,22 @@ class Gating(Effect):
         groups = [group for group, gate in plan.items() if gate.closed and not previous[group].closed]
         return [self.parameters[name] for group in groups for name in self.groups[group]]
 
-    def before_step(self, number: int) -> None:
+    def before_step(self, step: OptimizerStep) -> None:
         """Leave the optimizer only the gradients that it may see."""
         self._gated_shards.clear()
         for name in self._never:
             self.parameters[name].grad = None
         for name, gate in self.gated(lambda gate: gate.closed or gate.dropped):
             parameter = self.parameters[name]
-            parameter.grad = None if gate.closed else torch.zeros_like(parameter)
+            if step.holds(parameter):
+                parameter.grad = None if gate.closed else torch.zeros_like(parameter)
 
-    def held(self) -> list[Held]:
-        """The parameters with masked weights that must not move in the coming step."""
+    def held(self, step: OptimizerStep) -> list[Held]:
+        """The parameters with masked weights that must not move in an optimizer's step."""
         return [
             Held(name, self.parameters[name], partial(self._restore, name, gate))
             for name, gate in self.gated(lambda gate: gate.sparse and gate.hold and gate.share < 1.0)
-            if self.parameters[name].grad is not None
+            if self.parameters[name].grad is not None and step.holds(self.parameters[name])
         ]
 
     def release(self) -> None:
@@ -155,10 +156,10 @@ class Gating(Effect):
         """The parameters with a gate as wanted."""
         return [name for name, _ in self.gated(wanted)]
 
-    def gradients(self, wanted: Callable[[Gate], bool]) -> list[Tensor]:
-        """The gradients of such parameters, where there are any."""
-        found = (self.parameters[name].grad for name in self.names(wanted))
-        return [gradient for gradient in found if gradient is not None]
+    def gradients(self, wanted: Callable[[Gate], bool], step: OptimizerStep) -> list[Tensor]:
+        """The gradients of such parameters that an optimizer is to step on, where there are any."""
+        parameters = (self.parameters[name] for name in self.names(wanted))
+        return [p.grad for p in parameters if p.grad is not None and step.holds(p)]
 
     def size(self, group: str) -> int:
         """How many elements of the group may open."""

@@ -11,7 +11,7 @@ from torch.nn import Parameter
 
 from gradgate.distributed.shards import local
 from gradgate.errors import AttachError
-from gradgate.tuner.effect import Effect
+from gradgate.tuner.effect import Effect, OptimizerStep
 from gradgate.tuner.gating import Gating, Held
 
 ParamGroup = dict[str, Any]
@@ -23,41 +23,41 @@ _PART_BYTES = 2**26
 
 
 class HeldWeights(Effect):
-    """Steps an optimizer in parts, so that the old values of one part at a time are in memory.
+    """Steps each optimizer in parts, so that the old values of one part at a time are in memory.
 
     All parts but the last are stepped before the optimizer's own step, which then steps the last one. After each part
     its masked weights get their old values back. An optimizer that is not known to step each parameter independently
     of the others is stepped in one part, which needs the old values of all masked parameters at once.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, gating: Gating) -> None:
-        self._optimizer = optimizer
+    def __init__(self, gating: Gating) -> None:
         self._gating = gating
         self._groups: list[tuple[ParamGroup, list[Parameter]]] = []
         self._last: list[tuple[Held, Tensor]] = []
         self._checked: set[str] = set()
 
-    def before_step(self, number: int) -> None:
+    def before_step(self, step: OptimizerStep) -> None:
         """Step all parts but the last.
 
         Raises:
             AttachError: if the optimizer keeps a copy of the weights, which cannot be held.
         """
         self.cancel_step()
-        held = self._gating.held()
+        held = self._gating.held(step)
         if not held:
             return
-        parts = list(_parts(held)) if _steps_by_parameter(self._optimizer) else [list(held)]
-        self._groups = [(group, group["params"]) for group in self._optimizer.param_groups]
-        step = _bare_step(self._optimizer)
+        optimizer = step.optimizer
+        parts = list(_parts(held)) if _steps_by_parameter(optimizer) else [list(held)]
+        self._groups = [(group, group["params"]) for group in optimizer.param_groups]
+        step_part = _bare_step(optimizer)
         done: set[int] = set()
         try:
             for part in parts[:-1]:
                 members = {id(one.parameter) for one in part}
                 self._restrict(lambda p, members=members: id(p) in members)  # type: ignore[misc]
                 before = _values(part)
-                step()
-                self._put_back(before)
+                step_part()
+                self._put_back(before, optimizer)
                 done |= members
         except BaseException:
             self.cancel_step()
@@ -65,10 +65,10 @@ class HeldWeights(Effect):
         self._restrict(lambda p: id(p) not in done)
         self._last = _values(parts[-1])
 
-    def after_step(self, number: int) -> None:
+    def after_step(self, step: OptimizerStep) -> None:
         """Put back the masked weights of the last part."""
         last, self._last = self._last, []
-        self._put_back(last)
+        self._put_back(last, step.optimizer)
         self.cancel_step()
 
     def cancel_step(self) -> None:
@@ -81,11 +81,11 @@ class HeldWeights(Effect):
         for group, parameters in self._groups:
             group["params"] = [parameter for parameter in parameters if wanted(parameter)]
 
-    def _put_back(self, before: list[tuple[Held, Tensor]]) -> None:
+    def _put_back(self, before: list[tuple[Held, Tensor]], optimizer: torch.optim.Optimizer) -> None:
         for one, values in before:
             if one.name not in self._checked:
                 self._checked.add(one.name)
-                _refuse_own_weights(self._optimizer, one, values)
+                _refuse_own_weights(optimizer, one, values)
             one.restore(values)
 
 

@@ -1,4 +1,4 @@
-"""Learning rates by layer and the state of what closes, in an optimizer that keeps its own parameter groups."""
+"""Learning rates by layer and the state of what closes, in optimizers that keep their own parameter groups."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from torch import Tensor
 
 from gradgate.errors import AttachError
 from gradgate.methods.base import State
-from gradgate.tuner.effect import ComingStep, Effect
+from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
+from gradgate.tuner.optimizers import Optimizers
 
 ParamGroup = dict[str, Any]
 
 
 class LearningRates(Effect):
-    """Splits the parameter groups of an optimizer by learning rate while it steps.
+    """Splits the parameter groups of each optimizer by learning rate while it steps.
 
     Before and after a step the optimizer has its own groups, the same dictionaries in the same list: schedulers and
     saved states see nothing of the split. An optimizer keeps its state by parameter, so the split does not touch it.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, gating: Gating) -> None:
-        self._optimizer = optimizer
+    def __init__(self, gating: Gating) -> None:
         self._gating = gating
+        self._groups: list[ParamGroup] = []
         self._split: list[tuple[ParamGroup, list[ParamGroup]]] = []
 
-    def before_step(self, number: int) -> None:
+    def before_step(self, step: OptimizerStep) -> None:
         """Multiply the learning rates of the parameters with a factor in their gate.
 
         Raises:
@@ -38,11 +39,11 @@ class LearningRates(Effect):
         self.cancel_step()
         factors = self._gating.lr_factors()
         if factors:
-            groups = self._optimizer.param_groups
+            groups = self._groups = step.optimizer.param_groups
             self._split = [(group, _parts(group, factors)) for group in groups]
             groups[:] = chain.from_iterable(parts for _, parts in self._split)
 
-    def after_step(self, number: int) -> None:
+    def after_step(self, step: OptimizerStep) -> None:
         """Give the optimizer its own groups back."""
         self.cancel_step()
 
@@ -53,8 +54,8 @@ class LearningRates(Effect):
         for group, parts in self._split:
             # Some optimizers count their steps, or keep estimates, in the group: equal in all of its parts.
             group.update({key: value for key, value in parts[0].items() if key not in ("params", "lr")})
-        self._optimizer.param_groups[:] = [group for group, _ in self._split]
-        self._split = []
+        self._groups[:] = [group for group, _ in self._split]
+        self._groups, self._split = [], []
 
 
 def _parts(group: ParamGroup, factors: Mapping[Tensor, float]) -> list[ParamGroup]:
@@ -73,7 +74,7 @@ def _parts(group: ParamGroup, factors: Mapping[Tensor, float]) -> list[ParamGrou
 
 
 # Their state of all zeros is the one that they begin with. Of others it is not: NAdam begins with a product of 1.
-_ZERO_IS_NEW = (
+_ZERO_IS_NEW: tuple[type[torch.optim.Optimizer], ...] = (
     torch.optim.Adadelta,
     torch.optim.Adafactor,
     torch.optim.Adam,
@@ -82,6 +83,7 @@ _ZERO_IS_NEW = (
     torch.optim.RAdam,
     torch.optim.RMSprop,
     torch.optim.SGD,
+    *([torch.optim.Muon] if hasattr(torch.optim, "Muon") else []),  # from PyTorch 2.9 on
 )
 
 
@@ -89,20 +91,24 @@ class StateOfClosed(Effect):
     """Applies a method's policy to the optimizer's state of each parameter that closes.
 
     Raises:
-        AttachError: if the policy does not fit the optimizer; see :func:`check_state_policy`.
+        AttachError: if the policy does not fit an optimizer; see :func:`check_state_policy`.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, policy: State, gating: Gating) -> None:
-        check_state_policy(optimizer, policy)
-        self._optimizer, self._policy, self._gating = optimizer, policy, gating
+    def __init__(self, optimizers: Optimizers, policy: State, gating: Gating) -> None:
+        for optimizer in optimizers:
+            check_state_policy(optimizer, policy)
+        self._optimizers, self._policy, self._gating = optimizers, policy, gating
 
     def on_plan(self, coming: ComingStep) -> None:
         """Reset or drop the state of what was open in the step before and now is not.
 
         A plan that continues from a saved state closes nothing: its optimizer state was treated when it was saved.
         """
-        if self._policy != "keep" and coming.previous is not None:
-            forget(self._optimizer, self._gating.closing(coming.previous, coming.plan), self._policy)
+        if self._policy == "keep" or coming.previous is None:
+            return
+        closing = self._gating.closing(coming.previous, coming.plan)
+        for optimizer in self._optimizers:  # that which does not hold a parameter has no state of it
+            forget(optimizer, closing, self._policy)
 
 
 def check_state_policy(optimizer: torch.optim.Optimizer, policy: State) -> None:

@@ -12,16 +12,6 @@ import torch
 from gradgate.errors import AttachError
 
 
-def innermost(optimizer: Any) -> torch.optim.Optimizer:
-    """The torch optimizer inside accelerate's wrapper: the wrapper's own hooks are never called."""
-    while isinstance(inner := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
-        optimizer = inner
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise AttachError("LBFGS computes gradients inside its step, where gates cannot act. Use another optimizer.")
-    result: torch.optim.Optimizer = optimizer
-    return result
-
-
 class StepHooks:
     """Calls ``begin`` before and ``end`` after each step of an optimizer, until :meth:`release`.
 

@@ -43,7 +43,8 @@ class TunerState:
         notes: what the method measured, as JSON values.
         open_sum: sum over these steps of the share of open parameters.
         timeline: the plans so far.
-        optimizer_parameters: canonical names of the optimizer's parameters, in its order.
+        optimizer_parameters: canonical names of the optimizer's parameters, in its order; of several optimizers a list
+            for each.
         tensors: what effects cannot compute again, by name.
     """
 
@@ -53,7 +54,7 @@ class TunerState:
     notes: Mapping[str, Any]
     open_sum: float
     timeline: Timeline
-    optimizer_parameters: list[str]
+    optimizer_parameters: list[Any]
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +105,7 @@ class TunerState:
             tensors=values.get("tensors", {}),
         )
 
-    def check_continues(self, method: str, seed: int, optimizer_parameters: list[str]) -> None:
+    def check_continues(self, method: str, seed: int, optimizer_parameters: list[Any]) -> None:
         """Refuse to continue a training with another method, seed or optimizer.
 
         Raises:

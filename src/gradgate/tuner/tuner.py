@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -30,14 +31,16 @@ from gradgate.tuner.checks import (
     reached_names,
 )
 from gradgate.tuner.dropout import DropoutOff
-from gradgate.tuner.effect import ComingStep, Effect, Effects
+from gradgate.tuner.effect import ComingStep, Effect, Effects, OptimizerStep
 from gradgate.tuner.frozen_layers import FrozenLayers
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.held_weights import HeldWeights
 from gradgate.tuner.measuring import Measuring
 from gradgate.tuner.mixout import Mixing
 from gradgate.tuner.optimizer_groups import LearningRates, StateOfClosed
-from gradgate.tuner.optimizer_hooks import StepHooks, innermost, was_skipped
+from gradgate.tuner.optimizer_hooks import StepHooks, was_skipped
+from gradgate.tuner.optimizers import Optimizers, held_by
+from gradgate.tuner.rounds import Rounds
 from gradgate.tuner.state import TunerState
 from gradgate.tuner.switched_adapters import SwitchedAdapters
 
@@ -50,9 +53,15 @@ class Tuner:
     optimizer step that happened the clock ticks and the next plan is set. Parameters that do not require a
     gradient when the tuner attaches are never opened.
 
+    Several optimizers, such as Muon for matrices and AdamW for the rest, make one step of the training together: the
+    clock ticks when each of them has stepped on the gradients of one backward pass, in any order. Where a gradient
+    scaler skips the step of one, none is counted, and the next one has the same plan and masks; an optimizer that
+    steps twice before another has begins that step anew. For one whose parameters are all closed nobody waits.
+
     Args:
         model: any model whose layers can be mapped; wrapped (DDP, compiled, PEFT) or not.
-        optimizer: holds every parameter that the method will open.
+        optimizer: one, or a list of several. Each parameter that the method will open is in exactly one of them. One
+            that steps several others, such as those of Trainer's optimizer factories, stands for these.
         method: a method or its text, such as ``"gradual:every=50"``.
         total_steps: optimizer steps of the whole training; needed by methods that count epochs.
         steps_per_epoch: optimizer steps in one pass over the data; needed by methods that count epochs.
@@ -71,8 +80,8 @@ class Tuner:
             evaluation mode: what no longer learns has no use for noise.
 
     Raises:
-        AttachError: if the optimizer lacks a parameter that the method will open, nothing can be opened, the model
-            already has a tuner, or an activation cache is given with ``frozen_dropout``.
+        AttachError: if no optimizer holds a parameter that the method will open, two of them hold one, nothing can be
+            opened, the model already has a tuner, or an activation cache is given with ``frozen_dropout``.
         MethodError: if the method does not fit the model.
         LayerMapError: if the layers cannot be found.
     """
@@ -80,7 +89,7 @@ class Tuner:
     def __init__(
         self,
         model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         method: Method | str,
         *,
         total_steps: int | None = None,
@@ -96,21 +105,22 @@ class Tuner:
         self.method = read_method(method)
         self._model = unwrap(model)
         self._replicas = Replicas(model, optimizer, self._model)
+        self._optimizers = Optimizers(optimizer)
         self.layers = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
         self.method.check(self.layers)
         self.clock = Clock(0, steps_per_epoch, total_steps)
         self.memory = Memory(seed=seed)
         self.timeline = Timeline()
-        self.optimizer = innermost(optimizer)
         only = OnlyTuner(self._model, self.method.spec)
         self._gating = Gating(self._model, self.layers, self.method, seed)
-        check_reachable(self.method, self.layers, self._gating, self.optimizer)
+        check_reachable(self.method, self.layers, self._gating, self._optimizers)
         self._frozen_layers = self._quiet_frozen_layers(activation_cache, frozen_dropout)
         self._effects = Effects([only, *self._ordered_effects(audited(audit))])
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
         self._total = sum(parameter.numel() for parameter in self._gating.parameters.values())
         self._open_sum = 0.0
-        self._steps: StepHooks | None = None
+        self._rounds = Rounds(self._optimizers)
+        self._steps: list[StepHooks] = []
         if state is None:
             self.memory = self._measuring.before(self.clock, self.memory)
         self._attach(state)
@@ -130,22 +140,22 @@ class Tuner:
 
     def _ordered_effects(self, audit: bool) -> list[Effect]:
         """The effects in their order: the first acts first on a plan and before a step, and last after the step."""
-        gating, method, optimizer = self._gating, self.method, self.optimizer
+        gating, method = self._gating, self.method
         return [
             # A plan that DDP cannot follow is refused before anything has changed.
             DistributedChecks(self._replicas),
             # Flags and gradients come first: all that follows asks the gating what is open.
             gating,
             # The gradients that are left are looked at before a weight moves.
-            FiniteGradients(optimizer, gating),
+            FiniteGradients(self._optimizers, gating),
             # The audit expects what the scaled learning rates let move.
-            LearningRates(optimizer, gating),
+            LearningRates(gating),
             # It compares before any part of the optimizer's step, and after the last masked weight is put back.
-            *([Audit(optimizer, gating, self._replicas)] if audit else []),
+            *([Audit(gating, self._replicas)] if audit else []),
             # Steps parts of the optimizer before its own step, so nothing may prepare a step after this.
-            HeldWeights(optimizer, gating),
+            HeldWeights(gating),
             # A state is forgotten only where its parameter is already closed.
-            StateOfClosed(optimizer, method.state_of_closed, gating),
+            StateOfClosed(self._optimizers, method.state_of_closed, gating),
             # These act on forward and backward passes alone, in any order.
             GraphLimits(),
             Checkpointing(self._model, gating.groups[self.layers.names[0]]),
@@ -160,7 +170,9 @@ class Tuner:
         to_open = reached_names(self.method, self.layers, self._gating.groups)
         self._replicas.expect(to_open, self._opened_at, self.clock, ahead=not self.method.decides_by_measuring)
         try:
-            self._steps = StepHooks(self.optimizer, self._begin_step, self._end_step, self._effects.cancel_step)
+            for optimizer in self._optimizers:
+                begin, end = partial(self._begin_step, optimizer), partial(self._end_step, optimizer)
+                self._steps.append(StepHooks(optimizer, begin, end, self._effects.cancel_step))
             self._effects.attach()
             self._set_plan(first)
             if state is not None:
@@ -176,6 +188,20 @@ class Tuner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.detach(audit=error is None)
+
+    @property
+    def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
+        """The optimizers that the tuner follows, without wrappers such as accelerate's."""
+        return tuple(self._optimizers)
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The optimizer of a tuner that has one; AttributeError if it has several, which ``optimizers`` has."""
+        if len(self._optimizers) > 1:
+            raise AttributeError(
+                f"This tuner has {len(self._optimizers)} optimizers ({self._optimizers.labels}). Use its optimizers."
+            )
+        return next(iter(self._optimizers))
 
     @property
     def plan(self) -> Plan:
@@ -215,10 +241,11 @@ class Tuner:
             audit: let the audit, if there is one, compare what is closed a last time. Use False if other weights
                 were loaded since the last step.
         """
-        if self._steps is None:
+        if not self._steps:
             return
-        self._steps.release()
-        self._steps = None
+        for hooks in self._steps:
+            hooks.release()
+        self._steps = []
         self._effects.release()
         if audit:
             self._effects.finish(self.clock.step)
@@ -290,22 +317,29 @@ class Tuner:
     def _set_plan(self, plan: Plan, previous: Plan | None = None) -> None:
         self.timeline.record(self.clock.step, plan)
         opened = self._gating.opened(plan)
+        self._rounds.expect(self._optimizers.holding(map(self._gating.parameters.__getitem__, opened)))
         self._effects.on_plan(ComingStep(plan, opened, self.clock.step, self.timeline, previous))
 
-    def _begin_step(self) -> None:
-        self._effects.before_step(self.clock.step + 1)
+    def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
+        self._rounds.begin(optimizer)
+        self._effects.before_step(self._step_of(optimizer))
 
-    def _end_step(self) -> None:
-        if was_skipped(self.optimizer):
+    def _end_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if was_skipped(optimizer):
             self._effects.cancel_step()
             return
-        self._effects.after_step(self.clock.step + 1)
+        self._effects.after_step(self._step_of(optimizer))
+        if not self._rounds.end(optimizer):
+            return
         self._open_sum += self.open_fraction
         self.clock = self.clock.ticked()
         self.memory = self._measuring.before(self.clock, self.memory)
         self._set_plan(self._next_plan(), previous=self.plan)
 
-    def _optimizer_names(self) -> list[str]:
+    def _step_of(self, optimizer: torch.optim.Optimizer) -> OptimizerStep:
+        own = {id(parameter) for parameter in held_by(optimizer)} if len(self._optimizers) > 1 else None
+        return OptimizerStep(self.clock.step + 1, optimizer, own)
+
+    def _optimizer_names(self) -> list[Any]:
         self._effects.cancel_step()
-        names = {id(p): name for name, p in self._gating.parameters.items()}
-        return [names.get(id(p), "?") for group in self.optimizer.param_groups for p in group["params"]]
+        return self._optimizers.names({id(parameter): name for name, parameter in self._gating.parameters.items()})

@@ -1,0 +1,133 @@
+"""The optimizers that step one model: found inside their wrappers, with no parameter in two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradgate.errors import AttachError
+
+
+class Optimizers:
+    """The torch optimizers inside what a tuner was given, in order; each has a step of its own.
+
+    Accelerate's wrapper stands for the optimizer inside it, and an optimizer that keeps others in its attributes, such
+    as one that Trainer's optimizer factories make of Muon and AdamW, for all of these.
+
+    Args:
+        given: one optimizer, or a list or tuple of them.
+
+    Raises:
+        AttachError: for anything else, for an empty list, for one optimizer given twice, and for optimizers whose
+            steps cannot be followed.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self.given: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
+        self._each = tuple(inner for one in self.given for inner in _stepped(_checked(one)))
+        if not self._each:
+            raise AttachError("No optimizer was given: the list is empty. Expected one that holds what is to learn.")
+        for number, optimizer in enumerate(self._each):
+            if any(optimizer is other for other in self._each[:number]):
+                raise AttachError(
+                    f"The same {type(optimizer).__name__} is given twice, so that one step would count as two. Give "
+                    f"each optimizer once; one that is inside a wrapper is already given by the wrapper."
+                )
+
+    def __len__(self) -> int:
+        return len(self._each)
+
+    def __iter__(self) -> Iterator[torch.optim.Optimizer]:
+        return iter(self._each)
+
+    def label(self, optimizer: torch.optim.Optimizer) -> str:
+        """What messages call an optimizer: its class, and its number where two have the same class."""
+        names = [type(one).__name__ for one in self._each]
+        number = next(number for number, one in enumerate(self._each) if one is optimizer)
+        name = names[number]
+        return name if names.count(name) == 1 else f"{name} (number {number + 1})"
+
+    @property
+    def labels(self) -> str:
+        """The labels of all."""
+        return " and ".join(self.label(one) for one in self._each)
+
+    def refuse_shared(self, names: Mapping[int, str]) -> None:
+        """Check that no parameter is in two of them.
+
+        Args:
+            names: canonical name by the ``id`` of a parameter.
+
+        Raises:
+            AttachError: naming the parameter and both optimizers.
+        """
+        holder: dict[int, torch.optim.Optimizer] = {}
+        for optimizer in self._each:
+            for parameter in held_by(optimizer):
+                other = holder.setdefault(id(parameter), optimizer)
+                if other is not optimizer:
+                    name = names.get(id(parameter), f"A parameter of shape {tuple(parameter.shape)}")
+                    raise AttachError(
+                        f"{name} is in two optimizers, {self.label(other)} and {self.label(optimizer)}: each would "
+                        f"step it in every training step. Leave it in one of them."
+                    )
+
+    def names(self, names: Mapping[int, str]) -> list[Any]:
+        """The canonical names of their parameters in order: a list for one optimizer, a list of lists for several."""
+        each = [[names.get(id(parameter), "?") for parameter in held_by(one)] for one in self._each]
+        return each[0] if len(each) == 1 else [*each]
+
+    def holding(self, parameters: Iterable[Tensor]) -> set[torch.optim.Optimizer]:
+        """Those that hold at least one of the parameters."""
+        if len(self._each) == 1:
+            return set(self._each)
+        wanted = {id(parameter) for parameter in parameters}
+        return {one for one in self._each if any(id(parameter) in wanted for parameter in held_by(one))}
+
+
+def held_by(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    """The parameters that an optimizer holds, in its order."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _checked(given: Any) -> torch.optim.Optimizer:
+    """The optimizer inside accelerate's wrapper: the wrapper's own hooks are never called."""
+    while isinstance(inner := getattr(given, "optimizer", None), torch.optim.Optimizer):
+        given = inner
+    name = type(given).__name__
+    if not isinstance(given, torch.optim.Optimizer):
+        raise AttachError(
+            f"{name} is no torch.optim.Optimizer, so nothing can act before and after its steps. Expected an "
+            f"optimizer of PyTorch's kind, or a list of them"
+            f"{'; schedulefree has AdamWScheduleFree and SGDScheduleFree' if name.startswith('ScheduleFree') else ''}."
+        )
+    if isinstance(given, torch.optim.LBFGS):
+        raise AttachError("LBFGS computes gradients inside its step, where gates cannot act. Use another optimizer.")
+    return given
+
+
+def _stepped(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
+    """The optimizers that a wrapper of several steps; the optimizer itself if it is none."""
+    inside: list[torch.optim.Optimizer] = []
+    for value in vars(optimizer).values():
+        found = [one for one in _items(value) if isinstance(one, torch.optim.Optimizer)]
+        if found and isinstance(value, dict) and any(isinstance(key, Tensor) for key in value):
+            raise AttachError(
+                f"{type(optimizer).__name__} keeps an optimizer for each parameter, which steps while gradients are "
+                f"still computed, or on a copy of the weights: no gate could act. Use an optimizer that steps all of "
+                f"its parameters at once."
+            )
+        inside += found
+    distinct = list({id(one): one for one in inside}.values())
+    # One alone is what a rule such as SAM or Lookahead steps with: then the outer step is the one that counts.
+    return [optimizer] if len(distinct) < 2 else [part for one in distinct for part in _stepped(_checked(one))]
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else [value]
