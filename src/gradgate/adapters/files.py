@@ -116,7 +116,7 @@ def load_setup(model: nn.Module, where: str | os.PathLike[str], *, revision: str
         AdapterFileError: as :func:`load` does; adapters that were loaded before the failure are taken out again.
     """
     files = open_files(where, revision=revision)
-    names = _stack_of(_read_json(files, SETUP_FILE), files.where)
+    names = _stack_of(read_record(files, SETUP_FILE), files.where)
     done: list[str] = []
     try:
         for name in names:
@@ -154,9 +154,9 @@ def restore(model: nn.Module, folder: str | os.PathLike[str], *names: str) -> No
     for name in names or tuple(found.configs):
         require(found, name)
         files, stem, blocks = open_files(Path(folder) / name), keys.stem_of(inner(model)), found.blocks(name)
-        tensors = _tensors(files, WEIGHTS_FILES)
+        tensors = read_tensors(files, WEIGHTS_FILES)
         read = keys.read(tensors, name, stem, blocks.modules, (), files.where)
-        norms = _tensors(files, (NORMS_FILE,)) if blocks.norms else {}
+        norms = read_tensors(files, (NORMS_FILE,)) if blocks.norms else {}
         read |= keys.read_norms(norms, stem, blocks.norms, files.where)
         copies += [(module, read[module]) for module in (*blocks.modules.values(), *blocks.norms.values())]
     for module, state in copies:
@@ -166,9 +166,9 @@ def restore(model: nn.Module, folder: str | os.PathLike[str], *names: str) -> No
 def _load(model: nn.Module, files: Files, name: str | None, leave_out: tuple[int, ...], head: bool | None) -> str:
     host = inner(model)
     architecture, stem = architecture_of(host), keys.stem_of(host)
-    tensors = _tensors(files, WEIGHTS_FILES)
+    tensors = read_tensors(files, WEIGHTS_FILES)
     try:
-        record = Record.read(_read_json(files, CONFIG_FILE), tensors, files.where)
+        record = Record.read(read_record(files, CONFIG_FILE), tensors, files.where)
         record.check_fits(host, files.where)
         name = record.name if name is None else name
         check_new(host, name)
@@ -178,7 +178,7 @@ def _load(model: nn.Module, files: Files, name: str | None, leave_out: tuple[int
         raise
     except AdapterError as error:
         raise AdapterFileError(f"{files.where}: {error}") from error
-    norms = _tensors(files, (NORMS_FILE,)) if files.read(NORMS_FILE) is not None else {}
+    norms = read_tensors(files, (NORMS_FILE,)) if files.read(NORMS_FILE) is not None else {}
     blocks.norms = keys.norms_for(norms, stem, host.base_model, files.where)
     read = keys.read(tensors, record.name, stem, blocks.modules, config.leave_out, files.where)
     read |= keys.read_norms(norms, stem, blocks.norms, files.where)
@@ -207,7 +207,9 @@ def _head(host: Any, files: Files, name: str, wanted: bool | None) -> heads.Plac
     if wanted is None and host.base_model is host:
         return None
     try:
-        return heads.place(host, _read_json(files, HEAD_CONFIG_FILE), _tensors(files, HEAD_FILES), name, files.where)
+        return heads.place(
+            host, read_record(files, HEAD_CONFIG_FILE), read_tensors(files, HEAD_FILES), name, files.where
+        )
     except heads.HeadMismatchError as error:
         if wanted:
             raise
@@ -215,7 +217,12 @@ def _head(host: Any, files: Files, name: str, wanted: bool | None) -> heads.Plac
         return None
 
 
-def _tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
+def read_tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
+    """The tensors of the first file of these names that is there.
+
+    Raises:
+        AdapterFileError: if none is, or it is damaged or holds a number that is not finite.
+    """
     names = tuple(names)
     for name in names:
         data = files.read(name)
@@ -258,7 +265,12 @@ def _unpickled(data: bytes) -> dict[str, Tensor]:
     return dict(loaded)
 
 
-def _read_json(files: Files, name: str) -> dict[str, Any]:
+def read_record(files: Files, name: str) -> dict[str, Any]:
+    """What a file of JSON holds.
+
+    Raises:
+        AdapterFileError: if it is absent or damaged.
+    """
     data = files.read(name)
     if data is None:
         raise AdapterFileError(

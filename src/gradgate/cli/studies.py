@@ -38,9 +38,10 @@ Adapters = Annotated[
     list[str] | None,
     typer.Option(
         "--adapter",
-        help="Compare on this adapter: a kind with its options, such as houlsby:size=64; repeat for several, with "
-        "'none' for the model itself. Every method runs on each. lr=1e-3 among the options is this adapter's own "
-        "learning rate, as adapters want a higher one than --lr is for fine-tuning.",
+        help="Compare on this adapter: a kind with its options, such as houlsby:size=64, or with PEFT lora:r=8, dora, "
+        "rslora, ia3, shira or peft:TYPE,r=4; repeat for several, with 'none' for the model itself. Every method runs "
+        "on each. lr=1e-3 among the options is this adapter's own learning rate, as adapters want a higher one than "
+        "--lr is for fine-tuning: LoRA's best one is about ten times as high. --search lr=... finds one for each.",
     ),
 ]
 Seeds = Annotated[str, typer.Option(help="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7,).")]

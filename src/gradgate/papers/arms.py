@@ -123,8 +123,8 @@ def _adaptereff(method: Method, adapter: AdapterSetting | None, settings: Mappin
         return None
     if adapter is None:
         return f"Fine-tune{mixed}"
-    config = adapter.config
-    if config != replace(adapter_config("houlsby"), size=config.size):
+    config = adapter.kind.bottleneck
+    if config is None or config != replace(adapter_config("houlsby"), size=config.size):
         return None
     return f"Adapter-{config.size}{'+TAPT' if _pretrained(adapter, settings) else ''}{mixed}"
 

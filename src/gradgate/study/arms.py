@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
@@ -47,7 +47,7 @@ class Arm:
             adapter = read_adapter(self.adapter)
         except UsageError:
             return str(self.adapter), method
-        return (repr(replace(adapter, text="", kind="")) if adapter else NONE), method
+        return (repr(adapter) if adapter else NONE), method
 
     @property
     def folder(self) -> str:

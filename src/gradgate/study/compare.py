@@ -20,6 +20,7 @@ from gradgate.study.queue import Queue
 from gradgate.study.ray import RayCluster, run_on_ray
 from gradgate.study.results import read_study
 from gradgate.study.search import Space
+from gradgate.study.shared_rate import shared_rate
 from gradgate.study.store import DamagedStoreError, Heartbeat, open_store, set_aside
 from gradgate.study.study_file import STUDY_FILE, SearchRecord, locked_folder
 from gradgate.study.sweep import FreezeSweep, read_sweep
@@ -110,6 +111,8 @@ def compare(
     swept = read_sweep(sweep) if sweep is not None else None
     names = [swept.reference, *methods] if swept else list(methods)
     check_arms(names, seeds, adapters)
+    for adapter in filter(None, map(read_adapter, adapters)):
+        adapter.kind.check()
     request = _Request(names, list(seeds), adapters, swept, search)
     parts = (parts or Parts.of(base)).with_held(out)
     planned = _plan_all(parts, out, base, request, execution, progress)
@@ -194,6 +197,9 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPar
     if request.search is not None:
         grid = grid.searching(request.search)
     searches.check(grid)
+    unfair = shared_rate(grid.adapters, grid.base.lr, grid.search)
+    if unfair:
+        progress.note(grid.labelled(unfair))
     return _PlannedPart(grid, seen)
 
 

@@ -6,10 +6,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from gradgate.adapters.config import AdapterConfig, adapter_config
-from gradgate.errors import AdapterError, UsageError
+from gradgate.adapters.config import KINDS
+from gradgate.errors import AdapterError, UsageError, nearest
+from gradgate.specs import Spec, Syntax, shown
+from gradgate.training import peft_kind
+from gradgate.training.adapter_kinds import AdapterKind, BottleneckKind
+from gradgate.training.peft_kind import PeftKind
 
 NONE = "none"
+_SYNTAX = Syntax("adapter", error=AdapterError)
 Pooler = Literal["trained", "frozen"]
 _POOLER = "pooler"
 _OF_TRAINING = {
@@ -26,8 +31,7 @@ class AdapterSetting:
 
     Attributes:
         text: the text that it was read from, without blanks.
-        kind: the part of it that :func:`gradgate.adapters.build` takes.
-        config: what the kind stands for.
+        kind: what is put into the model.
         lr: peak learning rate, instead of the run's; None for the run's own.
         tapt_steps: length of its task-adaptive pre-training in optimizer steps, instead of the run's.
         tapt_epochs: the same, in passes over the training texts.
@@ -37,9 +41,8 @@ class AdapterSetting:
             is always trained: it begins at random.
     """
 
-    text: str = field(compare=False)
-    kind: str = field(compare=False)
-    config: AdapterConfig = field(hash=False)
+    text: str = field(compare=False, repr=False)
+    kind: AdapterKind
     lr: float | None = None
     tapt_steps: int | None = None
     tapt_epochs: float | None = None
@@ -52,6 +55,8 @@ class AdapterSetting:
 
 def read_adapter(given: str | AdapterSetting | None) -> AdapterSetting | None:
     """The adapter that a text such as ``"houlsby:size=64,lr=1e-3"`` describes; None for None and ``"none"``.
+
+    The options of PEFT's adapters are checked by the kind's own ``check``, as PEFT is large.
 
     Raises:
         UsageError: for an unknown kind or option, or a value that is out of range.
@@ -69,24 +74,36 @@ def read_adapter(given: str | AdapterSetting | None) -> AdapterSetting | None:
 
 @lru_cache(maxsize=1024)
 def _read(text: str) -> AdapterSetting:
-    name, _, rest = text.partition(":")
+    spec = _SYNTAX.parse(peft_kind.split_type(text))
+    name = spec.name
     given: dict[str, Any] = {}
-    kept = []
-    for part in filter(None, rest.split(",")):
-        option, _, value = part.partition("=")
-        if option not in _OF_TRAINING and option != _POOLER:
-            kept.append(part)
-        elif option in given:
-            raise AdapterError(f"The option {option!r} of {name!r} is given twice. Give it once.")
-        else:
-            given[option] = _pooler(name, value) if option == _POOLER else _number(name, option, value)
+    for option, value in spec.pairs:
+        if option == _POOLER:
+            given[option] = _pooler(name, value)
+        elif option in _OF_TRAINING:
+            given[option] = _number(name, option, value)
     if {"tapt_steps", "tapt_epochs"} <= given.keys():
         raise AdapterError(
             f"{name!r} has both tapt_steps={given['tapt_steps']} and tapt_epochs={given['tapt_epochs']}, and each sets "
             f"the length. Leave one of them out."
         )
-    kind = f"{name}:{','.join(kept)}" if kept else name
-    return AdapterSetting(text, kind, adapter_config(kind), **given)
+    return AdapterSetting(text, _read_kind(text, spec.without(*given)), **given)
+
+
+def _read_kind(text: str, spec: Spec) -> AdapterKind:
+    """What a name with its options, those of the training aside, puts into a model."""
+    if text.startswith(f"{peft_kind.ANY}:"):
+        options = (f"{option}={value}" for option, value in spec.pairs)
+        return PeftKind.of(",".join((f"{peft_kind.ANY}:{spec.name}", *options)), spec)
+    if spec.name in peft_kind.NAMED:
+        return PeftKind.of(str(spec), spec)
+    if spec.name in KINDS:
+        return BottleneckKind.read(str(spec))
+    known = (*KINDS, *peft_kind.NAMED, peft_kind.ANY)
+    raise AdapterError(
+        f"There is no kind of adapter {shown(spec.name)}.{nearest(spec.name, known)} Known: {', '.join(KINDS)}; and "
+        f"with PEFT {', '.join(peft_kind.NAMED)}, and others as peft:TYPE."
+    )
 
 
 def titled(method: str, adapter: str | None) -> str:

@@ -123,9 +123,9 @@ class RunConfig(_Settings):
     adapter: AdapterField = Field(
         None,
         description="train an adapter and the head on a frozen model: a kind with its options, such as "
-        "houlsby:size=64; lr=1e-3, tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. "
-        "2020) among them are this adapter's own, and pooler=frozen keeps the pretrained pooler as it is, as FUN's "
-        "code does; none for no adapter",
+        "houlsby:size=64, or of PEFT lora:r=16, dora, rslora, ia3, shira, and its others as peft:TYPE,r=4; lr=1e-3, "
+        "tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. 2020) among them are this "
+        "adapter's own, and pooler=frozen keeps the pretrained pooler as it is, as FUN's code does; none for none",
     )
     tapt_steps: int | None = Field(
         None,
@@ -220,9 +220,8 @@ class RunConfig(_Settings):
     def _whole_adapters(self) -> RunConfig:
         if self.adapter is not None and self.fsdp:
             raise ValueError(
-                f"adapter={str(self.adapter)!r} and fsdp do not go together: an adapter is small, so copy the "
-                f"model (DDP). "
-                f"Leave --fsdp out"
+                f"adapter and fsdp do not go together: {str(self.adapter)!r} is small, so copy the model (DDP). Leave "
+                f"--fsdp out"
             )
         return self
 
@@ -245,6 +244,16 @@ class RunConfig(_Settings):
         steps, epochs = mine if any(mine) else (self.tapt_steps, self.tapt_epochs)
         batch = {} if own.tapt_batch is None else {"batch_size": own.tapt_batch}
         return {"steps": steps, "epochs": epochs, **batch} if steps or epochs else None
+
+    def check_adapter(self) -> None:
+        """Refuse an adapter that no model could take, as far as that can be seen without one.
+
+        Raises:
+            UsageError: if its package is missing, or an option is wrong; or for the pre-training of no adapter.
+        """
+        self.check_tapt()
+        if self.adapter is not None:
+            self.adapter.kind.check()
 
     def check_tapt(self) -> None:
         """Refuse task-adaptive pre-training of nothing.

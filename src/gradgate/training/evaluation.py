@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import ValidationError
 from transformers import AutoConfig, PrinterCallback
 
-from gradgate import adapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
@@ -96,7 +95,7 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     model = _load_model(kind, loaded, saved)
     check_vocabulary(model, tokenizer, saved.model)
     if config.adapter is not None:
-        adapters.activate(model, adapters.load(model, folder.model, head=True))
+        config.adapter.kind.load(model, folder.model)
     return FinishedRun(folder, config, task, model.eval(), tokenizer)
 
 

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase, PrinterCallback, set_seed
 
-from gradgate import adapters
 from gradgate.distributed import launch
 from gradgate.errors import DataError, RunError, UsageError
 from gradgate.files import read_json, write_json
@@ -24,10 +23,11 @@ from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.types import FileFormat, HubSource
+from gradgate.training.adapter_kinds import AdapterKind
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.config import RunConfig
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.pretrained import add_to_frozen, load_masked_model
+from gradgate.training.pretrained import load_masked_model
 from gradgate.training.progress import RunProgress
 from gradgate.training.run_folder import Recorded, RunFolder
 from gradgate.training.trainer import RunTrainer, check_complete, training_arguments
@@ -181,16 +181,14 @@ class Stage:
     Attributes:
         config: model, length, learning rate and the like; its task and method do not count.
         settings: everything that decides the result, for the folder.
-        name: of the adapter.
-        kind: as :func:`gradgate.adapters.build` takes it.
+        kind: of the adapter.
         probability: of each token to be chosen for masking.
         train, dev: rows of token ids; without ``dev`` nothing is scored.
     """
 
     config: RunConfig
     settings: Recorded
-    name: str
-    kind: str
+    kind: AdapterKind
     probability: float
     train: Sequence[Row]
     dev: Sequence[Row] = ()
@@ -229,7 +227,7 @@ def train_masked(
     }
 
     def finish() -> None:
-        adapters.save(trainer.model, stage.name, target, head=False)
+        stage.kind.save(trainer.model, target, head=False)
         write_json(folder.scores_file, result)
         (folder.path / _BEFORE).unlink(missing_ok=True)
         folder.clean()
@@ -245,7 +243,7 @@ def _trainer(
     _check_mask(tokenizer, config.model)
     set_seed(config.seed)
     model, fresh = load_masked_model(config, tokenizer)
-    add_to_frozen(model, stage.name, stage.kind, fresh, config.seed)
+    stage.kind.put(model, fresh, config.seed)
     together = config.batch_size * config.accumulate * launch.count()
     steps = config.steps or max(1, math.ceil(len(stage.train) * (config.epochs or 1.0) / together))
     every = max(1, steps // _PARTS)

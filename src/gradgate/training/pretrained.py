@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import warnings
 from pathlib import Path
 from typing import Any
 
 import datasets
 import torch
 import transformers
-from torch import nn
 from transformers import (
     MODEL_FOR_MASKED_LM_MAPPING,
     AutoConfig,
@@ -19,12 +18,9 @@ from transformers import (
     AutoTokenizer,
 )
 
-from gradgate import adapters, hub, sample
-from gradgate.adapters.stack import head_parameters
+from gradgate import hub, sample
 from gradgate.errors import RunError
-from gradgate.layers import named_parameters
 from gradgate.tasks import Kind, TaskData
-from gradgate.training.adapter_setting import AdapterSetting
 from gradgate.training.config import RunConfig
 from gradgate.training.weights import check_loaded, check_tokenizer, check_vocabulary, reason_of
 
@@ -51,10 +47,12 @@ _DROPOUTS = (
 
 
 def silence_libraries() -> None:
-    """Silence the progress bars and warnings of transformers and datasets."""
+    """Silence the progress bars and warnings of transformers, datasets, and PEFT where it looks at hooks."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
+    for message in ("One of the base layers adapted with", "Sparse invariant checks are implicitly disabled"):
+        warnings.filterwarnings("ignore", message, UserWarning)  # SHiRA's, of a weight with hooks
 
 
 def model_source(name: str) -> str:
@@ -201,71 +199,3 @@ def load_bare(name: str, trust_remote_code: bool = False) -> Any:
         f"transformers knows no model of type {settings.model_type!r} that could be mapped. Give a model of a "
         f"type that AutoModel builds, or --trust-remote-code where the model brings its own code."
     )
-
-
-NAME = "task"
-"""Of the adapter in the model and in its files."""
-
-
-def put_adapter(model: nn.Module, adapter: AdapterSetting, fresh: Collection[str], seed: int) -> None:
-    """Put a fresh adapter into a model and freeze everything but the adapter and the head.
-
-    Args:
-        model: from transformers.
-        adapter: that of the run.
-        fresh: names of parameters of the base model that are trained with the head: its pooler, unless the adapter
-            has ``pooler=frozen``, and what the pretrained weights lacked.
-        seed: of the adapter's weights; no global generator is touched.
-
-    Raises:
-        AdapterError: if the adapter does not fit the model.
-    """
-    add_to_frozen(model, NAME, adapter.kind, fresh, seed)
-
-
-def add_to_frozen(model: nn.Module, name: str, kind: str, fresh: Collection[str], seed: int) -> None:
-    """As :func:`put_adapter`, under any name."""
-    adapters.add(model, name, kind, seed=seed)
-    for parameter_name, parameter in model.named_parameters():
-        if parameter_name in fresh:
-            parameter.requires_grad_(True)
-
-
-def poolers(model: nn.Module) -> frozenset[str]:
-    """Names of the parameters of the base model's pooler, which by default learns with the head.
-
-    A pooler is the dense layer with tanh that AdapterEff's heads (Table 10) and AdapterHub's begin with. Pretrained for
-    another purpose, or not at all, as in distilled encoders, a frozen one hides the text from the layer above it.
-    FUN's code keeps it frozen all the same: the adapter's option ``pooler=frozen``.
-    """
-    return frozenset(name for name in named_parameters(model) if "pooler" in name.split("."))
-
-
-def try_adapter(model: nn.Module, adapter: AdapterSetting) -> None:
-    """Put an adapter into a model and take it out again; AdapterError if it does not fit."""
-    put_adapter(model, adapter, (), seed=0)
-    adapters.remove(model)
-
-
-def save_adapted(model: Any, folder: Path, fresh: Collection[str]) -> None:
-    """Write the adapter and the head as :func:`gradgate.adapters.save` does, and the model's configuration.
-
-    The frozen base is not written: ``adapters.load`` puts the folder into the pretrained model with the same head.
-    """
-    adapters.save(model, NAME, folder, head_also=fresh)
-    model.config.save_pretrained(folder)
-
-
-def bytes_stored(model: nn.Module, opened: Collection[str], fresh: Collection[str]) -> int:
-    """Bytes that a task needs on top of the pretrained model: what was trained, and what that model lacks.
-
-    Args:
-        model: with an adapter or without.
-        opened: canonical names of the parameters that were open in at least one step.
-        fresh: names of the parameters that the pretrained weights lacked.
-    """
-    parameters = named_parameters(model)
-    held = [parameter for name, parameter in parameters.items() if name in opened or name in fresh]
-    if adapters.added(model):
-        held += [*head_parameters(model), *adapters.parameters(model, NAME)]
-    return sum(p.numel() * p.element_size() for p in {id(p): p for p in held}.values())

@@ -17,11 +17,11 @@ from typing import Any
 from gradgate.adapters.attach import check_name
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
+from gradgate.training.adapter_kinds import NAME, BottleneckKind
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import PretrainConfig, RunConfig
 from gradgate.training.interrupt import stoppable
 from gradgate.training.masked_lm import Row, Stage, train_masked
-from gradgate.training.pretrained import NAME
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.run_folder import RunFolder
 
@@ -42,7 +42,7 @@ class _Settings:
 def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progress: RunProgress, stop: Event) -> None:
     """Train the run's adapter on the texts of its training split; what is done already is not done again.
 
-    The adapter is then in ``folder/task``, as :func:`gradgate.adapters.restore` reads it.
+    The adapter is then in ``folder/task``, from where its kind restores it.
 
     Args:
         config: of the run; learning rate, batch size, schedule and seed hold here too.
@@ -51,7 +51,7 @@ def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progre
     choice = config.adapter
     assert choice is not None, "TAPT trains an adapter"
     length = config.model_copy(update={**(config.tapt or {}), "lr": config.peak_lr, "adapter": None})
-    stage = Stage(length, _Settings(config), NAME, choice.kind, PROBABILITY, list(_rows(features)))
+    stage = Stage(length, _Settings(config), choice.kind, PROBABILITY, list(_rows(features)))
     progress.note("First the adapter learns from the task's texts (TAPT).")
     train_masked(stage, tokenizer, RunFolder(folder), folder / NAME, progress, stop)
 
@@ -113,7 +113,8 @@ def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progres
     data = {"texts": len(texts), "blocks": len(train), "held_out_blocks": len(dev), "fingerprint": _digest(texts)}
     launch.on_first(lambda: _note(folder, config, data, versions()))
     with writing_to(folder.path), stoppable(progress.note) as stop:
-        stage = Stage(run, config, config.name, config.kind, config.mlm_probability, train, dev)
+        kind = BottleneckKind.read(config.kind, config.name)
+        stage = Stage(run, config, kind, config.mlm_probability, train, dev)
         return train_masked(stage, tokenizer, folder, folder.path, progress, stop)
 
 

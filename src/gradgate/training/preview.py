@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 
 from gradgate.layers import LayerMap, map_layers
+from gradgate.training.adapted import try_adapter
 from gradgate.training.adapter_setting import AdapterSetting
 from gradgate.training.config import RunConfig
 from gradgate.training.prepared_task import prepare_task
-from gradgate.training.pretrained import load_tokenizer, silence_libraries, try_adapter
+from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.records import ModelRecord, TaskRecord, versions
 
 

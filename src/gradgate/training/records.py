@@ -92,7 +92,7 @@ class RunRecord:
         task: the data.
         train_examples: rows that the run trains on.
         processes: that were launched together.
-        model: ``class`` and number of ``parameters``.
+        model: ``class`` and number of ``parameters``; with PEFT, where the ``adapter`` is.
         followed: the method with the digest of its plan file, where it follows one.
     """
 

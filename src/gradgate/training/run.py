@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from transformers import PrinterCallback, Trainer, set_seed
 
-from gradgate import adapters
 from gradgate.activation_cache import ActivationCache
 from gradgate.distributed import launch
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
-from gradgate.training import pretrained, pretraining
+from gradgate.training import adapted, pretraining
+from gradgate.training.adapter_kinds import NAME, AdapterKind
 from gradgate.training.callbacks import (
     PREDICTIONS_FOLDER,
     BestCheckpoint,
@@ -76,7 +76,7 @@ def train(
     """
     folder = RunFolder(Path(out))
     progress = progress if progress and launch.is_first() else Silent()
-    config.check_tapt()
+    config.check_adapter()
     check_launch(config)
     launch.join(on_cpu(config))
     with ExitStack() as held:
@@ -138,12 +138,13 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     launch.on_first(lambda: _write_plan(gate, folder))
     check_complete(trainer, folder)
-    scores = _score(trainer, encoded, best, folder, lambda: _cost(trainer, gate, timer, fresh))
+    kind = config.adapter.kind if config.adapter is not None else None
+    scores = _score(trainer, encoded, best, folder, lambda: _cost(trainer, gate, timer, fresh, kind))
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
 
     def finish() -> None:
         if config.keep_model and config.adapter is not None:
-            pretrained.save_adapted(model, folder.model, fresh)
+            adapted.save_adapted(model, config.adapter.kind, folder.model, fresh)
         elif config.keep_model:
             prepared.save_model(model, config, folder, whole)
         if config.keep_model:
@@ -163,11 +164,9 @@ def _load_model(
     set_seed(config.seed)
     model, fresh = prepared.load_model(config, tokenizer)
     if config.adapter is not None:
-        if config.adapter.pooler == "trained":
-            fresh |= pretrained.poolers(model)
-        pretrained.put_adapter(model, config.adapter, fresh, config.seed)
+        fresh = adapted.put_adapter(model, config.adapter, fresh, config.seed)
         if config.tapt is not None:
-            adapters.restore(model, folder.tapt, pretrained.NAME)
+            config.adapter.kind.restore(model, folder.tapt / NAME)
     return model, fresh
 
 
@@ -195,11 +194,18 @@ def _write_run_file(config: RunConfig, folder: RunFolder, task: TaskRecord, mode
         task=task,
         train_examples=examples,
         processes=launch.count(),
-        model={"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
+        model=_described(config, model),
         followed=config.followed,
     )
     record.check_continues(read_record(folder.run_file, RunRecord), folder.path)
     write_record(folder.run_file, record)
+
+
+def _described(config: RunConfig, model: Any) -> dict[str, str | int]:
+    """What ``run.json`` says of the model."""
+    record = {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())}
+    place = config.adapter.kind.described(model) if config.adapter is not None else ""
+    return record | ({"adapter": place} if place else {})
 
 
 def _activation_cache(config: RunConfig, cache: Path, progress: RunProgress) -> ActivationCache | None:
@@ -252,7 +258,9 @@ def _best(best: BestCheckpoint) -> tuple[Path, dict[str, Any]]:
     return kept
 
 
-def _cost(trainer: Trainer, gate: GateCallback, timer: StepTimer, fresh: frozenset[str]) -> Cost:
+def _cost(
+    trainer: Trainer, gate: GateCallback, timer: StepTimer, fresh: frozenset[str], kind: AdapterKind | None
+) -> Cost:
     tuner = gate.tuner
     assert tuner is not None
     return Cost(
@@ -263,7 +271,7 @@ def _cost(trainer: Trainer, gate: GateCallback, timer: StepTimer, fresh: frozens
         trainable_share=tuner.mean_open_fraction,
         parameters=sum(p.numel() for p in trainer.model.parameters()),
         parameters_trained=tuner.parameters_opened,
-        bytes_stored=pretrained.bytes_stored(trainer.model, tuner.names_opened, fresh),
+        bytes_stored=adapted.bytes_stored(trainer.model, tuner.names_opened, fresh, kind),
         device=trainer.args.device.type,
         prefix_rows=asdict(tuner.cached_rows) if tuner.cached_rows else None,
     )

@@ -14,6 +14,7 @@ from gradgate.report.sections.how_made import HowMadeSection
 from gradgate.report.sections.rates import RatesSection
 from gradgate.report.sections.scores import ScoresSection
 from gradgate.report.sections.search import SearchSection
+from gradgate.report.sections.shared_rate import SharedRateSection
 from gradgate.report.sections.stability import StabilitySection
 from gradgate.report.sections.t_statistics import TStatisticsSection
 from gradgate.report.sections.timeline import TimelineSection
@@ -28,6 +29,7 @@ SECTIONS: tuple[type[Section], ...] = (
     CostSection,
     CurvesSection,
     RatesSection,
+    SharedRateSection,
     EveryScoreSection,
     StabilitySection,
     TimelineSection,

@@ -132,7 +132,7 @@ def _of_adapters(findings: Findings) -> dict[str, dict[float, list[float]]]:
                 continue
             rate = adapter.lr if adapter.lr is not None else shared
             if isinstance(rate, int | float):
-                found[titled(cell.method, adapter.kind)][float(rate)].append(score)
+                found[titled(cell.method, str(adapter.kind))][float(rate)].append(score)
     return found
 
 

@@ -1,0 +1,82 @@
+"""A pretrained model with an adapter: what learns, what is written, and what a task has to store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from gradgate.adapters.stack import head_parameters
+from gradgate.layers import named_parameters
+from gradgate.training.adapter_kinds import AdapterKind
+from gradgate.training.adapter_setting import AdapterSetting
+
+
+def put_adapter(model: nn.Module, adapter: AdapterSetting, fresh: Collection[str], seed: int) -> frozenset[str]:
+    """Put a fresh adapter into a model and freeze everything but the adapter and the head.
+
+    Args:
+        model: from transformers, with the head of the task.
+        adapter: that of the run.
+        fresh: names of parameters that the pretrained weights lacked.
+        seed: of the adapter's weights; no global generator is touched.
+
+    Returns:
+        ``fresh``, with what else of the base model is trained with the head: its pooler, unless the adapter has
+        ``pooler=frozen``.
+
+    Raises:
+        AdapterError: if the adapter does not fit the model.
+    """
+    with_head = frozenset(fresh) | (poolers(model) if adapter.pooler == "trained" else frozenset())
+    adapter.kind.put(model, with_head, seed)
+    return with_head
+
+
+def poolers(model: nn.Module) -> frozenset[str]:
+    """Names of the parameters of the base model's pooler, which by default learns with the head.
+
+    A pooler is the dense layer with tanh that AdapterEff's heads (Table 10) and AdapterHub's begin with. Pretrained for
+    another purpose, or not at all, as in distilled encoders, a frozen one hides the text from the layer above it.
+    FUN's code keeps it frozen all the same: the adapter's option ``pooler=frozen``.
+    """
+    return frozenset(name for name in named_parameters(model) if "pooler" in name.split("."))
+
+
+def try_adapter(model: nn.Module, adapter: AdapterSetting) -> None:
+    """Put an adapter into a model and take it out again; AdapterError if it does not fit."""
+    put_adapter(model, adapter, (), seed=0)
+    adapter.kind.remove(model)
+
+
+def save_adapted(model: Any, kind: AdapterKind, folder: Path, fresh: Collection[str]) -> None:
+    """Write the adapter and the head in the format of the adapter's library, and the model's configuration.
+
+    The frozen base is not written: the kind's ``load`` puts the folder into the pretrained model with the same head.
+    """
+    kind.save(model, folder, head_also=fresh)
+    model.config.save_pretrained(folder)
+
+
+def bytes_stored(model: nn.Module, opened: Collection[str], fresh: Collection[str], kind: AdapterKind | None) -> int:
+    """Bytes that a task needs on top of the pretrained model: what was trained, and what that model lacks.
+
+    Args:
+        model: with the adapter, if there is one.
+        opened: canonical names of the parameters that were open in at least one step.
+        fresh: names of the parameters that the pretrained weights lacked.
+        kind: of the adapter, whose files may hold more than its parameters; None without one.
+    """
+    parameters = named_parameters(model)
+    held = [parameter for name, parameter in parameters.items() if name in opened or name in fresh]
+    if kind is None:
+        return _size(held)
+    of_adapter = {id(parameter) for parameter in kind.parameters(model)}
+    rest = [parameter for parameter in (*held, *head_parameters(model)) if id(parameter) not in of_adapter]
+    return _size(rest) + kind.bytes_stored(model)
+
+
+def _size(parameters: list[nn.Parameter]) -> int:
+    return sum(p.numel() * p.element_size() for p in {id(p): p for p in parameters}.values())

@@ -1,0 +1,366 @@
+"""PEFT's adapters in a model that is trained without PEFT's wrapper, and in PEFT's files.
+
+PEFT puts its layers into the model itself; the ``PeftModel`` around it is kept aside, to save and to unload. So the
+model has the class, the head and the names that it would have without an adapter. This is the only module that imports
+PEFT.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import peft
+import torch
+from peft.tuners.tuners_utils import BaseTuner, check_target_module_exists
+from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors.torch import save as save_safetensors
+from torch import Tensor, nn
+from torch.nn import Parameter
+from transformers.pytorch_utils import Conv1D
+
+from gradgate.adapters.archive import open_files
+from gradgate.adapters.attach import inner
+from gradgate.adapters.files import read_record, read_tensors
+from gradgate.adapters.stack import head_parameters
+from gradgate.errors import AdapterError, AdapterFileError
+from gradgate.files import write_files
+from gradgate.layers import map_layers
+from gradgate.training.peft_options import config_class, read_config, tuner_class
+
+__all__ = ["attached", "bytes_stored", "described", "load", "put", "read_config", "remove", "restore", "save"]
+
+CONFIG_FILE = "adapter_config.json"
+WEIGHTS_FILE = "adapter_model.safetensors"
+_KEY = "_gradgate_peft"
+_NAME = "default"  # PEFT keeps an adapter of this name in the folder itself
+_ALL_LINEAR = "all-linear"
+_CHOSEN_HERE = "all linear modules of the layers"
+_TASK_TYPES = {
+    "ForSequenceClassification": "SEQ_CLS",
+    "ForTokenClassification": "TOKEN_CLS",
+    "ForQuestionAnswering": "QUESTION_ANS",
+    "ForCausalLM": "CAUSAL_LM",
+}
+"""End of a model's class to PEFT's type of task; without one, PEFT loads the adapter as well."""
+
+
+@dataclass(frozen=True)
+class AttachedPeft:
+    """An adapter of PEFT's in a model.
+
+    Attributes:
+        wrapper: PEFT's model around the model.
+        parameters: what PEFT has made trainable.
+        chosen_by: who named the modules that have an adapter.
+        flags: each parameter of the model without the adapter, with its ``requires_grad`` before.
+    """
+
+    wrapper: Any
+    parameters: list[Parameter]
+    chosen_by: str
+    flags: list[tuple[Parameter, bool]]
+
+    @property
+    def config(self) -> Any:
+        """PEFT's configuration, with the modules that it found."""
+        return self.wrapper.peft_config[_NAME]
+
+
+def attached(model: Any) -> AttachedPeft:
+    """The adapter of a model.
+
+    Raises:
+        AdapterError: if it has none of PEFT's.
+    """
+    found: AttachedPeft | None = inner(model).__dict__.get(_KEY)
+    if found is None:
+        raise AdapterError(
+            f"{type(model).__name__} has no adapter of PEFT's. Expected one that was put into it before."
+        )
+    return found
+
+
+def put(model: Any, config: Any, fresh: Collection[str], seed: int, text: str) -> None:
+    """Put a fresh adapter into a model; it, the head and ``fresh`` are trainable afterwards, and nothing else.
+
+    Args:
+        config: of PEFT. Without target modules it gets PEFT's own for the type of model, else all linear modules of
+            the layers.
+        text: how the adapter was named, for messages.
+
+    Raises:
+        AdapterError: if it does not fit the model; then the model may hold a part of it.
+    """
+    host = inner(model)
+    if _KEY in host.__dict__:
+        raise AdapterError(f"{type(host).__name__} already has an adapter of PEFT's. Expected one at most; remove it.")
+    config = deepcopy(config)
+    whole = _trained_whole(host, fresh)
+    flags = [(parameter, parameter.requires_grad) for parameter in host.parameters()]
+    chosen_by = _choose_targets(host, config, text)
+    _spare(host, config, whole)
+    with _drawing(seed), _telling(host, config, text):
+        wrapper = peft.get_peft_model(host, config)
+    own = [parameter for parameter in host.parameters() if parameter.requires_grad]
+    for parameter in whole:
+        parameter.requires_grad_(True)
+    host.__dict__[_KEY] = AttachedPeft(wrapper, own, chosen_by, flags)
+
+
+def remove(model: Any) -> None:
+    """Take the adapter out of a model, which is then as it was before."""
+    found, host = attached(model), inner(model)
+    found.wrapper.unload()
+    for parameter, flag in found.flags:
+        parameter.requires_grad_(flag)
+    del host.__dict__[_KEY]
+    host.__dict__.pop("peft_config", None)
+
+
+def described(model: Any) -> str:
+    """One line on the type and where its modules are."""
+    found = attached(model)
+    targets = getattr(found.config, "target_modules", None) or ()
+    names = [targets] if isinstance(targets, str) else targets
+    if found.chosen_by == _CHOSEN_HERE:
+        names = {name.rpartition(".")[2] for name in names}
+    of = f"{found.config.peft_type.value} of PEFT {peft.__version__}"
+    return f"{of} on {', '.join(sorted(names))} ({found.chosen_by})"
+
+
+def bytes_stored(model: Any) -> int:
+    """Bytes of the adapter's tensors in :data:`WEIGHTS_FILE`."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in _tensors_of(attached(model)).values())
+
+
+def save(model: Any, folder: Path, head: bool, head_also: Collection[str]) -> None:
+    """Write the files that ``PeftModel.from_pretrained`` reads, with the head and ``head_also`` if ``head``.
+
+    Raises:
+        AdapterFileError: if they cannot be written.
+    """
+    found, host = attached(model), inner(model)
+    tensors = _tensors_of(found)
+    config = found.config.to_dict()
+    if head:
+        ids = {id(parameter) for parameter in _trained_whole(host, head_also)}
+        state = found.wrapper.state_dict()
+        tensors |= {name: state[name] for name in _names_of(found.wrapper, ids)}
+        config["modules_to_save"] = list(_modules_of(host, ids)) or None
+    ending = next((end for end in _TASK_TYPES if type(host).__name__.endswith(end)), None)
+    config |= {"inference_mode": True, "task_type": _TASK_TYPES[ending] if ending else None}
+    config = {name: sorted(value) if isinstance(value, set) else value for name, value in config.items()}
+    kept = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+    files = {
+        WEIGHTS_FILE: save_safetensors(kept, {"format": "pt"}),
+        CONFIG_FILE: json.dumps(config, indent=2, sort_keys=True).encode(),
+    }
+    try:
+        write_files(folder, files)
+    except OSError as error:
+        raise AdapterFileError(f"Cannot write the adapter to {folder}: {error}") from error
+
+
+def load(model: Any, folder: Path, kind: str, text: str) -> None:
+    """Put the adapter of a folder into a model without one, with its head.
+
+    Raises:
+        AdapterFileError: if the files are absent, damaged, or of another type or model.
+    """
+    files = open_files(folder)
+    record, tensors = read_record(files, CONFIG_FILE), read_tensors(files, (WEIGHTS_FILE,))
+    if record.get("peft_type") != kind:
+        raise AdapterFileError(
+            f"{CONFIG_FILE} in {folder} is of a {record.get('peft_type')!r}, and the run was of a {kind!r}. Put back "
+            f"the file of the run."
+        )
+    try:
+        put(model, _config_of(record, folder), (), 0, text)
+    except AdapterFileError:
+        raise
+    except AdapterError as error:
+        raise AdapterFileError(f"{folder}: {error}") from error
+    _fill(model, tensors, str(folder), head=True)
+
+
+def restore(model: Any, folder: Path) -> None:
+    """Give the adapter in a model the tensors of a folder.
+
+    Raises:
+        AdapterFileError: if they are absent, damaged or of another adapter.
+    """
+    _fill(model, read_tensors(open_files(folder), (WEIGHTS_FILE,)), str(folder), head=False)
+
+
+def _config_of(record: dict[str, Any], folder: Path) -> Any:
+    """The configuration in a file, without what names code or another model."""
+    kind = config_class(str(record["peft_type"]))
+    left_out = ("auto_mapping", "megatron_config", "megatron_core", "modules_to_save", "task_type")
+    given = {name: value for name, value in record.items() if name not in left_out}
+    try:
+        return kind(**given | {"inference_mode": False, "base_model_name_or_path": None})
+    except (TypeError, ValueError) as error:
+        raise AdapterFileError(
+            f"{CONFIG_FILE} in {folder} is damaged, or of another version of PEFT than {peft.__version__}: {error}. "
+            f"Expected one that this version has written; put back a good copy or install that version."
+        ) from None
+
+
+def _fill(model: Any, tensors: dict[str, Tensor], where: str, head: bool) -> None:
+    """Copy tensors into the adapter, and those that are there of the model's own; ``head`` needs all of the head's."""
+    found, host = attached(model), inner(model)
+    wanted = list(_tensors_of(found))
+    if head:
+        wanted += _names_of(found.wrapper, {id(parameter) for parameter in head_parameters(host)})
+    absent = [name for name in wanted if name not in tensors]
+    if absent:
+        raise AdapterFileError(
+            f"{WEIGHTS_FILE} in {where} is incomplete: it has no {absent[0]!r}. Expected the file that the run wrote; "
+            f"put back a good copy."
+        )
+    try:
+        result = set_peft_model_state_dict(found.wrapper, tensors, adapter_name=_NAME)
+    except (RuntimeError, KeyError) as error:
+        raise AdapterFileError(
+            f"{WEIGHTS_FILE} in {where} does not fit {type(host).__name__}: {_reason(error)}. Expected the "
+            f"model that the adapter was trained on."
+        ) from None
+    if result.unexpected_keys:
+        raise AdapterFileError(
+            f"{WEIGHTS_FILE} in {where} has {result.unexpected_keys[0]!r}, which {type(host).__name__} has no "
+            f"place for. Expected the model that the adapter was trained on."
+        )
+
+
+def _tensors_of(found: AttachedPeft) -> dict[str, Tensor]:
+    """The adapter's tensors under the names that they have in PEFT's files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensors = get_peft_model_state_dict(found.wrapper, adapter_name=_NAME, save_embedding_layers=False)
+    return dict(tensors)
+
+
+def _trained_whole(host: Any, fresh: Collection[str]) -> list[Parameter]:
+    """The head's parameters and those that learn with it."""
+    return [*head_parameters(host), *(parameter for name, parameter in host.named_parameters() if name in fresh)]
+
+
+def _names_of(wrapper: Any, ids: Collection[int]) -> list[str]:
+    """The names of the parameters with these ids in PEFT's files."""
+    return [name for name, p in wrapper.named_parameters(remove_duplicate=False) if id(p) in ids]
+
+
+def _modules_of(module: nn.Module, whole: Collection[int], path: str = "") -> Iterator[str]:
+    """The paths of the largest modules that hold nothing but the parameters with these ids."""
+    held = [id(parameter) for parameter in module.parameters()]
+    is_list = isinstance(module, nn.ModuleList | nn.ModuleDict)  # PEFT stores no lists
+    if path and held and not is_list and set(held) <= set(whole):
+        yield path
+        return
+    for name, child in module.named_children():
+        yield from _modules_of(child, whole, f"{path}.{name}" if path else name)
+
+
+def _choose_targets(host: Any, config: Any, text: str) -> str:
+    """Name the modules of a configuration that names none. Returns who has chosen them."""
+    if not hasattr(config, "target_modules"):
+        return "PEFT's own choice"
+    given = config.target_modules
+    if given is not None and given != _ALL_LINEAR:
+        return "as given"
+    settings = BaseTuner.get_model_config(host)
+    kind = settings["model_type"]
+    if given is None and _knows(config, settings):
+        return f"PEFT's own choice for {kind}"
+    if config.peft_type.value in ("LN_TUNING", "TRAINABLE_TOKENS"):
+        raise AdapterError(
+            f"PEFT knows no modules of {kind!r} models for {text!r}, which is not for linear ones. Name the modules, "
+            f"as in target_modules=LayerNorm."
+        )
+    config.target_modules = _linear_modules(host)
+    if hasattr(config, "feedforward_modules") and config.feedforward_modules is None:
+        config.feedforward_modules = []
+    return _CHOSEN_HERE
+
+
+def _knows(config: Any, settings: dict[str, Any]) -> bool:
+    """Fill in PEFT's own modules for a type of model; returns whether it has any."""
+    kind = tuner_class(config.peft_type)
+    try:
+        kind.__new__(kind)._prepare_adapter_config(config, settings)  # of no model yet
+    except ValueError:
+        return False
+    return config.target_modules is not None
+
+
+def _linear_modules(host: Any) -> list[str]:
+    inside = {name for group in map_layers(host).layers for name in group.parameter_names}
+    found = [
+        name
+        for name, module in host.named_modules()
+        if isinstance(module, nn.Linear | Conv1D) and f"{name}.weight" in inside
+    ]
+    if not found:
+        raise AdapterError(
+            f"The layers of {type(host).__name__} have no linear modules, so nothing says where the adapter belongs. "
+            f"Name the modules, as in target_modules=query/value."
+        )
+    return found
+
+
+def _spare(host: Any, config: Any, whole: list[Parameter]) -> None:
+    """Keep the adapter away from modules that are trained as a whole."""
+    if not hasattr(config, "exclude_modules") or not getattr(config, "target_modules", None):
+        return
+    ids = {id(parameter) for parameter in whole}
+    hit = [
+        name
+        for name, module in host.named_modules()
+        if any(id(parameter) in ids for parameter in module.parameters(recurse=False))
+        and check_target_module_exists(config, name)
+    ]
+    if hit:
+        given = config.exclude_modules
+        config.exclude_modules = [*([given] if isinstance(given, str) else given or ()), *hit]
+
+
+@contextmanager
+def _drawing(seed: int) -> Iterator[None]:
+    """Let PEFT draw from torch's generator of the CPU, seeded, and put its state back."""
+    before = torch.random.get_rng_state()
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.random.set_rng_state(before)
+
+
+@contextmanager
+def _telling(host: Any, config: Any, text: str) -> Iterator[None]:
+    """Turn what PEFT says of an adapter that does not fit into an AdapterError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", RuntimeWarning)  # an option that would be ignored
+            yield
+    except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, ImportError, RuntimeWarning) as error:
+        names = [name for name, module in host.named_modules() if isinstance(module, nn.Linear | Conv1D)]
+        ends = list(dict.fromkeys(name.rpartition(".")[2] for name in names))
+        raise AdapterError(
+            f"PEFT cannot put {text!r} into {type(host).__name__}: {_reason(error)}. Expected options that fit its "
+            f"sizes, and target_modules among its modules (linear: {', '.join(ends[:12]) or 'none'}); correct them, or "
+            f"give another --adapter."
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of an error's text that says something."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line.rstrip(".") for line in lines if line and not line.endswith(":")), type(error).__name__)

@@ -1,0 +1,126 @@
+"""The options of PEFT's adapters, read as PEFT's own configuration classes declare them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import yaml
+from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
+from peft.tuners.tuners_utils import BaseTuner
+from peft.utils import PeftType
+
+from gradgate.adapters.config import checked
+from gradgate.errors import AdapterError, UsageError, nearest
+from gradgate.specs import shown
+from gradgate.training.peft_kind import PeftKind
+
+# What a run decides: the model, its head, and whether it trains.
+_OF_RUN = (
+    "auto_mapping", "base_model_name_or_path", "inference_mode", "modules_to_save", "peft_type", "peft_version",
+    "revision", "runtime_config", "task_type",
+)  # fmt: skip
+_PLAIN_NAME = re.compile(r"[\w.-]+")
+
+
+def read_config(kind: PeftKind) -> Any:
+    """PEFT's configuration of an adapter, without the model that it will be put into.
+
+    Raises:
+        UsageError: for a type that does not fit, an unknown option, or a value that PEFT refuses.
+    """
+    try:
+        return _read(kind)
+    except AdapterError as error:
+        raise UsageError(str(error)) from None
+
+
+@lru_cache(maxsize=256)
+def _read(kind: PeftKind) -> Any:
+    check_type(kind)
+    made = config_class(kind.type)
+    kinds = {name: hint for name, hint in get_type_hints(made).items() if name not in (*_OF_RUN, *kind.fixed)}
+    values: dict[str, Any] = dict(kind.fixed)
+    for option, text in kind.options:
+        if option not in kinds:
+            raise AdapterError(
+                f"{kind.text!r} has no option {shown(option)}.{nearest(option, kinds)} Expected one of PEFT's "
+                f"{made.__name__}: {', '.join(sorted(kinds))}; or lr, tapt_steps, tapt_epochs, tapt_batch, pooler."
+            )
+        values[option] = checked(option, kinds[option], _structured(text, kinds[option]))
+    _check_ranges(kind, values)
+    try:
+        return made(**values)
+    except (ValueError, TypeError, KeyError, ImportError) as error:
+        raise AdapterError(f"PEFT refuses {kind.text!r}: {str(error).rstrip('.')}. Correct the option.") from None
+
+
+def check_type(kind: PeftKind) -> None:
+    """Refuse a type that PEFT does not have, or that does its work outside of the model's layers.
+
+    Raises:
+        AdapterError: if so.
+    """
+    fitting = [known.value.lower() for known in PEFT_TYPE_TO_CONFIG_MAPPING if _works_in_layers(known)]
+    known = PeftType.__members__.get(kind.type)
+    if known not in PEFT_TYPE_TO_CONFIG_MAPPING:
+        name = kind.type.lower()
+        raise AdapterError(
+            f"PEFT has no type {shown(name)}.{nearest(name, fitting)} Expected one of {', '.join(fitting)}."
+        )
+    if not _works_in_layers(known):
+        raise AdapterError(
+            f"{kind.text!r} does not only change modules of the model's layers (it adds tokens to the input, or wants "
+            f"calls of its own in each step), so no layer has a part of it that a method could open. Expected one of "
+            f"{', '.join(fitting)}."
+        )
+
+
+def _works_in_layers(known: PeftType) -> bool:
+    tuner = PEFT_TYPE_TO_TUNER_MAPPING.get(known)
+    # A tuner with a forward of its own passes on what only PEFT's wrapper around the model is given.
+    return issubclass(tuner or object, BaseTuner) and tuner.forward is BaseTuner.forward
+
+
+def config_class(kind: str) -> Any:
+    """PEFT's configuration class of a type."""
+    return PEFT_TYPE_TO_CONFIG_MAPPING[PeftType(kind)]
+
+
+def tuner_class(kind: PeftType) -> Any:
+    """The class that puts adapters of a type into a model."""
+    return PEFT_TYPE_TO_TUNER_MAPPING[kind]
+
+
+def _check_ranges(kind: PeftKind, values: dict[str, Any]) -> None:
+    """What PEFT would only see with the model at hand."""
+    for option, value in values.items():
+        if option == "r" and isinstance(value, int) and value < 1:
+            raise AdapterError(f"{kind.text!r} cannot have r={value} (expected 1 or more).")
+        if option.endswith("dropout") and isinstance(value, float) and not 0.0 <= value < 1.0:
+            raise AdapterError(f"{kind.text!r} cannot have {option}={value} (expected a number in [0, 1)).")
+
+
+def _structured(text: str, hint: Any) -> Any:
+    """A text as the list, mapping or None that a type asks for.
+
+    ``query/value`` is a list, and so is one plain name where PEFT would else read a regular expression that must match
+    the whole path of a module; ``query:8/value:4`` is a mapping.
+    """
+    among = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    origins = {get_origin(each) or each for each in among}
+    if type(None) in among and text.lower() in ("none", "null"):
+        return None
+    if ":" in text and dict in origins:
+        pairs = (part.partition(":") for part in text.split("/"))
+        return {name.strip(): yaml.safe_load(value) for name, _, value in pairs}
+    names = str in among and _PLAIN_NAME.fullmatch(text) and text.lower() != "all-linear"
+    if list in origins and ("/" in text or names or not set(among) - {type(None)} - _lists(among)):
+        return text.split("/")
+    return text
+
+
+def _lists(among: tuple[Any, ...]) -> set[Any]:
+    return {each for each in among if (get_origin(each) or each) is list}
