@@ -133,10 +133,22 @@ def _will_move(parameter: Parameter, options: Mapping[str, Any], optimizer: torc
     if gradient is None or lr is None or gradient.is_sparse or gradient.shape != parameter.shape:
         return False
     values, size = local(parameter)[0], local(gradient)[0].abs().to(torch.float32)
+    lr = float(lr) / max(1, options.get("warmup_steps", 1))  # schedule-free optimizers warm up by themselves
+    if type(optimizer).__name__ == "Muon":
+        # Whatever the size of the gradient, singular values of the update are near 1, so that some element is larger.
+        seen = bool(size.numel()) and float(size.norm()) > 1e-6
+        update = torch.full_like(size, 0.5 * lr * parameter.numel() ** -0.5)
+        return seen and _exceeds_rounding(values, update, every=True)
     # Adam's first step divides by the gradient's own size, its later ones by what may be a much larger past;
     # these and any other rule are taken to move no more than plain descent.
     first_of_adam = isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW)) and not optimizer.state.get(parameter)
     relative = size / (size + float(options["eps"])) if first_of_adam else size.clamp(max=1.0)
-    precision = torch.finfo(parameter.dtype)
+    return _exceeds_rounding(values, lr * relative)
+
+
+def _exceeds_rounding(values: Tensor, updates: Tensor, *, every: bool = False) -> bool:
+    """Whether one update is larger than the rounding error of its value; or every one is."""
+    precision = torch.finfo(values.dtype)
     resolution = 4.0 * precision.eps * values.abs().to(torch.float32)
-    return bool((float(lr) * relative > resolution.clamp(min=max(precision.tiny, 1e-30))).any())
+    larger = updates > resolution.clamp(min=max(precision.tiny, 1e-30))
+    return bool(larger.all() if every else larger.any())

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 
 from gradgate.distributed.shards import local
@@ -132,7 +133,8 @@ def _refuse_own_weights(optimizer: torch.optim.Optimizer, one: Held, before: Ten
 
 
 def _is_copy(value: Any, weights: Tensor) -> bool:
-    if not isinstance(value, Tensor) or not value.is_floating_point():
+    # Moments in 8 bits are tensors of a class of their own, which cannot be compared, and no copies.
+    if type(value) not in (Tensor, Parameter, DTensor) or not value.is_floating_point():
         return False
     held, _ = local(value)
     return held.shape == weights.shape and torch.equal(held.to(weights.dtype), weights)

@@ -105,8 +105,9 @@ def _checked(given: Any) -> torch.optim.Optimizer:
             f"optimizer of PyTorch's kind, or a list of them"
             f"{'; schedulefree has AdamWScheduleFree and SGDScheduleFree' if name.startswith('ScheduleFree') else ''}."
         )
-    if isinstance(given, torch.optim.LBFGS):
-        raise AttachError("LBFGS computes gradients inside its step, where gates cannot act. Use another optimizer.")
+    schedule_free = type(given).__module__.startswith("schedulefree.")
+    if isinstance(given, torch.optim.LBFGS) or (schedule_free and not hasattr(given, "train")):
+        raise AttachError(f"{name} computes gradients inside its step, where gates cannot act. Use another optimizer.")
     return given
 
 

@@ -22,6 +22,7 @@ from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
 from gradgate.methods.plan_file import Timeline
 from gradgate.tuner.audit import Audit, audited
+from gradgate.tuner.averaged_weights import AveragedWeights
 from gradgate.tuner.backward import Checkpointing, GraphLimits
 from gradgate.tuner.checks import (
     DistributedChecks,
@@ -156,6 +157,7 @@ class Tuner:
             HeldWeights(gating),
             # A state is forgotten only where its parameter is already closed.
             StateOfClosed(self._optimizers, method.state_of_closed, gating),
+            AveragedWeights(self._optimizers, method, reached_names(method, self.layers, gating.groups), gating),
             # These act on forward and backward passes alone, in any order.
             GraphLimits(),
             Checkpointing(self._model, gating.groups[self.layers.names[0]]),

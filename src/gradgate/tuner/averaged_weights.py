@@ -1,0 +1,112 @@
+"""Schedule-free optimizers: weights that they exchange for averages in evaluation hold where they are closed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradgate.errors import AttachError
+from gradgate.methods.base import Method
+from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
+from gradgate.tuner.gating import Gating
+from gradgate.tuner.optimizers import Optimizers, held_by
+
+# Names of the sequences in the states of schedulefree's optimizers: what descends, its average, and what is trained.
+_SEQUENCES = ("z", "x", "y")
+
+
+class AveragedWeights(Effect):
+    """Keeps closed weights as they are when a schedule-free optimizer goes to evaluation and back.
+
+    Its ``eval()`` sets a weight to the average x of its sequence z, and ``train()`` to a point y between the two. All
+    three are set to the weight where a parameter closes, so that both calls leave every bit of it; its average begins
+    anew from there if it opens again. The rest of its state stays as it is.
+
+    Source: Defazio et al. 2024, The Road Less Scheduled, https://arxiv.org/abs/2405.15682
+
+    Args:
+        optimizers: any; nothing is done for those that are not schedule-free.
+        method: what decides on the plans.
+        reached: canonical names of all parameters that the method opens at some step.
+        gating: has the model's parameters.
+
+    Raises:
+        AttachError: for ``state=drop``, which such an optimizer cannot begin anew from.
+    """
+
+    def __init__(self, optimizers: Optimizers, method: Method, reached: Collection[str], gating: Gating) -> None:
+        self._averaging = [one for one in optimizers if averages(one)]
+        self._method, self._reached, self._gating = method, reached, gating
+        self._continues = False
+        if self._averaging and method.state_of_closed == "drop":
+            raise AttachError(
+                f"{type(self._averaging[0]).__name__} counts its steps for all parameters together, so that one whose "
+                f"state is deleted would not begin as new. Use state=keep."
+            )
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Settle what closes.
+
+        Raises:
+            AttachError: if the plan holds single weights of a parameter, which move in evaluation.
+        """
+        if not self._averaging:
+            return
+        self._refuse_masks(coming)
+        if coming.previous is not None:
+            self._settle(self._gating.closing(coming.previous, coming.plan))
+            return
+        # The plan may be that of a state which is loaded next, so nothing is settled before there is a step.
+        self._continues = True
+        if coming.done == 0:
+            self._warn_of_late(coming)
+
+    def before_step(self, step: OptimizerStep) -> None:
+        """In the first step, settle what was open in an earlier training."""
+        if self._continues:
+            self._settle(p for p in self._gating.parameters.values() if not p.requires_grad)
+
+    def after_step(self, step: OptimizerStep) -> None:
+        """From now on only what closes is left to settle."""
+        self._continues = False
+
+    def _settle(self, parameters: Iterable[Tensor]) -> None:
+        for parameter in parameters:
+            for optimizer in self._averaging:
+                state = optimizer.state.get(parameter, {})  # indexing would make one
+                for sequence in (state[name] for name in _SEQUENCES if isinstance(state.get(name), Tensor)):
+                    sequence.copy_(parameter.detach())
+
+    def _refuse_masks(self, coming: ComingStep) -> None:
+        held = self._gating.gated(lambda gate: gate.sparse and gate.hold and gate.share < 1.0, coming.plan)
+        masked = {id(self._gating.parameters[name]): name for name, _ in held}
+        for optimizer in self._averaging if masked else ():
+            name = next((masked[id(p)] for p in held_by(optimizer) if id(p) in masked), None)
+            if name is not None:
+                raise AttachError(
+                    f"{self._method.spec!r} holds single weights of {name}, but {type(optimizer).__name__} keeps a "
+                    f"second sequence of weights, and exchanges all of {name} for an average of both in evaluation: "
+                    f"masked weights would move. Use mask_target=grad, or an optimizer that is not schedule-free."
+                )
+
+    def _warn_of_late(self, coming: ComingStep) -> None:
+        for optimizer in self._averaging:
+            own = {id(parameter) for parameter in held_by(optimizer)}
+            late = [n for n in self._reached if n not in coming.opened and id(self._gating.parameters[n]) in own]
+            betas: Any = optimizer.param_groups[0].get("betas")
+            if late and betas is not None and betas[1] < 1.0:
+                warnings.warn(
+                    f"{type(optimizer).__name__} counts its steps for all parameters together, so what opens late, "
+                    f"such as {late[0]}, begins with steps of up to {(1 - betas[1]) ** -0.5:.0f} times the learning "
+                    f"rate. Use a method that opens all of it in the first step, SGDScheduleFree, or AdamW.",
+                    stacklevel=2,
+                )
+
+
+def averages(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer exchanges the weights between training and evaluation, as schedulefree's do."""
+    return callable(getattr(optimizer, "train", None)) and callable(getattr(optimizer, "eval", None))
