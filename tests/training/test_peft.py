@@ -185,6 +185,10 @@ def test_models_that_peft_does_not_know_get_it_on_all_linear_modules_of_the_laye
             "ia3:target_modules=query,feedforward_modules=dense",
             r"PEFT refuses .*`feedforward_modules` should be a subset",
         ),
+        (
+            "lora:init_lora_weights=eva",
+            r"cannot begin with init_lora_weights=eva: PEFT computes that from passes over data",
+        ),
         ("peft:lohaa", r"PEFT has no type 'lohaa'\. Did you mean 'loha'"),
         (
             "peft:prefix_tuning",
@@ -205,6 +209,10 @@ def test_what_no_model_could_take_is_refused_before_one_is_loaded(adapter: str, 
         ("lora:target_modules=qery", r"Target modules \{'qery'\} not found.*linear: query, key, value, dense"),
         ("shira:r=32", r"rank 32 results in more shira params than"),
         ("lora:rank_pattern=qery:2", r"rank_pattern keys did not match any targeted module"),
+        (
+            "peft:beft,target_modules=dense",
+            r"also changes bert\.pooler\.dense, which is trained with the head as a whole",
+        ),
         ("peft:ln_tuning", r"PEFT knows no modules of 'bert' models.*as in target_modules=LayerNorm"),
     ],
 )

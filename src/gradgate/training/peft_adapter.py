@@ -18,7 +18,7 @@ from typing import Any
 
 import peft
 import torch
-from peft.tuners.tuners_utils import BaseTuner, check_target_module_exists
+from peft.tuners.tuners_utils import BaseTuner, BaseTunerLayer, check_target_module_exists
 from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import save as save_safetensors
 from torch import Tensor, nn
@@ -108,7 +108,11 @@ def put(model: Any, config: Any, fresh: Collection[str], seed: int, text: str) -
     _spare(host, config, whole)
     with _drawing(seed), _telling(host, config, text):
         wrapper = peft.get_peft_model(host, config)
+    _check_spared(host, whole, text)
     own = [parameter for parameter in host.parameters() if parameter.requires_grad]
+    for tensor in (*own, *host.buffers()):
+        if tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size():
+            tensor.data = tensor.data.clone()  # checkpoints refuse parts of larger tensors
     for parameter in whole:
         parameter.requires_grad_(True)
     host.__dict__[_KEY] = AttachedPeft(wrapper, own, chosen_by, flags)
@@ -277,7 +281,7 @@ def _choose_targets(host: Any, config: Any, text: str) -> str:
         return "as given"
     settings = BaseTuner.get_model_config(host)
     kind = settings["model_type"]
-    if given is None and _knows(config, settings):
+    if given is None and _knows(host, config, settings):
         return f"PEFT's own choice for {kind}"
     if config.peft_type.value in ("LN_TUNING", "TRAINABLE_TOKENS"):
         raise AdapterError(
@@ -290,14 +294,16 @@ def _choose_targets(host: Any, config: Any, text: str) -> str:
     return _CHOSEN_HERE
 
 
-def _knows(config: Any, settings: dict[str, Any]) -> bool:
+def _knows(host: Any, config: Any, settings: dict[str, Any]) -> bool:
     """Fill in PEFT's own modules for a type of model; returns whether it has any."""
     kind = tuner_class(config.peft_type)
+    tuner = kind.__new__(kind)  # to ask, not to put anything into the model
+    tuner.__dict__["model"] = host
     try:
-        kind.__new__(kind)._prepare_adapter_config(config, settings)  # of no model yet
+        tuner._prepare_adapter_config(config, settings)
     except ValueError:
         return False
-    return config.target_modules is not None
+    return config.target_modules not in (None, _ALL_LINEAR)
 
 
 def _linear_modules(host: Any) -> list[str]:
@@ -317,7 +323,7 @@ def _linear_modules(host: Any) -> list[str]:
 
 def _spare(host: Any, config: Any, whole: list[Parameter]) -> None:
     """Keep the adapter away from modules that are trained as a whole."""
-    if not hasattr(config, "exclude_modules") or not getattr(config, "target_modules", None):
+    if not getattr(config, "target_modules", None):
         return
     ids = {id(parameter) for parameter in whole}
     hit = [
@@ -326,9 +332,23 @@ def _spare(host: Any, config: Any, whole: list[Parameter]) -> None:
         if any(id(parameter) in ids for parameter in module.parameters(recurse=False))
         and check_target_module_exists(config, name)
     ]
-    if hit:
+    targets = config.target_modules
+    if hit and hasattr(config, "exclude_modules"):
         given = config.exclude_modules
         config.exclude_modules = [*([given] if isinstance(given, str) else given or ()), *hit]
+    elif hit and not isinstance(targets, str) and set(hit) <= set(targets):
+        config.target_modules = [name for name in targets if name not in hit]
+
+
+def _check_spared(host: Any, whole: list[Parameter], text: str) -> None:
+    """AdapterError if the adapter is on a module that is trained as a whole: PEFT's files cannot hold both."""
+    ids = {id(parameter) for parameter in whole}
+    for name, module in host.named_modules():
+        if isinstance(module, BaseTunerLayer) and any(id(parameter) in ids for parameter in module.parameters()):
+            raise AdapterError(
+                f"{text!r} also changes {name}, which is trained with the head as a whole. Expected target_modules in "
+                f"the layers alone, such as a regular expression of their whole path; name others."
+            )
 
 
 @contextmanager

@@ -22,6 +22,7 @@ _OF_RUN = (
     "auto_mapping", "base_model_name_or_path", "inference_mode", "modules_to_save", "peft_type", "peft_version",
     "revision", "runtime_config", "task_type",
 )  # fmt: skip
+_FROM_DATA = ("eva", "corda", "lora_ga", "loftq")
 _PLAIN_NAME = re.compile(r"[\w.-]+")
 
 
@@ -99,6 +100,11 @@ def _check_ranges(kind: PeftKind, values: dict[str, Any]) -> None:
     for option, value in values.items():
         if option == "r" and isinstance(value, int) and value < 1:
             raise AdapterError(f"{kind.text!r} cannot have r={value} (expected 1 or more).")
+        if option == "init_lora_weights" and value in _FROM_DATA:
+            raise AdapterError(
+                f"{kind.text!r} cannot begin with {option}={value}: PEFT computes that from passes over data, which a "
+                f"run does not make. Expected true, gaussian, orthogonal, pissa or olora; give one of these."
+            )
         if option.endswith("dropout") and isinstance(value, float) and not 0.0 <= value < 1.0:
             raise AdapterError(f"{kind.text!r} cannot have {option}={value} (expected a number in [0, 1)).")
 
