@@ -15,8 +15,9 @@ from gradgate.methods.base import Plan
 
 
 def closed_prefix(plan: Plan, layers: LayerMap) -> tuple[str, ...]:
-    """The closed groups from the bottom, up to the first that is not closed."""
-    return tuple(takewhile(lambda name: plan[name].closed, layers.names))
+    """The closed groups from the bottom, up to the first that is not closed: embeddings, whole layers, head."""
+    opened = {group.layer for group in layers if not plan[group.name].closed}
+    return tuple(takewhile(lambda name: name not in opened, layers.at("layer").names))
 
 
 def closed_layers(closed: Collection[str]) -> int:

@@ -70,6 +70,7 @@ class Horizon:
                 self._depths.append(depth)
 
     def _closed(self, opened: Collection[str]) -> int:
-        names = self._layers.names
-        first = next((index for index, name in enumerate(names) if name in opened), len(names))
+        names = self._layers.at("layer").names
+        of_layers = {group.layer for group in self._layers if group.name in opened}
+        first = next((index for index, name in enumerate(names) if name in of_layers), len(names))
         return closed_layers(names[:first])

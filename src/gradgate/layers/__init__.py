@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from gradgate.layers.map import LayerMap
 from gradgate.layers.names import canonical_name, named_parameters
-from gradgate.layers.units import Group
+from gradgate.layers.units import Group, Unit
 from gradgate.lazy import lazy_names
 
 if TYPE_CHECKING:
     from gradgate.layers.find import map_layers
 
-__all__ = ["Group", "LayerMap", "canonical_name", "map_layers", "named_parameters"]
+__all__ = ["Group", "LayerMap", "Unit", "canonical_name", "map_layers", "named_parameters"]
 
 __getattr__, __dir__ = lazy_names(__name__, {"map_layers": "gradgate.layers.find"})

@@ -42,22 +42,25 @@ class LayerMap:
         return len(self.groups)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return name in self._by_name
 
     def __getitem__(self, name: str) -> Group:
-        for group in self.groups:
-            if group.name == name:
-                return group
+        if name in self._by_name:
+            return self._by_name[name]
         raise LayerMapError(
             f"{self.model} has no group {name!r}; it has {', '.join(self.names)}.{nearest(name, self.names)}"
         )
 
-    @property
+    @cached_property
+    def _by_name(self) -> dict[str, Group]:
+        return {group.name: group for group in self.groups}
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the groups, from the bottom."""
         return tuple(group.name for group in self.groups)
 
-    @property
+    @cached_property
     def layers(self) -> tuple[Group, ...]:
         """The groups of the layers, from the bottom, without embeddings and head."""
         return tuple(group for group in self.groups if group.name not in (EMBEDDINGS, HEAD))
@@ -89,6 +92,8 @@ class LayerMap:
             raise LayerMapError(f"unit={unit!r} is none. Expected one of {', '.join(get_args(Unit))}.")
         if unit == self.unit:
             return self
+        if not self.weights:
+            raise LayerMapError(f"This map knows no parameters, so it has no {unit}s. Make it by map_layers().")
         return self._at[unit]
 
     @cached_property

@@ -1,6 +1,6 @@
 """What learns when: one file a family of methods, and the catalogue of all of them."""
 
-from gradgate.methods.base import CLOSED, OPEN, Closing, Gate, Memory, Method, MixoutSettings, Modifier, Plan
+from gradgate.methods.base import CLOSED, OPEN, ByUnit, Closing, Gate, Memory, Method, MixoutSettings, Modifier, Plan
 from gradgate.methods.blocks import LISA
 from gradgate.methods.catalog import MethodInfo, method, methods, register
 from gradgate.methods.combined import Combined
@@ -28,6 +28,7 @@ __all__ = [
     "AnnealGradDrop",
     "AnnealLayerGradDrop",
     "BitFit",
+    "ByUnit",
     "ChildTuning",
     "Closing",
     "Combined",

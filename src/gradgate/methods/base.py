@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.fisher import FisherRequest, Selection
-from gradgate.layers import LayerMap
+from gradgate.layers import LayerMap, Unit
 
 Scope = Literal["encoder", "attention"]
 State = Literal["keep", "reset", "drop"]
@@ -160,7 +160,7 @@ class Method(ABC):
         reached = self.reaches(layers)
         for fault, names in (
             ("has no gate for", [name for name in layers.names if name not in plan]),
-            ("has a gate for what is no group:", [name for name in plan if name not in layers.names]),
+            ("has a gate for what is no group:", [name for name in plan if name not in layers]),
             (
                 "opens what reaches() leaves out:",
                 [n for n, gate in plan.items() if not gate.closed and n not in reached],
@@ -213,6 +213,11 @@ class Method(ABC):
     def mixing(self) -> MixoutSettings | None:
         """How forward passes mix the weights that learn with their initial values; by default not at all."""
         return None
+
+    @property
+    def grouped_by(self) -> Unit:
+        """The size of the groups that the method opens and closes; its plans are about ``layers.at(grouped_by)``."""
+        return "layer"
 
     @property
     def turns_dropout_off(self) -> bool:
@@ -289,6 +294,21 @@ class Closing(Method):
     @property
     def state_of_closed(self) -> State:
         return self.state
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByUnit(Method):
+    """A method that makes sense for whole layers and for what is inside them. Derive from it for the same option.
+
+    Args:
+        unit: what opens and closes as one: a ``layer``, a ``part`` of it such as its attention, or a ``module``.
+    """
+
+    unit: Unit = "layer"
+
+    @property
+    def grouped_by(self) -> Unit:
+        return self.unit
 
 
 def _as_text(value: object) -> str:

@@ -9,18 +9,18 @@ from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
-from gradgate.methods.base import Closing, Memory, Plan
+from gradgate.methods.base import ByUnit, Closing, Memory, Plan
 from gradgate.methods.unfreezing import refuse_shared_layers
 
 
 @dataclass(frozen=True, kw_only=True)
-class LISA(Closing):
+class LISA(Closing, ByUnit):
     """Every ``every`` steps, ``layers`` layers are drawn; they learn until the next draw, and the others are closed.
 
     Each set of so many layers is equally likely, at every draw anew. The embeddings and the head always learn.
 
     Args:
-        layers: how many layers learn at a time (the paper's gamma), 1 or more.
+        layers: how many layers, or other units, learn at a time (the paper's gamma), 1 or more.
         every: optimizer steps between two draws (the paper's sampling period K), 1 or more.
     """
 
@@ -45,7 +45,7 @@ class LISA(Closing):
         refuse_shared_layers(self, layers)
         if self.layers > layers.layer_count:
             raise MethodError(
-                f"{self.spec!r} draws {self.layers} layers at a time, but the model has {layers.layer_count}. "
+                f"{self.spec!r} draws {self.layers} {self.unit}s at a time, but the model has {layers.layer_count}. "
                 f"Give layers=1 to {layers.layer_count}; 'full' opens them all."
             )
 

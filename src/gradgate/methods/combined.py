@@ -8,7 +8,7 @@ from typing import ClassVar
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.fisher import FisherRequest, Selection
-from gradgate.layers import LayerMap
+from gradgate.layers import LayerMap, Unit
 from gradgate.methods.base import Memory, Method, MixoutSettings, Modifier, Plan, State
 
 
@@ -74,6 +74,10 @@ class Combined(Method):
     @property
     def state_of_closed(self) -> State:
         return self._deciding.state_of_closed
+
+    @property
+    def grouped_by(self) -> Unit:
+        return self._deciding.grouped_by
 
     @property
     def mixing(self) -> MixoutSettings | None:

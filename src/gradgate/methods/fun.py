@@ -9,8 +9,8 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.fisher import QA, FisherRequest, Gradient, Labels
 from gradgate.layers import LayerMap
-from gradgate.methods.base import Memory
-from gradgate.methods.unfreezing import EMBEDDINGS_DEPART, FUN_PAPER, LINK, Unfreezing
+from gradgate.methods.base import ByUnit, Memory
+from gradgate.methods.unfreezing import EMBEDDINGS_DEPART, FUN_PAPER, LINK, Unfreezing, of_top_layer
 
 ORDER = "order"
 # The choices of the authors' released code.
@@ -24,14 +24,15 @@ CODE: dict[str, Any] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FUN(Unfreezing):
+class FUN(Unfreezing, ByUnit):
     """Every ``every`` steps the closed layer with the largest tr(F) opens; the top one is on from the start.
 
     tr(F) is measured on training batches, summed over a layer's parameters; of equal layers the higher one opens.
 
     The j-th event comes before step ``j * every`` of the papers' 1-based steps, until no layer is closed. What a
     measurement finds depends on the weights, the step, the seed and the batches alone, and is kept in the memory's
-    note ``order``: a list of ``step`` (done before it), the ``layer`` that opened and the ``traces`` by group.
+    note ``order``: a list of ``step`` (done before it), the ``layer`` that opened (its number; the name of another
+    unit) and the ``traces`` by group.
 
     Args:
         batches: training batches for one measurement; ``fisher_batches`` is another name of it.
@@ -79,8 +80,10 @@ class FUN(Unfreezing):
             )
 
     def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
-        first = {layers.layer_count - 1: 0} if self.timing == "text" else {}
-        return first | {event["layer"]: event["step"] for event in memory.notes.get(ORDER, [])}
+        first = dict.fromkeys(of_top_layer(layers), 0) if self.timing == "text" else {}
+        places = {group.name: number for number, group in enumerate(layers.layers)}
+        events = memory.notes.get(ORDER, [])
+        return first | {places.get(event["layer"], event["layer"]): event["step"] for event in events}
 
     def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
         if self._is_warming(self.openings(clock, layers, memory).values(), clock):
@@ -96,7 +99,7 @@ class FUN(Unfreezing):
             return None
         chosen = replace(self, mode="paper", **CODE) if self.mode == "code" else self
         return FisherRequest(
-            groups=tuple(f"layers.{number}" for number in closed),
+            groups=tuple(layers.layers[number].name for number in closed),
             batches=chosen.batches,
             labels=chosen.fisher_labels,
             gradient=chosen.fisher_grad,
@@ -106,7 +109,8 @@ class FUN(Unfreezing):
         )
 
     def learned(self, scores: dict[str, float], clock: Clock, memory: Memory) -> Memory:
-        numbers = {int(name.rpartition(".")[2]): score for name, score in scores.items()}
-        chosen = max(numbers, key=lambda number: (numbers[number], number))
-        event = {"step": clock.step, "layer": chosen, "traces": scores}
+        places = {name: place for place, name in enumerate(scores)}
+        chosen = max(scores, key=lambda name: (scores[name], places[name]))
+        layer = int(chosen.removeprefix("layers.")) if self.unit == "layer" else chosen
+        event = {"step": clock.step, "layer": layer, "traces": scores}
         return replace(memory, notes={**memory.notes, ORDER: [*memory.notes.get(ORDER, []), event]})

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import OPEN, Closing, Gate, Memory, Method, Plan
+from gradgate.methods.base import OPEN, ByUnit, Closing, Gate, Memory, Method, Plan
 
 MaskTarget = Literal["grad", "update"]
 Anneal = Literal["linear", "literal"]
@@ -79,7 +79,7 @@ class GradDrop(_OwnNoise, Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerGradDrop(_OwnNoise, Closing):
+class LayerGradDrop(_OwnNoise, Closing, ByUnit):
     """Each layer's whole gradient is dropped with probability ``p``, drawn anew for each step or epoch.
 
     The embeddings and the head always learn. A dropped layer computes no gradient at all.
@@ -90,6 +90,7 @@ class LayerGradDrop(_OwnNoise, Closing):
             move the layer; ``update`` leaves the layer bit-identical.
         layer_scale: divide the gradient of a kept layer by ``1 - p``; the paper states no factor.
         layer_unit: draw once for each ``batch`` (optimizer step) or once for each ``epoch``.
+        unit: what is dropped as a whole: a ``layer``, a ``part`` of it or a ``module``.
         dropout: as for :class:`GradDrop`.
     """
 
@@ -180,12 +181,12 @@ class AnnealGradDrop(_Annealed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnealLayerGradDrop(_Annealed, Closing):
+class AnnealLayerGradDrop(_Annealed, Closing, ByUnit):
     """Layer-GradDrop with a rate that falls from ``p`` in the first epoch to 0 in the last.
 
     Args:
         p, anneal, anneal_unit: as for :class:`AnnealGradDrop`.
-        mask_target, layer_scale, dropout: as for :class:`LayerGradDrop`.
+        mask_target, layer_scale, unit, dropout: as for :class:`LayerGradDrop`.
     """
 
     name: ClassVar[str] = "anneal-layer-graddrop"

@@ -59,10 +59,12 @@ class LayerwiseRates(RateMethod):
     def rates(self, clock: Clock, layers: LayerMap, memory: Memory) -> Mapping[str, float]:
         if self.tower:
             own = [EMBEDDINGS] if embeddings_follow(self, layers) else []
-            own += [group.name for group in layers_of(self, layers)]
-            return dict.fromkeys(layers.names, 1.0) | {n: self.decay**height for height, n in enumerate(own[::-1], 1)}
-        top = len(layers.names) - 1
-        return {name: self.decay ** (top - height) for height, name in enumerate(layers.names)}
+            own += [group.name for group in layers_of(self, layers.at("layer"))]
+            rates = {name: self.decay**height for height, name in enumerate(own[::-1], 1)}
+            return {group.name: rates.get(group.layer, 1.0) for group in layers}
+        heights = {layer: height for height, layer in enumerate(layers.at("layer").names)}
+        top = len(heights) - 1
+        return {group.name: self.decay ** (top - heights[group.layer]) for group in layers}
 
     def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
         return None

@@ -17,7 +17,7 @@ import yaml
 from gradgate.clock import Clock
 from gradgate.errors import MethodError, RunError, nearest
 from gradgate.files import parse_yaml, read_bytes, remedy
-from gradgate.layers import LayerMap
+from gradgate.layers import LayerMap, Unit
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.phases import Phase
 
@@ -127,6 +127,7 @@ def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Ti
     Raises:
         MethodError: if the method does not fit the model, or decides by what it measures in training.
     """
+    layers = layers.at(method.grouped_by)
     method.check(layers)
     if method.decides_by_measuring:
         raise MethodError(
@@ -158,6 +159,8 @@ def changes(method: Method, layers: LayerMap, clock: Clock, memory: Memory) -> I
 class PlanFile(Method):
     """Follow the phases of a plan file; after the last one begins, it holds to the end.
 
+    The name of a layer stands for all of its parts or modules where the file names such.
+
     Args:
         file: the YAML file, as ``plan:FILE`` names it on the command line.
         phases: what the file holds, by rising step; the first begins at step 0.
@@ -180,8 +183,14 @@ class PlanFile(Method):
                 f"masks. Give the method itself, such as child-tuning:mode=D."
             )
 
+    @property
+    def grouped_by(self) -> Unit:
+        """What the names in the file are names of."""
+        longest = max((name.count(".") for name in self._reached), default=0)
+        return "layer" if longest < 2 else "part" if longest == 2 else "module"
+
     def check(self, layers: LayerMap) -> None:
-        unknown = self._reached - set(layers.names)
+        unknown = self._reached - {*layers.names, *(group.layer for group in layers)}
         if unknown:
             name = sorted(unknown)[0]
             raise MethodError(
@@ -190,10 +199,12 @@ class PlanFile(Method):
             )
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
-        return self._reached
+        return frozenset(group.name for group in layers if {group.name, group.layer} & self._reached)
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
-        return self.phases[bisect_right(self._steps, clock.step) - 1].plan(layers.names, clock.step)
+        phase = self.phases[bisect_right(self._steps, clock.step) - 1]
+        gates = phase.plan((*layers.names, *(group.layer for group in layers)), clock.step)
+        return Plan({g.name: gates[g.layer] if gates[g.name].closed else gates[g.name] for g in layers})
 
     def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
         coming = bisect_right(self._steps, clock.step)

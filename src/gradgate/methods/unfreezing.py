@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 
 from gradgate import gates
 from gradgate.clock import Clock
-from gradgate.errors import MethodError
+from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
 from gradgate.layers.units import AnyTower
-from gradgate.methods.base import CLOSED, OPEN, Closing, Gate, Memory, Method, Plan
+from gradgate.methods.base import CLOSED, OPEN, ByUnit, Closing, Gate, Memory, Method, Plan
 from gradgate.methods.towers import embeddings_follow, layers_of
 
 Timing = Literal["text", "code_gu", "algorithm"]
@@ -58,18 +58,21 @@ class LateOpening(Method):
     def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
         """The steps done when each layer opens, by its number from the bottom; 0 if it is open from the start.
 
-        A layer that is not named is closed in the step that comes next.
+        Numbers count ``layers.layers``, which are units in a map by parts or modules. What is not named is closed in
+        the step that comes next.
         """
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
-        opened = {f"layers.{number}": step for number, step in self.openings(clock, layers, memory).items()}
+        units = layers.layers
+        opened = {units[number].name: step for number, step in self.openings(clock, layers, memory).items()}
         opened["head"] = 0
         if self.freeze_embeddings == "never":
             opened["embeddings"] = 0
         elif self.freeze_embeddings == "with_bottom":
             bottom = self.bottom(layers)
-            if bottom is None or f"layers.{bottom}" in opened:
-                opened["embeddings"] = 0 if bottom is None else opened[f"layers.{bottom}"]
+            of_bottom = [opened[unit.name] for unit in units if unit.layer == f"layers.{bottom}" and unit.name in opened]
+            if bottom is None or of_bottom:
+                opened["embeddings"] = 0 if bottom is None else min(of_bottom)
         return Plan({name: self._gate(opened.get(name), clock) for name in layers.names})
 
     def bottom(self, layers: LayerMap) -> int | None:
@@ -209,8 +212,11 @@ class LPFT(Scheduled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomOrder(Scheduled):
-    """The top layer is on from the start; every ``every`` steps a closed layer, drawn at random, opens."""
+class RandomOrder(Scheduled, ByUnit):
+    """The top layer is on from the start; every ``every`` steps a closed layer, drawn at random, opens.
+
+    With ``unit=part`` or ``module`` all units of the top layer are on from the start, and the others open one by one.
+    """
 
     name: ClassVar[str] = "random"
     summary: ClassVar[str] = "layers open one by one in a random order"
@@ -218,22 +224,23 @@ class RandomOrder(Scheduled):
     deviates: ClassVar[str] = EMBEDDINGS_DEPART
 
     def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
-        top = layers.layer_count - 1
-        order = [top, *sorted(range(top), key=lambda number: self._draw(number, memory))]
-        return one_by_one(order, self.every, "text")
+        units, top = layers.layers, of_top_layer(layers)
+        rest = [number for number in range(len(units)) if number not in top]
+        return after_top(top, sorted(rest, key=lambda number: self._draw(units[number].name, memory)), self.every)
 
-    def _draw(self, number: int, memory: Memory) -> float:
-        return gates.uniform(gates.key(seed=memory.seed, stream=self.name, name=f"layers.{number}", draw=0))
+    def _draw(self, name: str, memory: Memory) -> float:
+        return gates.uniform(gates.key(seed=memory.seed, stream=self.name, name=name, draw=0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class GivenOrder(Scheduled):
+class GivenOrder(Scheduled, ByUnit):
     """Layers open one by one in a given order.
 
     Args:
         layers: layer numbers in the order of opening, such as ``10/1/0/3``, or the name of one of the paper's nine
             presets for 12 layers, ``preset-1`` to ``preset-9``. A top layer that is not named is on from the start;
-            otherwise the first named layer is. Every other layer must be named once.
+            otherwise the first named layer is. Every other layer must be named once. With another unit than layers,
+            names such as ``3.mlp/3.attention``; the units of the top layer are then on from the start.
     """
 
     name: ClassVar[str] = "order"
@@ -241,10 +248,12 @@ class GivenOrder(Scheduled):
     source: ClassVar[str] = f"{FUN_PAPER}, Sec. 5.2 (preset schedules): {LINK}"
     deviates: ClassVar[str] = EMBEDDINGS_DEPART
 
-    layers: tuple[int, ...] | str
+    layers: tuple[int, ...] | tuple[str, ...] | str
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.layers, tuple) and all(str(item).isdecimal() for item in self.layers):
+            object.__setattr__(self, "layers", tuple(map(int, self.layers)))
         self._require(
             layers=(
                 not isinstance(self.layers, str) or self.layers in PRESETS,
@@ -254,19 +263,41 @@ class GivenOrder(Scheduled):
 
     def check(self, layers: LayerMap) -> None:
         super().check(layers)
-        order = self._order(layers.layer_count)
-        if sorted(order) != list(range(layers.layer_count)):
+        if self.unit != "layer":
+            self._check_units(layers)
+        elif sorted(self._order(layers.layer_count)) != list(range(layers.layer_count)):
             raise MethodError(
                 f"{self.spec!r} must name each of the layers 0 to {layers.layer_count - 1} once; the top one "
                 f"({layers.layer_count - 1}) may be left out and is then on from the start."
             )
 
     def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
-        return one_by_one(self._order(layers.layer_count), self.every, "text")
+        if self.unit == "layer":
+            return one_by_one(self._order(layers.layer_count), self.every, "text")
+        places = {group.name: number for number, group in enumerate(layers.layers)}
+        return after_top(of_top_layer(layers), [places[f"layers.{name}"] for name in self.layers], self.every)
 
     def _order(self, count: int) -> list[int]:
-        named = PRESETS[self.layers] if isinstance(self.layers, str) else self.layers
-        return list(named) if count - 1 in named else [count - 1, *named]
+        named = [int(number) for number in (PRESETS[self.layers] if isinstance(self.layers, str) else self.layers)]
+        return named if count - 1 in named else [count - 1, *named]
+
+    def _check_units(self, layers: LayerMap) -> None:
+        """MethodError unless each unit below the top layer is named once."""
+        units, top = layers.layers, of_top_layer(layers)
+        below = [unit.name.removeprefix("layers.") for number, unit in enumerate(units) if number not in top]
+        named = [str(name) for name in self.layers] if isinstance(self.layers, tuple) else [self.layers]
+        unknown = next((name for name in named if name not in below), None)
+        if unknown is not None:
+            raise MethodError(
+                f"{self.spec!r}: there is no {self.unit} {unknown!r} below the top layer.{nearest(unknown, below)} "
+                f"Expected each of {', '.join(below)} once."
+            )
+        wrong = next((name for name in below if named.count(name) != 1), None)
+        if wrong is not None:
+            raise MethodError(
+                f"{self.spec!r} names {wrong!r} {named.count(wrong)} times; expected each {self.unit} below the top "
+                f"layer once."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,6 +350,17 @@ def one_by_one(order: Sequence[int], every: int, timing: Timing) -> dict[int, in
     events = 0 if timing == "text" else 1
     opens = {number: (place + events) * every - 1 for place, number in enumerate(order)}
     return opens if timing == "algorithm" else opens | {order[0]: 0}
+
+
+def of_top_layer(layers: LayerMap) -> list[int]:
+    """The numbers of the units in the top layer; of the top layer itself in a map by layers."""
+    units = layers.layers
+    return [number for number, unit in enumerate(units) if unit.layer == units[-1].layer]
+
+
+def after_top(top: Sequence[int], order: Sequence[int], every: int) -> dict[int, int]:
+    """The steps done when each unit opens: those of the top layer from the start, then the others in this order."""
+    return one_by_one([top[0], *order], every, "text") | dict.fromkeys(top, 0)
 
 
 def refuse_shared_layers(method: Method, layers: LayerMap) -> None:

@@ -193,7 +193,8 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPar
     if request.sweep:
         grid = grid.adding(request.sweep.methods(seen.layers, grid.methods))
     for name in grid.methods:
-        read_method(name).check(seen.layers)
+        method = read_method(name)
+        method.check(seen.layers.at(method.grouped_by))
     if request.search is not None:
         grid = grid.searching(request.search)
     searches.check(grid)

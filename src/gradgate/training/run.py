@@ -124,7 +124,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
         activation_cache=kept,
         frozen_dropout=bool(config.frozen_dropout),
     )
-    gate.method.check(layers)
+    gate.method.check(layers.at(gate.method.grouped_by))
     launch.on_first(lambda: _write_run_file(config, folder, prepared.record(), model, encoded.examples))
     arguments = training_arguments(config, folder, encoded.windows)
     if config.fsdp:

@@ -25,6 +25,7 @@ class FrozenLayers(Effect):
         self, model: nn.Module, layers: LayerMap, cache: ActivationCache | None = None, horizon: Horizon | None = None
     ) -> None:
         self._layers = layers
+        layers = layers.at("layer")  # a forward pass is cached between layers
         self._horizon = horizon
         self._cached = CachedForward(model, layers, cache) if cache is not None else None
         prepare = self._cached.prepare if self._cached else lambda args, kwargs: None
