@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from gradgate import ChildTuning, GateCallback, Tuner, map_layers, method
+from gradgate import ChildTuning, GateCallback, Tuner, method
 from gradgate.errors import AttachError, MethodError, RunError
 from gradgate.fisher.selection import pack, unpack
-from support.loop import Weights, adamw, assert_same_weights, batch, build, fisher_data, train, weights
+from support.loop import Weights, adamw, assert_same_weights, batch, build, fisher_data, layers_of, train, weights
 from support.trainers import trainer_of
 
 
 def inner(model: nn.Module) -> set[str]:
     """The parameters of the layers, which the task-driven form chooses from."""
-    return {name for group in map_layers(model).layers for name in group.parameter_names}
+    return {name for group in layers_of(model).layers for name in group.parameter_names}
 
 
 def information(model: nn.Module, batches: list[dict[str, Tensor]]) -> Weights:

@@ -53,14 +53,18 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "decoder": momentum,
     "encoder-decoder": adamw,
 }
-EVERY_CELL = pytest.mark.parametrize(
-    ("row", "name"),
-    [
-        pytest.param(row, name, id=f"{row if isinstance(row, str) else row.name}-{name}")
-        for row in ROWS
-        for name in MODELS
-        if name == "encoder" or row not in VARIANTS
-    ],
+CELLS = [(row, name) for row in ROWS for name in MODELS if name == "encoder" or row not in VARIANTS]
+
+
+def _cells(cells: list[tuple[MethodInfo | str, str]]) -> pytest.MarkDecorator:
+    named = [pytest.param(row, name, id=f"{row if isinstance(row, str) else row.name}-{name}") for row, name in cells]
+    return pytest.mark.parametrize(("row", "name"), named)
+
+
+EVERY_CELL = _cells(CELLS)
+# What is the same code for every model: each method with one of the models, in turns.
+EVERY_METHOD_ONCE = _cells(
+    [(row, "encoder" if row in VARIANTS else list(MODELS)[place % 3]) for place, row in enumerate(ROWS)]
 )
 
 

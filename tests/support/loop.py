@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from gradgate import LayerMap, map_layers
 from support.tiny_models import TINY, tiny_batch
 
 Weights = dict[str, Tensor]
@@ -25,6 +27,16 @@ def adamw(model: nn.Module, lr: float = 1e-2, weight_decay: float = 0.1, **optio
 
 def momentum(model: nn.Module, lr: float = 0.1) -> torch.optim.SGD:
     return torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=0.1)
+
+
+_MAPS: WeakKeyDictionary[nn.Module, LayerMap] = WeakKeyDictionary()
+
+
+def layers_of(model: nn.Module) -> LayerMap:
+    """The layer map of a model, made once: a test asks for it in every step."""
+    if model not in _MAPS:
+        _MAPS[model] = map_layers(model)
+    return _MAPS[model]
 
 
 def batch(model: nn.Module, seed: int) -> dict[str, Tensor]:

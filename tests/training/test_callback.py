@@ -116,7 +116,7 @@ def test_accumulated_batches_equal_large_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["gradual:every=3", "fun:every=3,batches=1", "graddrop:p=0.4", "layer-graddrop:p=0.5,mask_target=update"],
+    ["fun:every=3,batches=1", "layer-graddrop:p=0.5,mask_target=update"],
 )
 def test_resuming_from_any_checkpoint_ends_with_the_same_bits(text: str, tmp_path: Path) -> None:
     unbroken = build("bert", dropout=True)
@@ -181,7 +181,7 @@ def test_the_same_trainer_can_train_again(tmp_path: Path) -> None:
     assert moved(before, model) == set(before)
 
 
-@pytest.mark.parametrize("step", [4, 5, 8, 11])
+@pytest.mark.parametrize("step", [5, 8])
 def test_training_again_after_it_broke_off(step: int, tmp_path: Path) -> None:
     """What the broken training had closed is open again before the next one starts."""
     unbroken, broken = build("bert", dropout=True), build("bert", dropout=True)

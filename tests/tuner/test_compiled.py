@@ -73,6 +73,7 @@ def train(model: nn.Module, method: str, *, wrap: Callable[[nn.Module], nn.Modul
     return learned
 
 
+@pytest.mark.slow
 def test_a_dozen_unfreezings_do_not_fall_back_to_eager() -> None:
     limits = torch._dynamo.config.recompile_limit, torch._dynamo.config.accumulated_recompile_limit
     graphs = []

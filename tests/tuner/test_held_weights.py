@@ -15,7 +15,7 @@ from transformers.optimization import Adafactor
 import gradgate.tuner.held_weights
 from gradgate import Tuner, gates, map_layers
 from gradgate.errors import AttachError
-from support.loop import adamw, assert_same_weights, batch, build, same, step, train, weights
+from support.loop import adamw, assert_same_weights, batch, build, layers_of, same, step, train, weights
 
 SEED = 7
 Make = Callable[[nn.Module], torch.optim.Optimizer]
@@ -70,7 +70,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def inner(model: nn.Module) -> list[str]:
-    return [name for group in map_layers(model).layers for name in group.parameter_names]
+    return [name for group in layers_of(model).layers for name in group.parameter_names]
 
 
 def passes(name: str, tensor: Tensor, draw: int) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gradgate import Clock, Gate, LayerGradDrop, LayerMap, Memory, Method, Plan, Tuner, gates, map_layers
-from support.loop import Weights, adamw, assert_same_weights, build, momentum, moved, same, train, weights
+from support.loop import Weights, adamw, assert_same_weights, build, layers_of, momentum, moved, same, train, weights
 from support.tiny_models import tiny_batch
 
 OPTIMIZERS = pytest.mark.parametrize("optimizer_of", [adamw, momentum])
@@ -31,7 +31,7 @@ class Sparse(Method):
 
 
 def layer_names(model: nn.Module) -> set[str]:
-    return {name for group in map_layers(model).layers for name in group.parameter_names}
+    return {name for group in layers_of(model).layers for name in group.parameter_names}
 
 
 def passes(name: str, parameter: Tensor, p: float, step: int, stream: str = "graddrop") -> Tensor:

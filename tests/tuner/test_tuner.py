@@ -10,7 +10,7 @@ import torch
 
 from gradgate import Clock, Gate, Gradual, LayerMap, Memory, Method, Plan, Tuner, map_layers
 from gradgate.methods import CLOSED, OPEN
-from support.loop import adamw, assert_same_weights, build, learnable, moved, same, step, train, weights
+from support.loop import adamw, assert_same_weights, build, layers_of, learnable, moved, same, step, train, weights
 from support.tiny_models import TINY, tiny_batch
 
 ARCHITECTURES = pytest.mark.parametrize("name", list(TINY))
@@ -29,7 +29,7 @@ class Blink(Method):
 
 
 def names_of(model: torch.nn.Module, *groups: str) -> set[str]:
-    return {name for group in map_layers(model) if group.name in groups for name in group.parameter_names}
+    return {name for group in layers_of(model) if group.name in groups for name in group.parameter_names}
 
 
 # Semantics 1: closed means untouched.
