@@ -183,7 +183,7 @@ class PlanFile(Method):
                 f"masks. Give the method itself, such as child-tuning:mode=D."
             )
 
-    @property
+    @cached_property
     def grouped_by(self) -> Unit:
         """What the names in the file are names of."""
         longest = max((name.count(".") for name in self._reached), default=0)
@@ -199,10 +199,14 @@ class PlanFile(Method):
             )
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
+        if layers.unit == "layer":
+            return self._reached
         return frozenset(group.name for group in layers if {group.name, group.layer} & self._reached)
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         phase = self.phases[bisect_right(self._steps, clock.step) - 1]
+        if layers.unit == "layer":
+            return phase.plan(layers.names, clock.step)
         gates = phase.plan((*layers.names, *(group.layer for group in layers)), clock.step)
         return Plan({g.name: gates[g.layer] if gates[g.name].closed else gates[g.name] for g in layers})
 

@@ -70,7 +70,9 @@ class LateOpening(Method):
             opened["embeddings"] = 0
         elif self.freeze_embeddings == "with_bottom":
             bottom = self.bottom(layers)
-            of_bottom = [opened[unit.name] for unit in units if unit.layer == f"layers.{bottom}" and unit.name in opened]
+            of_bottom = [
+                opened[unit.name] for unit in units if unit.layer == f"layers.{bottom}" and unit.name in opened
+            ]
             if bottom is None or of_bottom:
                 opened["embeddings"] = 0 if bottom is None else min(of_bottom)
         return Plan({name: self._gate(opened.get(name), clock) for name in layers.names})
