@@ -48,6 +48,7 @@ from gradgate.methods import (
 
 if TYPE_CHECKING:
     from gradgate import adapters, gates
+    from gradgate import lightning as lightning
     from gradgate.activation_cache import ActivationCache
     from gradgate.layers import map_layers
     from gradgate.training.gate_callback import GateCallback
@@ -111,6 +112,7 @@ __getattr__, __dir__ = lazy_names(
         "Tuner": "gradgate.tuner",
         "adapters": "gradgate.adapters",
         "gates": "gradgate.gates",
+        "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
         "map_layers": "gradgate.layers",
     },
 )

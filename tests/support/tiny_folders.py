@@ -35,14 +35,14 @@ def save_bert(folder: Path, *, spoiled: bool = False) -> Path:
     if spoiled:
         model.get_parameter("encoder.layer.0.output.dense.weight").data[0, 0] = torch.nan
     special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-    return _save(model, _tokenizer(**special), folder)
+    return _save(model, word_tokenizer(**special), folder)
 
 
 def save_gpt2(folder: Path) -> Path:
     """GPT-2 with 2 layers of width 32, which knows an end of text, but no padding."""
     ends = {"bos_token_id": WORDS.index("[SEP]"), "eos_token_id": WORDS.index("[SEP]")}
     config = GPT2Config(vocab_size=len(WORDS), n_embd=32, n_layer=2, n_head=2, n_positions=64, **ends)
-    return _save(_seeded(GPT2Model, config), _tokenizer(eos_token="[SEP]"), folder)
+    return _save(_seeded(GPT2Model, config), word_tokenizer(eos_token="[SEP]"), folder)
 
 
 def save_mixtral(folder: Path) -> Path:
@@ -51,7 +51,7 @@ def save_mixtral(folder: Path) -> Path:
     config = MixtralConfig(
         vocab_size=len(WORDS), intermediate_size=32, num_local_experts=2, pad_token_id=0, bos_token_id=2, **sizes
     )
-    return _save(_seeded(MixtralModel, config), _tokenizer(pad_token="[PAD]", eos_token="[SEP]"), folder)
+    return _save(_seeded(MixtralModel, config), word_tokenizer(pad_token="[PAD]", eos_token="[SEP]"), folder)
 
 
 def save_texts(folder: Path) -> Path:
@@ -99,7 +99,8 @@ def _sentence(draw: random.Random, label: str) -> str:
     return " ".join(words)
 
 
-def _tokenizer(**special: str) -> PreTrainedTokenizerFast:
+def word_tokenizer(**special: str) -> PreTrainedTokenizerFast:
+    """Knows WORDS and nothing else; the special tokens are named as transformers names them."""
     ids = {word: number for number, word in enumerate(WORDS)}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

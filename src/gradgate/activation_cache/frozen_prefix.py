@@ -149,6 +149,8 @@ class FrozenPrefix:
     def _enter(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if model is not self._model or not model.training:  # hooks go along into copies of the model
             return
+        if self._inside or self._around:  # a step of Lightning's, which calls the model itself once more
+            return
         self._prepare(args, kwargs)
         self._inside = [module for module in self._parts.inside if module.training]
         self._around = [module for module in self._parts.around if module.training]

@@ -188,7 +188,7 @@ class Replicas:
             raise AttachError(
                 f"{closed[0]} is closed in step {step + 1}, but DistributedDataParallel with {setting} waits for its "
                 f"gradient. Wrap the model with find_unused_parameters=True and without static_graph (Trainer: "
-                f"ddp_find_unused_parameters=True)."
+                f"ddp_find_unused_parameters=True; Lightning: strategy='ddp_find_unused_parameters_true')."
             )
 
     def _adopt(self, wrapper: DistributedDataParallel) -> None:

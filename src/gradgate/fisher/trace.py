@@ -5,7 +5,6 @@ The training does not see the measurement: no flag, ``.grad``, hook, buffer or o
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
@@ -83,24 +82,24 @@ def likelihoods_of(
 ) -> Tensor:
     """:func:`log_likelihoods` of a batch under a model with these tensors in place of its own."""
     device = next(model.parameters()).device
-    on_device: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
-    _check_takes(model, batch)
-    output = functional_call(model, tensors, args=(), kwargs=on_device)
+    try:
+        on_device: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
+        output = functional_call(model, tensors, args=(), kwargs=on_device)
+    except (AttributeError, NotImplementedError, TypeError) as error:
+        raise AttachError(_not_called(model, batch, error)) from error
     settings = getattr(model, "config", None)
     writes = getattr(model, "can_generate", bool)() and not getattr(settings, "is_encoder_decoder", False)
     problem = getattr(settings, "problem_type", None)
     return log_likelihoods(output, on_device, request, generator, problem=problem, causal=writes)
 
 
-def _check_takes(model: nn.Module, batch: Batch) -> None:
-    try:
-        inspect.signature(model.forward).bind(**batch)
-    except TypeError as error:
-        raise AttachError(
-            f"The Fisher information is measured by calling the model with the entries of a training batch as keyword "
-            f"arguments ({', '.join(batch)}), which {type(model).__name__} does not take: {error}. Use a method that "
-            f"measures nothing, or Tuner(..., fisher_data=...) with batches that the model takes."
-        ) from None
+def _not_called(model: nn.Module, batch: object, error: Exception) -> str:
+    entries = f"its entries {', '.join(batch)}" if isinstance(batch, Mapping) else f"a {type(batch).__name__}"
+    return (
+        f"The Fisher information is measured by calling {type(model).__name__} with a training batch as keyword "
+        f"arguments, which failed for {entries}: {error}. Use a method that measures nothing, or "
+        f"Tuner(..., fisher_data=...) with batches that the model takes."
+    )
 
 
 def _means(totals: dict[str, float], counted: int) -> dict[str, float]:

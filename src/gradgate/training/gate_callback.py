@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch.utils.data import DataLoader, IterableDataset
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gradgate.activation_cache import ActivationCache
 from gradgate.errors import RunError, UsageError
-from gradgate.fisher import Batch, Batches
+from gradgate.fisher.batches import batches_of
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
@@ -89,7 +86,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
                 seed=seed,
                 audit=self.audit,
                 layers=self.layers,
-                fisher_data=_batches(train_dataloader, seed),
+                fisher_data=batches_of(train_dataloader, seed),
                 state=saved,
                 activation_cache=self.activation_cache,
                 frozen_dropout=self.frozen_dropout,
@@ -134,31 +131,6 @@ def _checkpoint(args: TrainingArguments, state: TrainerState) -> Path | None:
     if isinstance(args.resume_from_checkpoint, str):
         folders.insert(0, Path(args.resume_from_checkpoint))
     return next((folder for folder in folders if (folder / STATE_FILE).is_file()), None)
-
-
-def _batches(dataloader: Any, seed: int) -> Batches | None:
-    """Batches of the training data in an order of their own: neither its sampler nor the random state is touched.
-
-    None for a stream, which has one order only.
-    """
-    if dataloader is None or isinstance(dataloader.dataset, IterableDataset):
-        return None
-
-    def draw(step: int) -> Iterable[Batch]:
-        number = seed * 1_000_003 + step
-        reseeded = getattr(dataloader.batch_sampler, "reseeded", None)
-        if reseeded is not None:  # batches of one task each
-            return DataLoader(dataloader.dataset, batch_sampler=reseeded(number), collate_fn=dataloader.collate_fn)
-        generator = torch.Generator().manual_seed(number)
-        return DataLoader(
-            dataloader.dataset,
-            batch_size=getattr(dataloader, "total_batch_size", None) or dataloader.batch_size,
-            shuffle=True,
-            generator=generator,
-            collate_fn=dataloader.collate_fn,
-        )
-
-    return draw
 
 
 def _steps_per_epoch(args: TrainingArguments, dataloader: Any) -> int | None:

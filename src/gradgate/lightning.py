@@ -1,0 +1,193 @@
+"""The tuner inside Lightning's Trainer: ``gg.lightning.GateCallback``, from the extra ``gradgate[lightning]``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import wraps
+from math import ceil, isfinite
+from typing import Any
+
+from gradgate.errors import AttachError, RunError, UsageError
+
+try:
+    from lightning.pytorch import Callback, LightningModule, Trainer
+    from lightning.pytorch.callbacks import GradientAccumulationScheduler
+except ImportError:
+    raise UsageError(
+        "gg.lightning needs Lightning, which cannot be imported here: pip install 'gradgate[lightning]'."
+    ) from None
+
+from gradgate.fisher.batches import batches_of
+from gradgate.layers import LayerMap, map_layers
+from gradgate.methods.base import Method
+from gradgate.methods.catalog import method as read_method
+from gradgate.tuner import Tuner
+
+
+class GateCallback(Callback):  # type: ignore[misc]
+    """Train with a method: ``Trainer(..., callbacks=[gg.lightning.GateCallback("gradual:every=50")])``.
+
+    The tuner attaches when training starts, after ``configure_optimizers``, which must be given every parameter. Each
+    training step then runs as one call of the module, as under DDP, so that closed layers at the bottom run without
+    dropout. With manual optimization this holds only for what the module computes by calling itself. The state is in
+    Lightning's checkpoints, and taken up where training resumes from one.
+
+    Works with one device, DDP (``strategy="ddp_find_unused_parameters_true"`` for methods that close layers) and
+    sharding by FSDP2 (``ModelParallelStrategy``). FSDP version 1 and DeepSpeed are refused.
+
+    Args:
+        method: a method or its text.
+        seed: of the method's random draws; None takes the one of ``seed_everything``, or 0.
+        audit: see :class:`gradgate.Tuner`.
+        layers: see :class:`gradgate.Tuner`; paths begin at the LightningModule.
+        frozen_dropout: see :class:`gradgate.Tuner`.
+
+    Attributes:
+        tuner: the tuner of the current or latest training; None before the first.
+
+    Raises:
+        AttachError: when training starts, if there is not exactly one optimizer; see :class:`gradgate.Tuner` for more.
+        RunError: if a checkpoint is of another method, seed or optimizer.
+    """
+
+    def __init__(
+        self,
+        method: Method | str,
+        *,
+        seed: int | None = None,
+        audit: bool | None = None,
+        layers: LayerMap | str | None = None,
+        frozen_dropout: bool = False,
+    ) -> None:
+        self.method = read_method(method)
+        self.seed = seed
+        self.audit = audit
+        self.layers = layers
+        self.frozen_dropout = frozen_dropout
+        self.tuner: Tuner | None = None
+        self._state: Mapping[str, Any] = {}
+        self._restore: Callable[[], None] | None = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Attach; where training resumes, go on from the checkpoint's state."""
+        self._detach(audit=False)  # from a training that broke off
+        done: int = trainer.global_step
+        state, self._state = self._state, {}
+        saved = state if done > 0 and state else None
+        seed = int(os.environ.get("PL_GLOBAL_SEED", 0)) if self.seed is None else self.seed
+        total, per_epoch = _steps(trainer, pl_module)
+        try:
+            self.tuner = Tuner(
+                trainer.strategy.model,
+                _only_optimizer(trainer),
+                self.method,
+                total_steps=total,
+                steps_per_epoch=per_epoch,
+                seed=seed,
+                audit=self.audit,
+                layers=_layer_map(pl_module, self.layers),
+                fisher_data=batches_of(trainer.train_dataloader, seed),
+                state=saved,
+                frozen_dropout=self.frozen_dropout,
+            )
+        except RunError as error:
+            if saved is None:
+                raise
+            raise RunError(f"Cannot resume from {trainer.ckpt_path or 'the training before'}: {error}") from None
+        if done > 0 and saved is None:
+            self.tuner.resume_at(done)
+        called = trainer.strategy.model is not pl_module or not pl_module.automatic_optimization
+        self._restore = _nothing if called else _call_for_each_step(pl_module)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Detach."""
+        self._detach(audit=True)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Detach, and leave the module as it was."""
+        self._detach(audit=False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The tuner's state, of which Lightning makes a part of each checkpoint."""
+        attached = self.tuner is not None and self._restore is not None
+        return self.tuner.state_dict() if self.tuner and attached else dict(self._state)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up a checkpoint's state when training starts."""
+        self._state = state_dict
+
+    def _detach(self, *, audit: bool) -> None:
+        if self.tuner is None or self._restore is None:
+            return
+        self._state = self.tuner.state_dict()  # for checkpoints from here on, and for a training that goes on
+        self._restore()
+        self._restore = None
+        self.tuner.detach(audit=audit)
+
+
+def _layer_map(module: LightningModule, layers: LayerMap | str | None) -> LayerMap:
+    """The groups of a module; one that has no ``forward`` of its own runs as its largest part does."""
+    if isinstance(layers, LayerMap):
+        return layers
+    own = "forward" in vars(module) or type(module).forward is not LightningModule.forward
+    largest = max(module.children(), key=lambda part: sum(p.numel() for p in part.parameters()), default=None)
+    if own or largest is None:
+        return map_layers(module, layers)
+    vars(module)["forward"] = wraps(largest.forward)(lambda *args, **kwargs: largest(*args, **kwargs))
+    try:
+        return map_layers(module, layers)
+    finally:
+        del vars(module)["forward"]
+
+
+def _only_optimizer(trainer: Trainer) -> Any:
+    found = len(trainer.optimizers)
+    if found != 1:
+        raise AttachError(
+            f"configure_optimizers of {type(trainer.lightning_module).__name__} gave {found} optimizers. Expected one, "
+            f"with all of self.parameters(); parameters that need other settings go into a group of their own."
+        )
+    return trainer.optimizers[0]
+
+
+def _steps(trainer: Trainer, module: LightningModule) -> tuple[int | None, int | None]:
+    """Optimizer steps of the training and of an epoch; None where nobody can know."""
+    limit = trainer.max_steps if trainer.max_steps > 0 else None
+    schedulers = [c for c in trainer.callbacks if isinstance(c, GradientAccumulationScheduler)]
+    if not module.automatic_optimization or any(len(scheduler.scheduling) > 1 for scheduler in schedulers):
+        return limit, None
+    batches: float = trainer.num_training_batches
+    if not isfinite(batches):  # a stream
+        return limit, None
+    total: float = trainer.estimated_stepping_batches
+    return int(total) if isfinite(total) else None, max(1, ceil(batches / trainer.accumulate_grad_batches))
+
+
+def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
+    """Let ``training_step`` run through the module's ``__call__``, where hooks see it; returns how to undo that."""
+    before = {name: vars(module)[name] for name in ("training_step", "forward") if name in vars(module)}
+    step = module.training_step
+
+    def put_back(name: str) -> None:
+        vars(module).pop(name, None)
+        vars(module).update({name: before[name]} if name in before else {})
+
+    @wraps(step)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            put_back("forward")  # for what the step calls itself
+            return step(*args, **kwargs)
+
+        vars(module)["forward"] = forward
+        try:
+            return module(*args, **kwargs)
+        finally:
+            put_back("forward")
+
+    vars(module)["training_step"] = call
+    return lambda: put_back("training_step")
+
+
+def _nothing() -> None:
+    """Undo nothing."""

@@ -1,0 +1,219 @@
+"""Lightning's Trainer with a gate: what is open, Lightning's accumulation, clipping and checkpoints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+import gradgate as gg
+from gradgate.errors import AttachError, RunError, UsageError
+from support.loop import Weights, assert_same_weights, build, moved, weights
+from support.tiny_models import tiny_batch
+
+lightning = pytest.importorskip("lightning.pytorch")
+
+STEPS = 6
+QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+
+
+class Module(lightning.LightningModule):
+    """Computes in ``training_step`` alone, as most modules do."""
+
+    optimizer_count = 1
+
+    def __init__(self, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.bert = build("bert", dropout=True)
+        self.scale = nn.Linear(3, 3)
+        for module in self.bert.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = dropout
+
+    def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> Tensor:
+        return nn.functional.cross_entropy(self.scale(self.bert(**batch).logits), batch["labels"])
+
+    def configure_optimizers(self) -> Any:
+        made = [torch.optim.AdamW(self.parameters(), lr=1e-2, weight_decay=0.1) for _ in range(self.optimizer_count)]
+        return made[0] if len(made) == 1 else made
+
+
+class Called(Module):
+    """Calls itself, with one dictionary."""
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        return self.scale(self.bert(**batch).logits)
+
+    def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> Tensor:
+        return nn.functional.cross_entropy(self(batch), batch["labels"])
+
+
+class Manual(Called):
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> None:  # type: ignore[override]
+        optimizer: Any = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(super().training_step(batch, batch_idx))
+        optimizer.step()
+
+
+class Two(Manual):
+    optimizer_count = 2
+
+
+class Watcher(lightning.Callback):
+    """Compares every weight before and after each step with the plan of the step."""
+
+    def __init__(self, gate: Any) -> None:
+        self.gate = gate
+        self.opened: dict[int, set[str]] = {}
+        self._before: Weights = {}
+
+    def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, number: int) -> None:
+        done = self.gate.tuner.clock.step
+        if done not in self.opened:
+            self.opened[done] = {group for group, gate in self.gate.tuner.plan.items() if not gate.closed}
+            self._before = weights(module)
+
+    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, number: int) -> None:
+        done = self.gate.tuner.clock.step
+        if done not in self.opened:
+            layers = self.gate.tuner.layers
+            assert {layers.group_of(name).name for name in moved(self._before, module)} == self.opened[done - 1]
+
+
+def fit(module: Any, gate: Any, *callbacks: Any, resume: Path | None = None, **options: Any) -> dict[int, set[str]]:
+    """Train for two epochs of 3 batches, watched; returns what was open in the step after each number of steps."""
+    columns = tiny_batch(module.bert, size=12)
+    rows = [{name: column[row] for name, column in columns.items()} for row in range(12)]
+    settings = {"accelerator": "cpu", "devices": 1, "max_epochs": 2, "enable_checkpointing": False, **QUIET, **options}
+    watcher = Watcher(gate)
+    trainer = lightning.Trainer(callbacks=[gate, watcher, *callbacks], **settings)
+    trainer.fit(module, DataLoader(rows, batch_size=4), ckpt_path=resume)
+    return watcher.opened
+
+
+def saving(folder: Path) -> Any:
+    """Saves after each epoch; Lightning gives other data to what resumes within one."""
+    return lightning.callbacks.ModelCheckpoint(folder, filename="{step}", every_n_epochs=1, save_top_k=-1)
+
+
+def gated(method: str, **options: Any) -> Any:
+    return gg.lightning.GateCallback(method, audit=True, **options)
+
+
+@pytest.mark.parametrize("method", ["gradual:every=2", "lisa:layers=1,every=2"])
+@pytest.mark.parametrize("kind", [Module, Called, Manual])
+def test_only_what_is_open_moves(kind: Any, method: str) -> None:
+    module, gate = kind(), gated(method)
+    opened = fit(module, gate, gradient_clip_val=None if kind is Manual else 0.1)
+    assert len(opened) == STEPS
+    assert len({frozenset(groups) for groups in opened.values()}) > 1
+    assert gate.tuner.layers.names == ("embeddings", "layers.0", "layers.1", "layers.2", "head")
+    assert {"scale.weight", "scale.bias"} < set(gate.tuner.layers["head"].parameter_names)
+    assert all(p.requires_grad for p in module.parameters())
+    assert not {"forward", "training_step"} & set(vars(module))
+
+
+@pytest.mark.parametrize("method", ["gradual:every=2", "graddrop:p=0.4", "fun:every=3,batches=1", "mixout:p=0.5"])
+def test_a_checkpoint_resumes_with_the_same_bits(method: str, tmp_path: Path) -> None:
+    class Keyword(Called):
+        def forward(self, **batch: Tensor) -> Any:  # type: ignore[override]
+            return self.bert(**batch)
+
+        def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> Tensor:
+            return nn.functional.cross_entropy(self.scale(self(**batch).logits), batch["labels"])
+
+    whole, resumed, gate, again = Keyword(), Keyword(), gated(method), gated(method)
+    fit(whole, gate, saving(tmp_path), enable_checkpointing=True)
+    fit(resumed, again, resume=tmp_path / "step=3.ckpt")
+    assert again.tuner.clock == gate.tuner.clock == gg.Clock(STEPS, steps_per_epoch=3, total_steps=STEPS)
+    assert again.tuner.timeline.phases == gate.tuner.timeline.phases
+    assert_same_weights(whole, resumed)
+
+
+def test_a_checkpoint_of_another_method_is_refused(tmp_path: Path) -> None:
+    fit(Called(), gated("gradual:every=2"), saving(tmp_path), enable_checkpointing=True)
+    with pytest.raises(RunError, match=r"Cannot resume from .*step=3.ckpt: .*method 'gradual:every=2', this tuner has"):
+        fit(Called(), gated("gradual:every=3"), resume=tmp_path / "step=3.ckpt")
+
+
+def test_a_checkpoint_without_a_gate_resumes_by_its_step(tmp_path: Path) -> None:
+    gate = gated("gradual:every=2")
+    fit(Called(), gated("full"), saving(tmp_path), enable_checkpointing=True)
+    checkpoint = torch.load(tmp_path / "step=3.ckpt", weights_only=True)
+    del checkpoint["callbacks"]["GateCallback"]
+    torch.save(checkpoint, tmp_path / "plain.ckpt")
+    opened = fit(Called(), gate, resume=tmp_path / "plain.ckpt")
+    assert {done: len(groups) for done, groups in opened.items()} == {3: 5, 4: 5, 5: 5}
+    assert gate.tuner.clock.step == STEPS
+
+
+def test_accumulated_batches_are_one_step() -> None:
+    gate = gated("gradual:every=2")
+    opened = fit(Module(), gate, accumulate_grad_batches=2)
+    assert gate.tuner.clock == gg.Clock(4, steps_per_epoch=2, total_steps=4)
+    assert [len(groups) for groups in opened.values()] == [2, 3, 3, 5]
+
+
+@pytest.mark.parametrize("kind", [Module, Called])
+def test_closed_layers_at_the_bottom_run_without_dropout(kind: Any) -> None:
+    seen: dict[str, set[bool]] = {"embeddings": set(), "top": set()}
+    module = kind(dropout=0.5)
+    bert = module.bert.bert
+    for name, part in (("embeddings", bert.embeddings.dropout), ("top", bert.encoder.layer[2].output.dropout)):
+        part.register_forward_hook(
+            lambda part, *_, name=name: seen[name].add(part.training) if torch.is_grad_enabled() else None
+        )
+    fit(module, gated("freeze:layers=2"))
+    assert seen["top"] == {True}
+    assert seen["embeddings"] == {False}
+    assert all(part.training for part in module.modules())
+
+
+def test_several_optimizers_are_refused() -> None:
+    module = Two()
+    with pytest.raises(AttachError, match=r"configure_optimizers of Two gave 2 optimizers. Expected one, with all"):
+        fit(module, gated("full"))
+
+
+def test_a_training_that_breaks_off_leaves_the_module_as_it_was() -> None:
+    class Breaks(lightning.Callback):
+        def on_train_batch_end(self, *_: Any) -> None:
+            raise ValueError("enough")
+
+    module, gate = Module(), gated("freeze:layers=2")
+    with pytest.raises(ValueError, match="enough"):
+        fit(module, gate, Breaks())
+    assert all(p.requires_grad for p in module.parameters())
+    assert "training_step" not in vars(module)
+    fit(module, gate)  # and the same gate trains again
+    assert gate.tuner.clock.step == STEPS
+
+
+def test_methods_that_count_epochs_need_to_know_when_an_epoch_ends() -> None:
+    with pytest.raises(gg.GradgateError, match="give the tuner steps_per_epoch="):
+        fit(Manual(), gated("gradfreeze"))
+
+
+def test_without_lightning_it_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['lightning'] = None\n"
+        "import gradgate as gg\n"
+        "assert 'lightning' in dir(gg) and 'torch' not in sys.modules\n"
+        "try: gg.lightning\n"
+        "except gg.GradgateError as error: print(type(error).__name__, error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.startswith(f"{UsageError.__name__} gg.lightning needs Lightning")
+    assert "pip install 'gradgate[lightning]'" in said
