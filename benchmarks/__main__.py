@@ -13,7 +13,17 @@ from pathlib import Path
 
 import torch
 
-BENCHMARKS = ("gate", "step", "memory", "trainer", "activation_cache", "processes", "adapters", "unfreezing")
+BENCHMARKS = (
+    "gate",
+    "step",
+    "memory",
+    "trainer",
+    "activation_cache",
+    "processes",
+    "adapters",
+    "unfreezing",
+    "architectures",
+)
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 

@@ -13,7 +13,14 @@ from gradgate.layers.map import LayerMap
 from gradgate.layers.names import canonical_name, named_parameters, reshard, tied_names, unwrap
 from gradgate.layers.parts import parts_of
 from gradgate.layers.probe import Span, Trace, observe
-from gradgate.layers.stacks import Stack, describe_lists, find_stacks, in_running_order, named_stacks
+from gradgate.layers.stacks import (
+    Stack,
+    describe_lists,
+    find_stacks,
+    in_running_order,
+    named_stacks,
+    unmistakable_stacks,
+)
 from gradgate.layers.towers import Section, find_sections, modality, with_projectors
 from gradgate.layers.units import EMBEDDINGS, HEAD, AnyTower, Group, Unit, Weight
 
@@ -34,6 +41,8 @@ def map_layers(
     (the encoder's layers, then the decoder's). What a layer holds is in its group. Other parameters go by their first
     use: before the layers into ``embeddings``, after them into ``head``, between two layers into the lower one, but the
     decoder's own embeddings into ``embeddings``. What was not used is placed by its position in the model, with a note.
+    So is all where no forward can be run, if one list of layers is unmistakable. What runs before the layers of a
+    vision or audio tower is in its lowest layer; what runs between it and the next tower is a ``projector``.
     Empty groups are left out: a model that ends with its last layer has no ``head``.
 
     Args:
@@ -59,21 +68,29 @@ def map_layers(
     reshard(model)
     if layers is not None:
         stacks = named_stacks(model, layers, trace)
-    elif trace is None:
-        raise LayerMapError(
+    else:
+        stacks = find_stacks(model, trace) if trace else []
+        if not stacks:
+            stacks = unmistakable_stacks(model)
+            if not stacks:
+                raise _not_found(model, trace, failure)
+            failure = "no list of layers ran in it" if trace else failure
+            trace = None
+    sections = with_projectors(model, find_sections(model, stacks, trace), parameters, trace)
+    return _Placement(model, parameters, sections, trace, failure).layer_map().at(unit)
+
+
+def _not_found(model: nn.Module, trace: Trace | None, failure: str) -> LayerMapError:
+    if trace is None:
+        return LayerMapError(
             f"The layers of {type(model).__name__} cannot be found, as no forward could be run ({failure}). "
             f"{describe_lists(model, trace)} Give the input as map_layers(model, example={{...}}), "
             f'or name the layers by hand, such as map_layers(model, layers="encoder.block").'
         )
-    else:
-        stacks = find_stacks(model, trace)
-        if not stacks:
-            raise LayerMapError(
-                f"No list of layers ran in the forward of {type(model).__name__}. {describe_lists(model, trace)} "
-                f'Name the layers by hand, such as map_layers(model, layers="encoder.block").'
-            )
-    sections = with_projectors(model, find_sections(model, stacks, trace), parameters, trace)
-    return _Placement(model, parameters, sections, trace, failure).layer_map().at(unit)
+    return LayerMapError(
+        f"No list of layers ran in the forward of {type(model).__name__}. {describe_lists(model, trace)} "
+        f'Name the layers by hand, such as map_layers(model, layers="encoder.block").'
+    )
 
 
 class _Layer(NamedTuple):
@@ -222,9 +239,10 @@ class _Placement:
         return lower
 
     def _reads_tokens(self, name: str, below: Stack) -> bool:
-        """Whether tokens reach a parameter that runs after a tower that reads none."""
+        """Whether tokens alone reach a parameter that runs after a tower that reads something else."""
         fed = self.trace.fed.get(id(self.parameters[name]), ()) if self.trace else ()
-        return self.sections[below].has_own_input and any(modality(source) in ("text", "decoder") for source in fed)
+        kinds = {modality(source) for source in fed}
+        return self.sections[below].has_own_input and bool(kinds) and kinds <= {"text", "decoder"}
 
     def _notes(self, groups: list[Group]) -> Iterator[str]:
         if len(self.stacks) > 1:

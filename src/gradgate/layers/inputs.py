@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import islice
 from types import MethodType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from gradgate.layers.media import IMAGE_SIZE, MEDIA, Takes, images, media_inputs, sounds
+
 TOKENS = 4
-SAMPLES = 4000  # a quarter of a second of audio: some ten frames of a Wav2Vec2
-IMAGE_SIZE = 224  # of the convolutional models, whose configuration names none
+TIMES = 21  # as often, to 64 tokens, where a few are too short
+
+T = TypeVar("T")
 
 
 def guesses(model: nn.Module) -> Iterator[dict[str, Any]]:
@@ -26,11 +29,11 @@ def guesses(model: nn.Module) -> Iterator[dict[str, Any]]:
     offered = [name for name in _MAKERS if name in takes]
     main = getattr(model, "main_input_name", None)
     main = main if main in _MAKERS else next(iter(offered), None)
-    made: Iterable[dict[str, Tensor]] = (
-        ({main: value} for value in _MAKERS[main](model, config)) if main else _first_module_inputs(model, takes)
+    made: Iterator[dict[str, Tensor]] = (
+        _MAKERS[main](model, config, takes) if main else _first_module_inputs(model, takes)
     )
-    if len(offered) > 1:  # two towers side by side, such as CLIP's, want both; others run only where both are given
-        made = chain(_joint_inputs(model, config, takes, offered), made)
+    # Two towers side by side, such as CLIP's, want both inputs; a vision tower runs only where both are given.
+    made = _whatever_works(_joint_inputs(model, config, takes), made)
     device = next(model.parameters()).device
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     for tensors in made:
@@ -54,47 +57,21 @@ def _inputs_of_inner(model: nn.Module, takes: dict[str, inspect.Parameter]) -> I
             yield inputs
 
 
-def _joint_inputs(
-    model: nn.Module, config: Any, takes: dict[str, inspect.Parameter], offered: list[str]
-) -> Iterator[dict[str, Tensor]]:
+def _joint_inputs(model: nn.Module, config: Any, takes: Takes) -> Iterator[dict[str, Tensor]]:
     """Every main input at once: tokens with as many placeholders as the images and sounds have features."""
-    pixels = _grid_inputs(model, config) if "image_grid_thw" in takes else {}
-    others = pixels | {n: next(_MAKERS[n](model, config)) for n in offered if n != "input_ids" and n not in pixels}
-    if "input_ids" not in offered:
-        yield others
+    if not any(name in takes for name in MEDIA) or "input_ids" not in takes:
         return
     ids = next(_token_inputs(model, config))
-    holes = []
-    for kind, names in (("image", ("pixel_values", "image_grid_thw")), ("audio", ("input_features", "input_values"))):
-        token = next(
-            (t for end in ("id", "index") if (t := getattr(config, f"{kind}_token_{end}", None)) is not None), None
-        )
-        given = {name: others[name] for name in names if name in others}
-        if token is not None and given:
-            holes += [token] * _feature_count(model, kind, given)
-    yield others | {"input_ids": torch.cat([ids[:, :1], torch.tensor([holes], dtype=ids.dtype), ids[:, 1:]], dim=1)}
+    for media, holes in media_inputs(model, config, takes):
+        middle = torch.tensor([holes], dtype=ids.dtype)
+        yield media | {"input_ids": torch.cat([ids[:, :1], middle, ids[:, 1:]], dim=1)}
 
 
-def _grid_inputs(model: nn.Module, config: Any) -> dict[str, Tensor]:
-    """One image of as many patches as are merged to one token, for models that take images of any size."""
-    vision = getattr(config, "vision_config", config)
-    side = getattr(vision, "spatial_merge_size", 1)
-    channels = getattr(vision, "in_channels", None) or getattr(vision, "in_chans", None) or 3
-    patch = channels * getattr(vision, "temporal_patch_size", 1) * vision.patch_size**2
-    return {"pixel_values": torch.zeros(side * side, patch), "image_grid_thw": torch.tensor([[1, side, side]])}
-
-
-def _feature_count(model: nn.Module, kind: str, inputs: dict[str, Tensor]) -> int:
-    """How many tokens an image or a sound takes up, from the model's own method."""
-    ask = getattr(model, f"get_{kind}_features", None)
-    if not isinstance(ask, MethodType):
-        return 0
-    takes = inspect.signature(ask).parameters
-    device = next(model.parameters()).device
-    found: Any = ask(**{name: value.to(device) for name, value in inputs.items() if name in takes})
-    found = getattr(found, "pooler_output", found)
-    features = found if isinstance(found, tuple | list) else [found]
-    return sum(each.numel() // each.shape[-1] for each in features)
+def _whatever_works(*ways: Iterator[T]) -> Iterator[T]:
+    """What each of the ways makes; a configuration unlike any known may stop one, and the next goes on."""
+    for way in ways:
+        with suppress(Exception):
+            yield from way
 
 
 def _companions(
@@ -110,6 +87,18 @@ def _companions(
         for name, fill in (("attention_mask", 1), ("token_type_ids", 0))
         if name in takes and name in wanted
     }
+    if "lang_ids" in takes:
+        more["lang_ids"] = torch.zeros(len(first), dtype=torch.long)
+    if "bbox" in takes and "input_ids" in inputs:
+        more["bbox"] = torch.zeros(*first.shape, 4, dtype=torch.long)
+    if "qformer_input_ids" in takes and "input_ids" in inputs:
+        more |= {"qformer_input_ids": torch.zeros_like(first), "qformer_attention_mask": torch.ones_like(first)}
+    if "image_attention_mask" in takes and "pixel_values" in inputs:
+        more["image_attention_mask"] = torch.ones(*first.shape, 1, dtype=torch.long)
+    if "image_embeds_position_mask" in takes and "pixel_values" in inputs:
+        count = getattr(config, "latent_query_num", 0)
+        more["input_ids"] = torch.cat([first, first.new_ones(1, count)], dim=1)
+        more["image_embeds_position_mask"] = (torch.arange(first.shape[1] + count) >= first.shape[1])[None]
     if "mm_token_type_ids" in takes and "input_ids" in inputs:  # 1 where a token stands for a piece of an image
         more["mm_token_type_ids"] = first.eq(getattr(config, "image_token_id", -1)).long()
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
@@ -129,6 +118,7 @@ def _token_inputs(model: nn.Module, config: Any) -> Iterator[Tensor]:
     ids = _token_ids(model, config)
     yield ids
     yield torch.stack([ids, ids], dim=1)  # multiple choice: batch x choices x tokens
+    yield torch.cat([ids[:, :-1]] * TIMES + [ids[:, -1:]], dim=1)  # pooled several times on the way, as in Funnel
 
 
 def _token_ids(model: nn.Module, config: Any) -> Tensor:
@@ -158,32 +148,12 @@ def _vocabulary_size(model: nn.Module) -> int:
     return table.num_embeddings if table is not None else TOKENS
 
 
-def _image_inputs(model: nn.Module, config: Any) -> Iterator[Tensor]:
-    vision = getattr(config, "vision_config", config)
-    size = getattr(vision, "image_size", None) or IMAGE_SIZE
-    height, width = size if isinstance(size, tuple | list) else (size, size)
-    channels = getattr(vision, "num_channels", 3)
-    yield torch.zeros(1, channels, height, width)
-    if frames := getattr(vision, "num_frames", None):
-        yield torch.zeros(1, frames, channels, height, width)
-
-
-def _wave_inputs(model: nn.Module, config: Any) -> Iterator[Tensor]:
-    if bins := getattr(config, "num_mel_bins", None):
-        yield torch.zeros(1, getattr(config, "max_length", 1024), bins)
-    yield torch.zeros(1, SAMPLES)
-
-
-def _spectrum_inputs(model: nn.Module, config: Any) -> Iterator[Tensor]:
-    bins = getattr(config, "num_mel_bins", 80)
-    yield torch.zeros(1, bins, 2 * getattr(config, "max_source_positions", 1500))
-
-
-_MAKERS: dict[str, Callable[[nn.Module, Any], Iterator[Tensor]]] = {
-    "input_ids": _token_inputs,
-    "pixel_values": _image_inputs,
-    "input_values": _wave_inputs,
-    "input_features": _spectrum_inputs,
+_MAKERS: dict[str, Callable[[nn.Module, Any, Takes], Iterator[dict[str, Tensor]]]] = {
+    "input_ids": lambda model, config, takes: ({"input_ids": ids} for ids in _token_inputs(model, config)),
+    "pixel_values": lambda model, config, takes: images(config, takes),
+    "flattened_patches": lambda model, config, takes: images(config, takes),
+    "input_values": lambda model, config, takes: sounds(config, takes),
+    "input_features": lambda model, config, takes: sounds(config, takes),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,8 +123,23 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
             hooks.callback(module.register_forward_pre_hook(enter, with_kwargs=True).remove)
             hooks.callback(module.register_forward_hook(leave).remove)
         hooks.enter_context(_FirstUse({id(p) for p in model.parameters()}, trace, clock))
+        hooks.enter_context(_without_cache(model))
         model(**marked(inputs))
     return trace
+
+
+@contextmanager
+def _without_cache(model: nn.Module) -> Iterator[None]:
+    """Run the body without keys and values for later tokens: caches of mixed layers look for attention in each."""
+    found: list[Any] = [getattr(module, "config", None) for module in model.modules()]
+    configs = {id(config): config for config in found if getattr(config, "use_cache", None)}
+    for config in configs.values():
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config in configs.values():
+            config.use_cache = True
 
 
 class _Clock:

@@ -17,6 +17,7 @@ from gradgate.layers.probe import Span, Trace
 T = TypeVar("T")
 ROOT = "."
 LISTED = 8  # candidates named in an error
+CLEAR = 4  # times as many parameters as any other list of layers leave no doubt
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,36 @@ def _idle_towers(model: nn.Module, trace: Trace) -> list[Stack]:
         if largest and not any(largest.container is s.container or s.is_within(largest) for s in found):
             found.append(largest)
     return found
+
+
+def unmistakable_stacks(model: nn.Module) -> list[Stack]:
+    """The layers of a model that cannot be run: those of models inside that read no text, and the only other list.
+
+    Empty if there is another list with more than a quarter of that one's parameters.
+    """
+    unseen = Trace()
+    idle = _idle_towers(model, unseen)
+    lists = [s for s in _lists(model, unseen) if len(s.layers) > 1 and _has_blocks(s) and s.mixes_features]
+    others = sorted(
+        (s for s in _outermost(lists) if not any(_around(model, tower, s) for tower in idle)), key=lambda s: -s.size
+    )
+    if not others or (len(others) > 1 and others[1].size * CLEAR > others[0].size):
+        return []
+    return [*idle, others[0]]
+
+
+def _around(model: nn.Module, tower: Stack, stack: Stack) -> bool:
+    """Whether a list is in the same model inside the model as a tower."""
+    for module in model.modules():
+        if (
+            module is not model
+            and hasattr(module, "config")
+            and "text" not in getattr(module, "input_modalities", "text")
+        ):
+            inside = set(module.modules())
+            if tower.container in inside and stack.container in inside:
+                return True
+    return False
 
 
 def named_stacks(model: nn.Module, paths: str, trace: Trace | None) -> list[Stack]:

@@ -1,0 +1,163 @@
+"""One blank image or silent sound in the ways in which models take them, with the tokens that stand for it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+IMAGE_SIZE = 224  # of the convolutional models, whose configuration names none
+SAMPLES = 4000  # a quarter of a second of audio: some ten frames of a Wav2Vec2
+FRAMES = 128  # of a spectrogram, where nothing says how many
+
+Inputs = dict[str, Tensor]
+Takes = Mapping[str, inspect.Parameter]
+_IMAGES, _SOUNDS = ("pixel_values", "flattened_patches"), ("input_values", "input_features")
+MEDIA = (*_IMAGES, *_SOUNDS)
+
+
+def media_inputs(model: nn.Module, config: Any, takes: Takes) -> Iterator[tuple[Inputs, list[int]]]:
+    """An image and a sound, where a forward takes them, and the tokens that stand for them in the text.
+
+    The way of giving each is the first with which the model's own method makes features of it; their number is that of
+    the placeholders. A model without such a method has each way tried.
+    """
+    ways = {
+        "image": list(images(config, takes)) if any(name in takes for name in _IMAGES) else [],
+        "audio": list(sounds(config, takes)) if any(name in takes for name in _SOUNDS) else [],
+    }
+    known: list[tuple[Inputs, list[int]]] = []
+    unknown: list[Inputs] = []
+    for kind, each in ways.items():
+        token = _token(config, kind)
+        ask = getattr(model, f"get_{kind}_features", None)
+        if isinstance(ask, MethodType):
+            counted = ((inputs, _feature_count(ask, inputs, model)) for inputs in each)
+            inputs, count = next(((i, n) for i, n in counted if n), ({}, 0))
+            known.append((inputs, [token] * count if token is not None else []))
+        elif each:
+            unknown = each
+    given = dict(chain.from_iterable(inputs.items() for inputs, _ in known))
+    tokens = list(chain.from_iterable(placeholders for _, placeholders in known))
+    for inputs in unknown or [{}]:
+        if given | inputs:
+            yield given | inputs, tokens
+
+
+def images(config: Any, takes: Takes) -> Iterator[Inputs]:
+    """One blank image, the likeliest way first, with what tells its size."""
+    vision = _part(config, "vision", "image", "vit", "encoder")
+    height, width = _pair(getattr(vision, "image_size", None) or IMAGE_SIZE)
+    channels = next((c for n in ("num_channels", "in_channels", "in_chans") if (c := getattr(vision, n, None))), 3)
+    channels = channels if isinstance(channels, int) else 3
+    patch, _ = _pair(getattr(vision, "patch_size", None) or 16)
+    area = channels * patch**2
+    if "flattened_patches" in takes:
+        yield {"flattened_patches": torch.ones(1, 4, 2 + area), "attention_mask": torch.ones(1, 4)}
+    if "image_grid_thw" in takes:
+        side = _pair(getattr(vision, "spatial_merge_size", None) or getattr(vision, "merge_kernel_size", None) or 1)[0]
+        grid = {"image_grid_thw": torch.tensor([[1, side, side]])}
+        yield {"pixel_values": torch.zeros(side**2, area * getattr(vision, "temporal_patch_size", 1))} | grid
+        yield {"pixel_values": torch.zeros(side**2, channels, patch, patch)} | grid
+    if "spatial_shapes" in takes:
+        yield {
+            "pixel_values": torch.zeros(1, 16, area),
+            "spatial_shapes": torch.tensor([[4, 4]]),
+            "pixel_attention_mask": torch.ones(1, 16, dtype=torch.long),
+        }
+    if "aspect_ratio_ids" in takes:
+        tiles = getattr(vision, "max_num_tiles", 1)
+        yield {
+            "pixel_values": torch.zeros(1, 1, tiles, channels, height, width),
+            "aspect_ratio_ids": torch.ones(1, 1, dtype=torch.long),
+            "aspect_ratio_mask": torch.ones(1, 1, tiles, dtype=torch.long),
+        }
+    points = getattr(config, "image_grid_pinpoints", None)
+    if points and "image_sizes" in takes:
+        high, wide = min(points, key=lambda point: point[0] * point[1])
+        tiles = 1 + (high // height) * (wide // width)
+        yield {
+            "pixel_values": torch.zeros(1, tiles, channels, height, width),
+            "image_sizes": torch.tensor([[high, wide]]),
+        }
+    frames = getattr(vision, "num_frames", None) or 1
+    for sizes in ({}, {"image_sizes": torch.tensor([[height, width]])} if "image_sizes" in takes else None):
+        if sizes is not None:
+            yield {"pixel_values": torch.zeros(1, channels, height, width)} | sizes
+            yield {"pixel_values": torch.zeros(1, frames, channels, height, width)} | sizes
+
+
+def sounds(config: Any, takes: Takes) -> Iterator[Inputs]:
+    """One silent sound, as waves or as a spectrogram, with its masks."""
+    audio = _part(config, "audio", "encoder", "speech_encoder")
+    bins = next(
+        (b for n in ("num_mel_bins", "feature_projection_input_dim", "input_dim") if (b := getattr(audio, n, None))), 0
+    )
+    frames = 2 * (getattr(audio, "max_source_positions", None) or FRAMES // 2)
+    if "input_values" in takes:
+        if bins:
+            yield {"input_values": torch.zeros(1, getattr(audio, "max_length", 1024), bins)}
+        yield {"input_values": torch.zeros(1, SAMPLES)}
+    if "input_features" in takes:
+        masks = [n for n in takes if "mask" in n and "feature" in n] + [
+            n for n in ("audio_attention_mask",) if n in takes
+        ]
+        mask = dict.fromkeys(masks, torch.ones(1, frames, dtype=torch.long))
+        size = bins or getattr(audio, "hidden_size", 80)
+        yield {"input_features": torch.zeros(1, size, frames)} | mask
+        yield {"input_features": torch.zeros(1, frames, size)} | mask
+
+
+def _feature_count(ask: Callable[..., Any], inputs: Inputs, model: nn.Module) -> int:
+    """How many tokens an image or a sound takes up, from the model's own method; 0 if it takes another input."""
+    takes = inspect.signature(ask).parameters.values()
+    anything = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in takes)
+    names = {parameter.name for parameter in takes}
+    some = next(model.parameters())
+    given = {
+        name: value.to(some.device, some.dtype if value.is_floating_point() else None)
+        for name, value in inputs.items()
+        if anything or name in names
+    }
+    if "qformer_input_ids" in names:  # the instruction, beside the image
+        given["qformer_input_ids"] = torch.zeros(1, 2, dtype=torch.long, device=some.device)
+        given["qformer_attention_mask"] = torch.ones_like(given["qformer_input_ids"])
+    with suppress(Exception):  # any model code may run here, so anything may be raised
+        found: Any = ask(**given)
+        found = found[0] if isinstance(found, tuple) and not isinstance(found[0], Tensor) else found
+        found = getattr(found, "pooler_output", found)
+        features = found if isinstance(found, tuple | list) else [found]
+        return sum(each.numel() // each.shape[-1] for each in features)
+    return 0
+
+
+def _token(config: Any, kind: str) -> int | None:
+    names = [f"{kind}_token_{end}" for end in ("id", "index")]
+    found = next((value for name in names if (value := getattr(config, name, None)) is not None), None)
+    return found if isinstance(found, int) else None
+
+
+def _part(config: Any, *names: str) -> Any:
+    """The first of these parts that a configuration has, or the configuration itself."""
+    for name in names:
+        for attribute in (f"{name}_config", name):
+            part = getattr(config, attribute, None)
+            if hasattr(part, "to_dict"):
+                return part
+    return config
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if isinstance(value, Mapping):
+        value = (value.get("height", IMAGE_SIZE), value.get("width", IMAGE_SIZE))
+    return (value[-2], value[-1]) if isinstance(value, tuple | list) and len(value) > 1 else (_one(value), _one(value))
+
+
+def _one(value: Any) -> int:
+    return int(value[0] if isinstance(value, tuple | list) else value)
