@@ -30,8 +30,8 @@ class GateCallback(Callback):  # type: ignore[misc]
 
     The tuner attaches when training starts, after ``configure_optimizers``, which must be given every parameter. Each
     training step then runs as one call of the module, as under DDP, so that closed layers at the bottom run without
-    dropout. With manual optimization this holds only for what the module computes by calling itself. The state is in
-    Lightning's checkpoints, and taken up where training resumes from one.
+    dropout. With manual optimization this holds only for what the module computes by calling itself. Several optimizers
+    make one step together. The state is in Lightning's checkpoints, and taken up where training resumes from one.
 
     Works with one device, DDP (``strategy="ddp_find_unused_parameters_true"`` for methods that close layers) and
     sharding by FSDP2 (``ModelParallelStrategy``). FSDP version 1 and DeepSpeed are refused.
@@ -47,7 +47,8 @@ class GateCallback(Callback):  # type: ignore[misc]
         tuner: the tuner of the current or latest training; None before the first.
 
     Raises:
-        AttachError: when training starts, if there is not exactly one optimizer; see :class:`gradgate.Tuner` for more.
+        AttachError: when training starts, as :class:`gradgate.Tuner` does; later, if the module calls
+            ``toggle_optimizer``, which sets ``requires_grad`` too.
         RunError: if a checkpoint is of another method, seed or optimizer.
     """
 
@@ -80,7 +81,7 @@ class GateCallback(Callback):  # type: ignore[misc]
         try:
             self.tuner = Tuner(
                 trainer.strategy.model,
-                _only_optimizer(trainer),
+                trainer.optimizers if len(trainer.optimizers) != 1 else trainer.optimizers[0],
                 self.method,
                 total_steps=total,
                 steps_per_epoch=per_epoch,
@@ -95,10 +96,12 @@ class GateCallback(Callback):  # type: ignore[misc]
             if saved is None:
                 raise
             raise RunError(f"Cannot resume from {trainer.ckpt_path or 'the training before'}: {error}") from None
-        if done > 0 and saved is None:
-            self.tuner.resume_at(done)
         called = trainer.strategy.model is not pl_module or not pl_module.automatic_optimization
-        self._restore = _nothing if called else _call_for_each_step(pl_module)
+        self._restore = (
+            _shadow(pl_module, "toggle_optimizer", _refuse_toggling) if called else _call_for_each_step(pl_module)
+        )
+        if done > 0 and saved is None:
+            self.tuner.resume_at(done // len(trainer.optimizers))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Detach."""
@@ -141,19 +144,9 @@ def _layer_map(module: LightningModule, layers: LayerMap | str | None) -> LayerM
         del vars(module)["forward"]
 
 
-def _only_optimizer(trainer: Trainer) -> Any:
-    found = len(trainer.optimizers)
-    if found != 1:
-        raise AttachError(
-            f"configure_optimizers of {type(trainer.lightning_module).__name__} gave {found} optimizers. Expected one, "
-            f"with all of self.parameters(); parameters that need other settings go into a group of their own."
-        )
-    return trainer.optimizers[0]
-
-
 def _steps(trainer: Trainer, module: LightningModule) -> tuple[int | None, int | None]:
     """Optimizer steps of the training and of an epoch; None where nobody can know."""
-    limit = trainer.max_steps if trainer.max_steps > 0 else None
+    limit = trainer.max_steps // max(len(trainer.optimizers), 1) if trainer.max_steps > 0 else None
     schedulers = [c for c in trainer.callbacks if isinstance(c, GradientAccumulationScheduler)]
     if not module.automatic_optimization or any(len(scheduler.scheduling) > 1 for scheduler in schedulers):
         return limit, None
@@ -166,28 +159,38 @@ def _steps(trainer: Trainer, module: LightningModule) -> tuple[int | None, int |
 
 def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
     """Let ``training_step`` run through the module's ``__call__``, where hooks see it; returns how to undo that."""
-    before = {name: vars(module)[name] for name in ("training_step", "forward") if name in vars(module)}
     step = module.training_step
-
-    def put_back(name: str) -> None:
-        vars(module).pop(name, None)
-        vars(module).update({name: before[name]} if name in before else {})
 
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         def forward(*args: Any, **kwargs: Any) -> Any:
-            put_back("forward")  # for what the step calls itself
+            put_back()  # for what the step calls itself
             return step(*args, **kwargs)
 
-        vars(module)["forward"] = forward
+        put_back = _shadow(module, "forward", forward)
         try:
             return module(*args, **kwargs)
         finally:
-            put_back("forward")
+            put_back()
 
-    vars(module)["training_step"] = call
-    return lambda: put_back("training_step")
+    return _shadow(module, "training_step", call)
 
 
-def _nothing() -> None:
-    """Undo nothing."""
+def _refuse_toggling(*_: Any, **__: Any) -> None:
+    raise AttachError(
+        "toggle_optimizer sets requires_grad of every parameter, as the gate does, and would put back what was open "
+        "before the step. Leave it out, and clear gradients that a step must not see with zero_grad."
+    )
+
+
+def _shadow(module: LightningModule, name: str, by: Callable[..., Any]) -> Callable[[], None]:
+    """Give a module an attribute of its own in place of a method; returns how to undo that, once or more."""
+    before = {name: vars(module)[name]} if name in vars(module) else {}
+
+    def put_back() -> None:
+        if vars(module).get(name) is by:
+            del vars(module)[name]
+            vars(module).update(before)
+
+    vars(module)[name] = by
+    return put_back

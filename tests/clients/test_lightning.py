@@ -26,8 +26,6 @@ QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": 
 class Module(lightning.LightningModule):
     """Computes in ``training_step`` alone, as most modules do."""
 
-    optimizer_count = 1
-
     def __init__(self, *, dropout: float = 0.0) -> None:
         super().__init__()
         torch.manual_seed(0)
@@ -41,8 +39,7 @@ class Module(lightning.LightningModule):
         return nn.functional.cross_entropy(self.scale(self.bert(**batch).logits), batch["labels"])
 
     def configure_optimizers(self) -> Any:
-        made = [torch.optim.AdamW(self.parameters(), lr=1e-2, weight_decay=0.1) for _ in range(self.optimizer_count)]
-        return made[0] if len(made) == 1 else made
+        return torch.optim.AdamW(self.parameters(), lr=1e-2, weight_decay=0.1)
 
 
 class Called(Module):
@@ -67,8 +64,32 @@ class Manual(Called):
         optimizer.step()
 
 
-class Two(Manual):
-    optimizer_count = 2
+class Two(Called):
+    """Steps matrices and the rest by an optimizer of their own."""
+
+    toggles = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+
+    def configure_optimizers(self) -> Any:
+        matrices = [p for p in self.parameters() if p.dim() > 1]
+        rest = [p for p in self.parameters() if p.dim() <= 1]
+        return [torch.optim.SGD(matrices, lr=0.1, momentum=0.9), torch.optim.AdamW(rest, lr=1e-2)]
+
+    def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> None:  # type: ignore[override]
+        optimizers: Any = self.optimizers()
+        if self.toggles:
+            self.toggle_optimizer(optimizers[0])
+        self.manual_backward(super().training_step(batch, batch_idx))
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+class Toggles(Two):
+    toggles = True
 
 
 class Watcher(lightning.Callback):
@@ -113,10 +134,10 @@ def gated(method: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("method", ["gradual:every=2", "lisa:layers=1,every=2"])
-@pytest.mark.parametrize("kind", [Module, Called, Manual])
+@pytest.mark.parametrize("kind", [Module, Called, Manual, Two])
 def test_only_what_is_open_moves(kind: Any, method: str) -> None:
     module, gate = kind(), gated(method)
-    opened = fit(module, gate, gradient_clip_val=None if kind is Manual else 0.1)
+    opened = fit(module, gate, gradient_clip_val=None if kind in (Manual, Two) else 0.1)
     assert len(opened) == STEPS
     assert len({frozenset(groups) for groups in opened.values()}) > 1
     assert gate.tuner.layers.names == ("embeddings", "layers.0", "layers.1", "layers.2", "head")
@@ -181,10 +202,11 @@ def test_closed_layers_at_the_bottom_run_without_dropout(kind: Any) -> None:
     assert all(part.training for part in module.modules())
 
 
-def test_several_optimizers_are_refused() -> None:
-    module = Two()
-    with pytest.raises(AttachError, match=r"configure_optimizers of Two gave 2 optimizers. Expected one, with all"):
-        fit(module, gated("full"))
+def test_toggling_optimizers_is_refused() -> None:
+    module = Toggles()
+    with pytest.raises(AttachError, match=r"toggle_optimizer sets requires_grad of every parameter"):
+        fit(module, gated("gradual:every=2"))
+    assert "toggle_optimizer" not in vars(module)
 
 
 def test_a_training_that_breaks_off_leaves_the_module_as_it_was() -> None:
