@@ -11,13 +11,14 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from gradgate import map_layers
+from gradgate.layers import named_parameters
 from support.loop import batch
 
 
 def matrices(model: nn.Module) -> list[nn.Parameter]:
     """What Muon is for: the matrices inside the layers."""
-    names = [name for group in map_layers(model).layers for name in group.parameter_names]
-    return [parameter for parameter in map(model.get_parameter, names) if parameter.dim() == 2]
+    inside = {name for group in map_layers(model).layers for name in group.parameter_names}
+    return [p for name, p in named_parameters(model).items() if name in inside and p.dim() == 2]
 
 
 def others(model: nn.Module) -> list[nn.Parameter]:

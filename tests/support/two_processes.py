@@ -30,6 +30,7 @@ from gradgate.distributed.shards import local
 from gradgate.errors import AttachError, AuditError, GradgateError, NonFiniteError, RunError
 from gradgate.layers import named_parameters
 from support.loop import batch, build
+from support.optimizers import matrices, others
 
 METHODS = (
     "gradual:every=2",
@@ -51,6 +52,11 @@ Scenario = Callable[[], None]
 def adamw(model: nn.Module) -> torch.optim.AdamW:
     """A large epsilon: the gradients of some biases are nothing but rounding, which Adam would blow up."""
     return torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1, eps=1e-5)
+
+
+def two_adamw(model: nn.Module) -> list[torch.optim.Optimizer]:
+    """One for the matrices of the layers and one for the rest: of Muon's updates, shards change the rounding."""
+    return [torch.optim.AdamW(own, lr=1e-2, weight_decay=0.1, eps=1e-5) for own in (matrices(model), others(model))]
 
 
 def fresh() -> nn.Module:
@@ -123,19 +129,20 @@ def compare(alone: nn.Module, other: nn.Module, start: dict[str, Tensor], where:
             assert torch.equal(full(twin.grad) == 0, weight.grad == 0), f"{where}: the mask of {name}"
 
 
-def equals_one_process(method: str, micro: int = 1) -> None:
+def equals_one_process(method: str, micro: int = 1, *, several: bool = False) -> None:
     """DDP and FSDP2 in lockstep with one process that sees the whole batch, over all transitions."""
     models = {"alone": fresh(), "ddp": ddp(), "fsdp": fsdp()}
     start = {name: p.detach().clone() for name, p in models["alone"].named_parameters()}
-    optimizers = {kind: adamw(model) for kind, model in models.items()}
+    optimizers = {kind: two_adamw(model) if several else [adamw(model)] for kind, model in models.items()}
     options = {"total_steps": STEPS, "steps_per_epoch": 2, "seed": 3, "audit": True}
     tuners = {kind: Tuner(model, optimizers[kind], method, **options) for kind, model in models.items()}
     for step in range(STEPS):
         for kind, model in models.items():
-            optimizers[kind].zero_grad()
+            model.zero_grad()
             backward(model, slice(0, 4) if kind == "alone" else mine(), step, micro=micro)
             clip_grad_norm_(model.parameters(), 0.5)
-            optimizers[kind].step()
+            for optimizer in optimizers[kind]:
+                optimizer.step()
         for kind in ("ddp", "fsdp"):
             assert tuners[kind].plan == tuners["alone"].plan
             compare(models["alone"], getattr(models[kind], "module", models[kind]), start, f"{kind}, step {step}")
@@ -365,6 +372,7 @@ ALONE: dict[str, Scenario] = {
 SCENARIOS: dict[str, Scenario] = {
     **{method: (lambda method=method: equals_one_process(method)) for method in METHODS},  # type: ignore[misc]
     "graddrop:p=0.4 in two pieces": lambda: equals_one_process("graddrop:p=0.4", micro=2),
+    "gradual:every=2 by two optimizers": lambda: equals_one_process("gradual:every=2", several=True),
     **ALONE,
 }
 

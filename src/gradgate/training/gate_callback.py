@@ -21,7 +21,8 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
     """Train with a method: ``Trainer(..., callbacks=[GateCallback("gradual:every=50")])``.
 
     The tuner attaches when training begins, after the optimizer was built with every parameter in it, and
-    detaches when it ends. Its state is saved in each checkpoint as ``gradgate.json``, with ``gradgate.safetensors`` for
+    detaches when it ends. An optimizer that steps several others, as a factory builds it of Muon and AdamW for
+    ``optimizer_cls_and_kwargs``, stands for all of them. Its state is saved in each checkpoint as ``gradgate.json``, with ``gradgate.safetensors`` for
     methods that keep tensors, and taken up again on resume.
 
     Args:

@@ -127,7 +127,7 @@ class Gating(Effect):
         return [
             Held(name, self.parameters[name], partial(self._restore, name, gate))
             for name, gate in self.gated(lambda gate: gate.sparse and gate.hold and gate.share < 1.0)
-            if self.parameters[name].grad is not None and step.holds(self.parameters[name])
+            if step.holds(self.parameters[name]) and self.parameters[name].grad is not None
         ]
 
     def release(self) -> None:
@@ -158,8 +158,10 @@ class Gating(Effect):
 
     def gradients(self, wanted: Callable[[Gate], bool], step: OptimizerStep) -> list[Tensor]:
         """The gradients of such parameters that an optimizer is to step on, where there are any."""
-        parameters = (self.parameters[name] for name in self.names(wanted))
-        return [p.grad for p in parameters if p.grad is not None and step.holds(p)]
+        parameters = [self.parameters[name] for name in self.names(wanted)]
+        if step.own is not None:
+            parameters = [parameter for parameter in parameters if step.holds(parameter)]
+        return [gradient for gradient in [parameter.grad for parameter in parameters] if gradient is not None]
 
     def size(self, group: str) -> int:
         """How many elements of the group may open."""
