@@ -22,8 +22,8 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
 
     The tuner attaches when training begins, after the optimizer was built with every parameter in it, and
     detaches when it ends. An optimizer that steps several others, as a factory builds it of Muon and AdamW for
-    ``optimizer_cls_and_kwargs``, stands for all of them. Its state is saved in each checkpoint as ``gradgate.json``, with ``gradgate.safetensors`` for
-    methods that keep tensors, and taken up again on resume.
+    ``optimizer_cls_and_kwargs``, stands for all of them. The tuner's state is saved in each checkpoint as
+    ``gradgate.json``, with ``gradgate.safetensors`` for methods that keep tensors, and taken up again on resume.
 
     Args:
         method: a method or its text.
