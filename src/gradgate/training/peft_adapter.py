@@ -1,8 +1,7 @@
 """PEFT's adapters in a model that is trained without PEFT's wrapper, and in PEFT's files.
 
 PEFT puts its layers into the model itself; the ``PeftModel`` around it is kept aside, to save and to unload. So the
-model has the class, the head and the names that it would have without an adapter. This is the only module that imports
-PEFT.
+model has the class, the head and the names that it would have without an adapter.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Any
 
 import peft
 import torch
-from peft.tuners.tuners_utils import BaseTuner, BaseTunerLayer, check_target_module_exists
 from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import save as save_safetensors
 from torch import Tensor, nn
@@ -31,8 +29,8 @@ from gradgate.adapters.files import read_record, read_tensors
 from gradgate.adapters.stack import head_parameters
 from gradgate.errors import AdapterError, AdapterFileError
 from gradgate.files import write_files
-from gradgate.layers import map_layers
-from gradgate.training.peft_options import config_class, read_config, tuner_class
+from gradgate.training.peft_options import config_class, read_config
+from gradgate.training.peft_targets import CHOSEN_HERE, check_spared, choose_targets, spare
 
 __all__ = ["attached", "bytes_stored", "described", "load", "put", "read_config", "remove", "restore", "save"]
 
@@ -40,8 +38,6 @@ CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
 _KEY = "_gradgate_peft"
 _NAME = "default"  # PEFT keeps an adapter of this name in the folder itself
-_ALL_LINEAR = "all-linear"
-_CHOSEN_HERE = "all linear modules of the layers"
 _TASK_TYPES = {
     "ForSequenceClassification": "SEQ_CLS",
     "ForTokenClassification": "TOKEN_CLS",
@@ -104,11 +100,11 @@ def put(model: Any, config: Any, fresh: Collection[str], seed: int, text: str) -
     config = deepcopy(config)
     whole = _trained_whole(host, fresh)
     flags = [(parameter, parameter.requires_grad) for parameter in host.parameters()]
-    chosen_by = _choose_targets(host, config, text)
-    _spare(host, config, whole)
+    chosen_by = choose_targets(host, config, text)
+    spare(host, config, whole)
     with _drawing(seed), _telling(host, config, text):
         wrapper = peft.get_peft_model(host, config)
-    _check_spared(host, whole, text)
+    check_spared(host, whole, text)
     own = [parameter for parameter in host.parameters() if parameter.requires_grad]
     for tensor in (*own, *host.buffers()):
         if tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size():
@@ -133,7 +129,7 @@ def described(model: Any) -> str:
     found = attached(model)
     targets = getattr(found.config, "target_modules", None) or ()
     names = [targets] if isinstance(targets, str) else targets
-    if found.chosen_by == _CHOSEN_HERE:
+    if found.chosen_by == CHOSEN_HERE:
         names = {name.rpartition(".")[2] for name in names}
     of = f"{found.config.peft_type.value} of PEFT {peft.__version__}"
     return f"{of} on {', '.join(sorted(names))} ({found.chosen_by})"
@@ -270,85 +266,6 @@ def _modules_of(module: nn.Module, whole: Collection[int], path: str = "") -> It
         return
     for name, child in module.named_children():
         yield from _modules_of(child, whole, f"{path}.{name}" if path else name)
-
-
-def _choose_targets(host: Any, config: Any, text: str) -> str:
-    """Name the modules of a configuration that names none. Returns who has chosen them."""
-    if not hasattr(config, "target_modules"):
-        return "PEFT's own choice"
-    given = config.target_modules
-    if given is not None and given != _ALL_LINEAR:
-        return "as given"
-    settings = BaseTuner.get_model_config(host)
-    kind = settings["model_type"]
-    if given is None and _knows(host, config, settings):
-        return f"PEFT's own choice for {kind}"
-    if config.peft_type.value in ("LN_TUNING", "TRAINABLE_TOKENS"):
-        raise AdapterError(
-            f"PEFT knows no modules of {kind!r} models for {text!r}, which is not for linear ones. Name the modules, "
-            f"as in target_modules=LayerNorm."
-        )
-    config.target_modules = _linear_modules(host)
-    if hasattr(config, "feedforward_modules") and config.feedforward_modules is None:
-        config.feedforward_modules = []
-    return _CHOSEN_HERE
-
-
-def _knows(host: Any, config: Any, settings: dict[str, Any]) -> bool:
-    """Fill in PEFT's own modules for a type of model; returns whether it has any."""
-    kind = tuner_class(config.peft_type)
-    tuner = kind.__new__(kind)  # to ask, not to put anything into the model
-    tuner.__dict__["model"] = host
-    try:
-        tuner._prepare_adapter_config(config, settings)
-    except ValueError:
-        return False
-    return config.target_modules not in (None, _ALL_LINEAR)
-
-
-def _linear_modules(host: Any) -> list[str]:
-    inside = {name for group in map_layers(host).layers for name in group.parameter_names}
-    found = [
-        name
-        for name, module in host.named_modules()
-        if isinstance(module, nn.Linear | Conv1D) and f"{name}.weight" in inside
-    ]
-    if not found:
-        raise AdapterError(
-            f"The layers of {type(host).__name__} have no linear modules, so nothing says where the adapter belongs. "
-            f"Name the modules, as in target_modules=query/value."
-        )
-    return found
-
-
-def _spare(host: Any, config: Any, whole: list[Parameter]) -> None:
-    """Keep the adapter away from modules that are trained as a whole."""
-    if not getattr(config, "target_modules", None):
-        return
-    ids = {id(parameter) for parameter in whole}
-    hit = [
-        name
-        for name, module in host.named_modules()
-        if any(id(parameter) in ids for parameter in module.parameters(recurse=False))
-        and check_target_module_exists(config, name)
-    ]
-    targets = config.target_modules
-    if hit and hasattr(config, "exclude_modules"):
-        given = config.exclude_modules
-        config.exclude_modules = [*([given] if isinstance(given, str) else given or ()), *hit]
-    elif hit and not isinstance(targets, str) and set(hit) <= set(targets):
-        config.target_modules = [name for name in targets if name not in hit]
-
-
-def _check_spared(host: Any, whole: list[Parameter], text: str) -> None:
-    """AdapterError if the adapter is on a module that is trained as a whole: PEFT's files cannot hold both."""
-    ids = {id(parameter) for parameter in whole}
-    for name, module in host.named_modules():
-        if isinstance(module, BaseTunerLayer) and any(id(parameter) in ids for parameter in module.parameters()):
-            raise AdapterError(
-                f"{text!r} also changes {name}, which is trained with the head as a whole. Expected target_modules in "
-                f"the layers alone, such as a regular expression of their whole path; name others."
-            )
 
 
 @contextmanager
