@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from gradgate import adapters, gates
     from gradgate import lightning as lightning
     from gradgate.activation_cache import ActivationCache
-    from gradgate.layers import map_layers
+    from gradgate.layers import Selection, map_layers, select
     from gradgate.training.gate_callback import GateCallback
     from gradgate.tuner import Tuner
 
@@ -94,6 +94,7 @@ __all__ = [
     "Plan",
     "RandomOrder",
     "RateMethod",
+    "Selection",
     "Tuner",
     "adapters",
     "gates",
@@ -101,6 +102,7 @@ __all__ = [
     "method",
     "methods",
     "register",
+    "select",
 ]
 
 # torch takes seconds to import, and so does Trainer: each is imported with the first name that needs it.
@@ -113,6 +115,8 @@ __getattr__, __dir__ = lazy_names(
         "adapters": "gradgate.adapters",
         "gates": "gradgate.gates",
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
+        "Selection": "gradgate.layers",
         "map_layers": "gradgate.layers",
+        "select": "gradgate.layers",
     },
 )

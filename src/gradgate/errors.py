@@ -27,6 +27,10 @@ class MethodError(UsageError):
     """An unknown method, or a parameter of one that is out of range."""
 
 
+class SelectorError(UsageError):
+    """A selector that cannot be read, or that selects nothing of the model."""
+
+
 class LayerMapError(GradgateError, ValueError):
     """A model whose layers cannot be found, or a method that asks for layers it does not have."""
 

@@ -4,6 +4,6 @@ What to measure is plain data, which methods ask for. What measures is in :mod:`
 :mod:`gradgate.fisher.selection`, which need torch.
 """
 
-from gradgate.fisher.request import QA, Batch, Batches, FisherRequest, Gradient, Labels, Selection
+from gradgate.fisher.request import QA, Batch, Batches, FisherRequest, Gradient, Labels, SelectionRequest
 
-__all__ = ["QA", "Batch", "Batches", "FisherRequest", "Gradient", "Labels", "Selection"]
+__all__ = ["QA", "Batch", "Batches", "FisherRequest", "Gradient", "Labels", "SelectionRequest"]

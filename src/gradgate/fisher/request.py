@@ -43,7 +43,7 @@ class FisherRequest:
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectionRequest:
     """Which single elements to choose: those with the largest Fisher information, whatever parameter they are in.
 
     Attributes:

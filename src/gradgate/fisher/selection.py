@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from gradgate.errors import AttachError, NonFiniteError
-from gradgate.fisher.request import Batch, Selection
+from gradgate.fisher.request import Batch, SelectionRequest
 from gradgate.fisher.trace import likelihoods_of, separate_tensors
 from gradgate.layers.names import canonical_name
 from gradgate.torch_state import preserved_state
 
 
 def choose(
-    model: nn.Module, groups: Mapping[str, Iterable[str]], batches: Iterable[Batch], selection: Selection
+    model: nn.Module, groups: Mapping[str, Iterable[str]], batches: Iterable[Batch], selection: SelectionRequest
 ) -> dict[str, Tensor]:
     """The elements that a selection picks; all of those that are equal at the threshold, as in the authors' code.
 
@@ -59,7 +59,7 @@ def unpack(bits: Tensor, numel: int) -> Tensor:
 
 
 def _information(
-    model: nn.Module, names: list[str], batches: Iterable[Batch], selection: Selection
+    model: nn.Module, names: list[str], batches: Iterable[Batch], selection: SelectionRequest
 ) -> dict[str, Tensor]:
     request = selection.request
     generator = torch.Generator().manual_seed(request.seed)

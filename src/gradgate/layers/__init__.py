@@ -11,7 +11,15 @@ from gradgate.lazy import lazy_names
 
 if TYPE_CHECKING:
     from gradgate.layers.find import map_layers
+    from gradgate.layers.selectors import Selection, select
 
-__all__ = ["Group", "LayerMap", "Unit", "canonical_name", "map_layers", "named_parameters"]
+__all__ = ["Group", "LayerMap", "Selection", "Unit", "canonical_name", "map_layers", "named_parameters", "select"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"map_layers": "gradgate.layers.find"})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Selection": "gradgate.layers.selectors",
+        "map_layers": "gradgate.layers.find",
+        "select": "gradgate.layers.selectors",
+    },
+)

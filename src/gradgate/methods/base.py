@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.fisher import FisherRequest, Selection
+from gradgate.fisher import FisherRequest, SelectionRequest
 from gradgate.layers import LayerMap, Unit
+from gradgate.layers.selectors import Selection
 
 Scope = Literal["encoder", "attention"]
 State = Literal["keep", "reset", "drop"]
@@ -184,11 +185,19 @@ class Method(ABC):
         """Names of the groups that the method opens at some step; by default all."""
         return frozenset(layers.names)
 
+    def selection(self, layers: LayerMap) -> Selection | None:
+        """The weights that the method ever opens, where they are less than the groups that it opens; by default None.
+
+        What is not selected keeps every bit: a closed parameter computes no gradient, and a closed row of an open
+        table gets its value back after each step.
+        """
+        return None
+
     def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> FisherRequest | None:
         """What must be measured before the step that comes next; by default nothing. Pure."""
         return None
 
-    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> Selection | None:
+    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> SelectionRequest | None:
         """Which single elements must be chosen before the step that comes next; by default none. Pure.
 
         A training chooses once, and gates with ``chosen`` pass what was chosen.

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.fisher import FisherRequest, Selection
+from gradgate.fisher import FisherRequest, SelectionRequest
 from gradgate.layers import LayerMap, Unit
+from gradgate.layers.selectors import Selection
 from gradgate.methods.base import Memory, Method, MixoutSettings, Modifier, Plan, State
 
 
@@ -58,13 +59,16 @@ class Combined(Method):
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         return self._deciding.reaches(layers)
 
+    def selection(self, layers: LayerMap) -> Selection | None:
+        return self._deciding.selection(layers)
+
     def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> FisherRequest | None:
         return self._deciding.measures(clock, layers, memory)
 
     def learned(self, scores: dict[str, float], clock: Clock, memory: Memory) -> Memory:
         return self._deciding.learned(scores, clock, memory)
 
-    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> Selection | None:
+    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> SelectionRequest | None:
         return self._deciding.selects(clock, layers, memory)
 
     @property

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
-from gradgate.errors import MethodError, nearest
+from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
+from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import AnyTower
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.towers import embeddings_follow, layers_of
@@ -54,6 +55,7 @@ class Freeze(Fixed):
 
     Args:
         layers: how many layers are closed, from 0 (embeddings only) to the number of layers (head only), or ``all``.
+        only: selectors (:func:`gradgate.select`) of what is closed, instead of ``layers``: ``freeze:only=@attention``.
         tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: count the layers of that
             tower alone, and leave the others open. The embeddings are closed if they are that tower's own.
     """
@@ -62,15 +64,26 @@ class Freeze(Fixed):
     summary: ClassVar[str] = "embeddings and the lowest N layers are closed"
     source: ClassVar[str] = "What would Elsa do? (Lee et al. 2019), Sec. 3: https://arxiv.org/abs/1911.03090"
 
-    layers: int | Literal["all"]
+    layers: int | Literal["all"] | None = None
+    only: tuple[str, ...] = ()
     tower: AnyTower = ""
 
     def __post_init__(self) -> None:
-        self._require(layers=(self.layers == "all" or self.layers >= 0, "0 or more"))
+        if self.layers is None and not self.only:
+            raise MethodError(
+                f"The method {self.name!r} needs layers=..., the number of closed layers, or only=..., a selector."
+            )
+        self._require(
+            layers=(not isinstance(self.layers, int) or self.layers >= 0, "0 or more"),
+            only=(not self.only or (self.layers is None and not self.tower), "no layers and no tower beside it"),
+        )
 
     def check(self, layers: LayerMap) -> None:
+        if self.only:
+            self.selection(layers)
+            return
         count = len(layers_of(self, layers))
-        if self.layers != "all" and self.layers > count:
+        if self.closed_of(count) > count:
             where, end = ("tower", "closes all of it") if self.tower else ("model", "trains the head alone")
             raise MethodError(
                 f"{self.spec!r} asks for {self.layers} closed layers, but the {where} has {count}. "
@@ -79,14 +92,19 @@ class Freeze(Fixed):
 
     def closed_of(self, count: int) -> int:
         """How many of ``count`` layers are closed."""
-        return count if self.layers == "all" else self.layers
+        return self.layers if isinstance(self.layers, int) else count
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
+        if learns := self.selection(layers):
+            return groups_of(learns, layers)
         of_tower = layers_of(self, layers)
         closed = {group.name for group in of_tower[: self.closed_of(len(of_tower))]}
         if embeddings_follow(self, layers):
             closed.add("embeddings")
         return frozenset({*layers.names, "head"} - closed)
+
+    def selection(self, layers: LayerMap) -> Selection | None:
+        return select(layers, "/".join(self.only)).inverted(layers) if self.only else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,29 +121,39 @@ class BitFit(Fixed):
 
 @dataclass(frozen=True, kw_only=True)
 class NamedGroups(Fixed):
-    """Only the groups that are named learn.
+    """Only the weights that are named learn, or all but these.
 
     Args:
-        open: group names such as ``embeddings/layers.0/head``; ``layers`` stands for every layer.
+        open: selectors (:func:`gradgate.select`) of what learns, such as ``embeddings/layers.0/head`` or
+            ``embeddings[32000:]/@lora``.
+        closed: the same of what does not, instead of ``open``; all else learns.
     """
 
     name: ClassVar[str] = "groups"
-    summary: ClassVar[str] = "only the named groups learn"
+    summary: ClassVar[str] = "only the named weights learn"
     source: ClassVar[str] = "freezing by hand"
 
-    open: tuple[str, ...]
+    open: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self._require(open=(bool(self.open), "at least one group, such as layers.0/head"))
+        both = bool(self.open) and bool(self.closed)
+        self._require(
+            open=(bool(self.open or self.closed), "at least one group or other selector, such as layers.0/head"),
+            closed=(not both, "nothing where open says what learns"),
+        )
 
     def check(self, layers: LayerMap) -> None:
-        unknown = [name for name in self.open if name != "layers" and name not in layers.names]
-        if unknown:
-            raise MethodError(
-                f"{self.spec!r}: this model has no group {unknown[0]!r}.{nearest(unknown[0], layers.names)} "
-                f"Its groups are {', '.join(layers.names)}."
-            )
+        self.selection(layers)
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
-        every_layer = {group.name for group in layers.layers} if "layers" in self.open else set()
-        return frozenset(every_layer | set(self.open)) - {"layers"}
+        return groups_of(self.selection(layers), layers)
+
+    def selection(self, layers: LayerMap) -> Selection:
+        found = select(layers, "/".join(self.open or self.closed))
+        return found if self.open else found.inverted(layers)
+
+
+def groups_of(selection: Selection, layers: LayerMap) -> frozenset[str]:
+    """The names of the groups that hold any of the selected weights."""
+    return frozenset(group.name for group in layers if any(name in selection for name in group.parameter_names))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
-from gradgate.fisher import FisherRequest, Selection
+from gradgate.fisher import FisherRequest, SelectionRequest
 from gradgate.layers import LayerMap
 from gradgate.methods.base import OPEN, Gate, Memory, Method, Plan
 
@@ -64,7 +64,7 @@ class ChildTuning(Method):
     def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
         return None
 
-    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> Selection | None:
+    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> SelectionRequest | None:
         if self.mode == "F":
             return None
         request = FisherRequest(
@@ -75,7 +75,7 @@ class ChildTuning(Method):
             eval_mode=self.fisher_eval_mode,
             seed=memory.seed * 1_000_003,
         )
-        return Selection(self.keep, request)
+        return SelectionRequest(self.keep, request)
 
     @property
     def decides_by_measuring(self) -> bool:

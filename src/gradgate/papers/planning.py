@@ -41,7 +41,7 @@ def on_layers(text: str, layers: int, ours: int) -> str:
     At least one layer stays tuned where the paper tunes one.
     """
     method = read_method(text)
-    if not isinstance(method, Freeze) or method.layers == "all" or method.tower or layers == ours:
+    if not isinstance(method, Freeze) or not isinstance(method.layers, int) or method.tower or layers == ours:
         return text
     scaled = round(method.layers * ours / layers + 1e-9)
     return replace(method, layers=ours if method.layers == layers else min(scaled, ours - 1)).spec

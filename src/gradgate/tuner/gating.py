@@ -54,6 +54,10 @@ class Gating(Effect):
         self._seed = seed
         self._trainable = [name for name, parameter in self.parameters.items() if parameter.requires_grad]
         may_open = set(self._trainable)
+        selection = method.selection(layers)
+        if selection is not None:
+            may_open &= set(selection.names)
+        self._rows = {} if selection is None else selection.partial
         self.groups = {
             group.name: [n for n in group.parameter_names if n in may_open and method.trains(n, group.name)]
             for group in layers
@@ -123,10 +127,12 @@ class Gating(Effect):
                 parameter.grad = None if gate.closed else torch.zeros_like(parameter)
 
     def held(self, step: OptimizerStep) -> list[Held]:
-        """The parameters with masked weights that must not move in an optimizer's step."""
+        """The parameters with masked weights or closed rows that must not move in an optimizer's step."""
+        gated = dict(self.gated(_holds_elements))
+        gated |= {name: gate for name in self._rows if (gate := self.gate_of(name)) and gate.share > 0.0}
         return [
             Held(name, self.parameters[name], partial(self._restore, name, gate))
-            for name, gate in self.gated(lambda gate: gate.sparse and gate.hold and gate.share < 1.0)
+            for name, gate in gated.items()
             if step.holds(self.parameters[name]) and self.parameters[name].grad is not None
         ]
 
@@ -165,7 +171,14 @@ class Gating(Effect):
 
     def size(self, group: str) -> int:
         """How many elements of the group may open."""
-        return sum(self.parameters[name].numel() for name in self.groups[group])
+        return sum(self.count(name) for name in self.groups[group])
+
+    def count(self, name: str) -> int:
+        """How many elements of a parameter may open: all, or those of its open rows."""
+        parameter = self.parameters[name]
+        if name not in self._rows:
+            return parameter.numel()
+        return sum(stop - start for start, stop in self._rows[name]) * (parameter.numel() // parameter.shape[0])
 
     def lr_factors(self) -> dict[Tensor, float]:
         """The factor on the learning rate of each parameter that has one."""
@@ -175,7 +188,7 @@ class Gating(Effect):
     def open_elements(self, plan: Plan) -> float:
         """Expected number of elements that a step under this plan may change."""
         gated = self.gated(lambda gate: gate.share > 0.0, plan)
-        return sum(self.parameters[name].numel() * gate.share for name, gate in gated)
+        return sum(self.count(name) * gate.share for name, gate in gated)
 
     def _own(self, name: str, gate: Gate) -> Gate:
         """The gate of a parameter in a group with this gate."""
@@ -185,7 +198,7 @@ class Gating(Effect):
     def _open(self, name: str, gate: Gate) -> None:
         parameter = self.parameters[name]
         parameter.requires_grad_(True)
-        if gate.sparse and name not in self._hooks:
+        if (gate.sparse or name in self._rows) and name not in self._hooks:
             if is_sharded(parameter):  # its gradient comes from FSDP2, which calls no other hook
                 shard_hook: Any = parameter.register_post_accumulate_grad_hook
                 self._hooks[name] = shard_hook(lambda _: self._gate_shard(name))
@@ -200,7 +213,7 @@ class Gating(Effect):
 
     def _gate_gradient(self, name: str, gradient: Tensor) -> Tensor | None:
         gate = self.gate_of(name)
-        if gate is None or not gate.sparse:
+        if gate is None or not (gate.sparse or name in self._rows):
             return None
         if gradient.requires_grad:  # a second derivative will be taken
             return gradient * self._gated(torch.ones_like(gradient), name, gate)
@@ -210,7 +223,7 @@ class Gating(Effect):
     def _gate_shard(self, name: str) -> None:
         """Gate the part of a gradient that FSDP2 has just reduced to this process."""
         gradient, gate = self.parameters[name].grad, self.gate_of(name)
-        if gradient is None or gate is None or not gate.sparse:
+        if gradient is None or gate is None or not (gate.sparse or name in self._rows):
             return
         again = self._gated_shards.get(name) is gradient
         if again and (gate.scale != 1.0 or gate.noise):
@@ -222,6 +235,10 @@ class Gating(Effect):
         self._gated_shards[name] = gradient
 
     def _gated(self, tensor: Tensor, name: str, gate: Gate) -> Tensor:
+        for rows in self._closed_rows(name, tensor):
+            rows.zero_()
+        if not gate.sparse:
+            return tensor
         if gate.chosen:
             return tensor.mul_(gate.scale).masked_fill_(self._chosen(name).logical_not_(), 0.0)
         key, (_, offset) = self._key(name, gate), local(self.parameters[name])
@@ -231,10 +248,25 @@ class Gating(Effect):
 
     def _restore(self, name: str, gate: Gate, before: Tensor) -> None:
         held, offset = local(self.parameters[name])
+        for rows, old in zip(self._closed_rows(name, held), self._closed_rows(name, before), strict=True):
+            rows.copy_(old)
+        if not _holds_elements(gate):
+            return
         if gate.chosen:
             held.copy_(torch.where(self._chosen(name), held, before))
         else:
             gates.restore_(held, before, lo=gate.lo, hi=gate.hi, key=self._key(name, gate), offset=offset)
+
+    def _closed_rows(self, name: str, tensor: Tensor) -> list[Tensor]:
+        """Views of the rows that never open, of what this process holds of a parameter or its gradient."""
+        if name not in self._rows:
+            return []
+        parameter = self.parameters[name]
+        _, offset = local(parameter)
+        count, first = len(tensor), offset // max(1, parameter.shape[1:].numel())
+        edges = [first, *(edge for pair in self._rows[name] for edge in pair), first + count]
+        pairs = [(max(edges[i], first), min(edges[i + 1], first + count)) for i in range(0, len(edges), 2)]
+        return [tensor[start - first : stop - first] for start, stop in pairs if start < stop]
 
     def _chosen(self, name: str) -> Tensor:
         """Which of the elements that this process holds were chosen, in their shape."""
@@ -248,6 +280,10 @@ class Gating(Effect):
 
     def _in_attention(self, name: str) -> bool:
         return self.parameters[name].dim() >= 2 and _ATTENTION.search(name) is not None
+
+
+def _holds_elements(gate: Gate) -> bool:
+    return gate.sparse and gate.hold and gate.share < 1.0
 
 
 def _is_unshared(gradient: Tensor) -> bool:

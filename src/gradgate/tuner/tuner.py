@@ -224,7 +224,7 @@ class Tuner:
     @property
     def parameters_opened(self) -> int:
         """How many parameters were open in at least one step so far."""
-        return sum(self._gating.parameters[name].numel() for name in self.names_opened)
+        return sum(self._gating.count(name) for name in self.names_opened)
 
     @property
     def names_opened(self) -> frozenset[str]:

@@ -1,0 +1,275 @@
+"""Selectors: one text that says which weights, the same for every model and wherever one is taken.
+
+layers.top4/@norm/head               the top four layers, every norm and the head
+layers.*.attention/!layers.0         the attention of all layers but the lowest
+embeddings[32000:]/@lora             the rows of new tokens, and what LoRA has added
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from gradgate.errors import SelectorError, nearest
+from gradgate.layers.map import LayerMap
+from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Weight
+from gradgate.specs import shown
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Rows = tuple[tuple[int, int], ...]
+_TABLE = re.compile(r"(embeddings|head)(?:\[(-?\d*):(-?\d*)\])?")
+_LAYERS = re.compile(r"layers(?:\.(\*|\d+|\d+-\d+|top\d+|bottom\d+))?(?:\.([a-z]+)(?:\.(.+))?)?")
+_PARTS = ("attention", "mlp", "norm", "experts", "router", "adapter", "other")
+_TOWERS = ("vision", "audio", "text", "encoder", "decoder", "projector")
+_MARKS = (*(f"@{name}" for name in (*_PARTS[:-1], "lora", "bias", EMBEDDINGS, HEAD, *_TOWERS)),)
+_EXPECTED = (
+    "Expected terms with / between them: layers.3, layers.3-6, layers.top4, layers.bottom4, layers.*, each also with a "
+    "part (layers.*.attention) and a module (layers.3.attention.q_proj); embeddings, head, also with rows "
+    f"(embeddings[32000:]); {', '.join(_MARKS)}; re:REGEX; ! before a term takes it away"
+)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Weights of one model.
+
+    Attributes:
+        text: the selector.
+        rows: canonical name of each parameter to the ranges of its rows, as (start, stop), in the model's order; of a
+            scalar, one row.
+        shapes: of the same parameters, whole.
+    """
+
+    text: str
+    rows: Mapping[str, Rows]
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The canonical names of the parameters, in the model's order; of some, only rows are selected."""
+        return tuple(self.rows)
+
+    @property
+    def partial(self) -> dict[str, Rows]:
+        """The parameters of which not all rows are selected, with those that are."""
+        return {name: rows for name, rows in self.rows.items() if rows != _all(self.shapes[name])}
+
+    @property
+    def count(self) -> int:
+        """How many elements are selected."""
+        return sum(
+            prod(self.shapes[name][1:]) * sum(stop - start for start, stop in rows) for name, rows in self.rows.items()
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.rows
+
+    def inverted(self, layers: LayerMap) -> Selection:
+        """All weights of the model that are not selected."""
+        shapes = {name: weight.shape for name, weight in _weights(layers).items()}
+        left = {name: _without(_all(shape), self.rows.get(name, ())) for name, shape in shapes.items()}
+        rows = {name: ranges for name, ranges in left.items() if ranges}
+        return Selection(f"all but {self.text}", rows, {name: shapes[name] for name in rows})
+
+
+def select(model: nn.Module | LayerMap, text: str) -> Selection:
+    """The weights that a selector names.
+
+    Terms are joined by ``/`` from left to right; a term after ``!`` is taken away from what stands before it.
+
+    - ``layers.3``, ``layers.3-6``, ``layers.top4``, ``layers.bottom4``, ``layers.*``, ``embeddings`` and ``head`` are
+      groups of the layer map; ``layers.*.attention`` is a part and ``layers.3.attention.q_proj`` a module of them.
+    - ``@attention @mlp @norm @experts @router @adapter`` are parts anywhere, ``@bias`` every bias, ``@lora`` what
+      LoRA has added, ``@vision @audio @text @encoder @decoder @projector`` towers.
+    - ``re:REGEX`` is a full match on canonical parameter names.
+    - ``embeddings[32000:]`` and ``head[32000:]`` are rows of the table with one row a token, as Python slices count.
+
+    Args:
+        model: a model, or its layer map.
+        text: the selector.
+
+    Raises:
+        SelectorError: for a term that cannot be read or that selects nothing, with the nearest names.
+    """
+    layers = (model if isinstance(model, LayerMap) else _map(model)).at("layer")
+    terms = [term.strip() for term in text.split("/")]
+    if not all(terms):
+        raise SelectorError(f"The selector {shown(text)} has an empty term. {_EXPECTED}.")
+    if terms[0].startswith("!"):
+        raise SelectorError(
+            f"The selector {shown(text)} begins with {terms[0]!r}, which takes away from nothing. Begin with what "
+            f"to take "
+            f"it from, as in layers.*/{terms[0]}."
+        )
+    found: dict[str, Rows] = {}
+    reader = _Reader(layers, text)
+    for term in terms:
+        of_term = reader.rows_of(term.removeprefix("!").strip())
+        for name, rows in of_term.items():
+            old = found.get(name, ())
+            found[name] = _without(old, rows) if term.startswith("!") else _union(old, rows)
+    weights = _weights(layers)
+    kept = {name: found[name] for name in weights if found.get(name)}
+    if not kept:
+        raise SelectorError(f"The selector {shown(text)} selects nothing: its last terms take away all that is before.")
+    return Selection(text, kept, {name: weights[name].shape for name in kept})
+
+
+def _map(model: nn.Module) -> LayerMap:
+    from gradgate.layers.find import map_layers  # with torch
+
+    return map_layers(model)
+
+
+class _Reader:
+    """Reads the terms of one selector on one model."""
+
+    def __init__(self, layers: LayerMap, text: str) -> None:
+        self.layers, self.text = layers, text
+        self.weights = _weights(layers)
+
+    def rows_of(self, term: str) -> dict[str, Rows]:
+        """The rows of each parameter that a term selects."""
+        if term.startswith("re:"):
+            return self._whole(term, self._matching(term))
+        if term.startswith("@"):
+            return self._whole(term, self._marked(term))
+        if table := _TABLE.fullmatch(term):
+            group, start, stop = table.groups()
+            if start is None and stop is None:
+                return self._whole(term, self._of_group(group))
+            return self._of_table(term, group, start, stop)
+        if layers := _LAYERS.fullmatch(term):
+            return self._whole(term, self._in_layers(term, *layers.groups()))
+        known = [*self.layers.names, *_MARKS, *self.layers.at("part").names]
+        raise self._error(f"{shown(term)} is no term.{nearest(term, known)} {_EXPECTED}")
+
+    def _whole(self, term: str, names: Iterable[str]) -> dict[str, Rows]:
+        found = {name: _all(self.weights[name].shape) for name in names}
+        if not found:
+            there = [mark for mark in _MARKS if self._has(mark)]
+            raise self._error(
+                f"{shown(term)} matches nothing.{nearest(term, [*there, *self.weights])} "
+                f"Its groups are {', '.join(self.layers.names)}; it has {' '.join(there)}"
+            )
+        return found
+
+    def _has(self, mark: str) -> bool:
+        return next(iter(self._marked(mark)), None) is not None
+
+    def _marked(self, mark: str) -> Iterator[str]:
+        if mark not in _MARKS:
+            raise self._error(f"there is no mark {shown(mark)}.{nearest(mark, _MARKS)} Known: {' '.join(_MARKS)}")
+        word = mark[1:]
+        if word in (EMBEDDINGS, HEAD):
+            return iter(self._of_group(word))
+        if word in _TOWERS:
+            return (name for group in self.layers if group.tower == word for name in group.parameter_names)
+        fits: Callable[[str], bool] = lambda name: self.weights[name].part == word  # noqa: E731
+        if word == "bias":
+            fits = lambda name: name.rpartition(".")[2] == "bias"  # noqa: E731
+        elif word == "lora":
+            fits = lambda name: ".lora_" in name  # noqa: E731
+        return filter(fits, self.weights)
+
+    def _matching(self, term: str) -> list[str]:
+        try:
+            pattern = re.compile(term.removeprefix("re:"))
+        except re.error as error:
+            raise self._error(
+                f"{shown(term)} is no regular expression: {error}. Expected one for parameter names"
+            ) from None
+        return [name for name in self.weights if pattern.fullmatch(name)]
+
+    def _of_group(self, name: str) -> tuple[str, ...]:
+        return self.layers[name].parameter_names if name in self.layers else ()
+
+    def _of_table(self, term: str, group: str, start: str, stop: str) -> dict[str, Rows]:
+        """The rows of a group's table; of a tied one, those of the one tensor that both ends of the model share."""
+        weights = self.weights
+        tables = [name for name in self._of_group(group) if weights[name].rows]
+        if group == HEAD and not any(len(weights[name].shape) > 1 for name in tables):
+            tied = {name for tie in self.layers.ties for name in tie}
+            tables += [name for name in self._of_group(EMBEDDINGS) if weights[name].rows and name in tied]
+        if not tables:
+            raise self._error(f"{shown(term)}: the {group} of this model have no table with one row a token")
+        size = weights[tables[0]].shape[0]
+        first, last, _ = slice(int(start) if start else None, int(stop) if stop else None).indices(size)
+        given = [int(number) for number in (start, stop) if number]
+        if any(not -size <= number <= size for number in given) or first >= last:
+            raise self._error(f"{shown(term)} selects no row: the table {tables[0]} has {size} rows, 0 to {size - 1}")
+        return dict.fromkeys(tables, ((first, last),))
+
+    def _in_layers(self, term: str, which: str | None, part: str | None, module: str | None) -> Iterator[str]:
+        chosen = self._layers(term, which or "*")
+        if part is None:
+            return (name for group in chosen for name in group.parameter_names)
+        if part not in _PARTS:
+            raise self._error(
+                f"{shown(term)}: there is no part {part!r}.{nearest(part, _PARTS)} Parts: {', '.join(_PARTS)}"
+            )
+        unit = self.layers.at("part" if module is None else "module")
+        numbers = {group.name for group in chosen}
+        end = part if module is None else f"{part}.{module}"
+        return (
+            name
+            for group in unit
+            if group.layer in numbers and group.name == f"{group.layer}.{end}"
+            for name in group.parameter_names
+        )
+
+    def _layers(self, term: str, which: str) -> tuple[Group, ...]:
+        every = self.layers.layers
+        count = len(every)
+        if which == "*":
+            return every
+        if which.startswith(("top", "bottom")):
+            wanted = int(which.removeprefix("top").removeprefix("bottom"))
+            if not 1 <= wanted <= count:
+                raise self._error(f"{shown(term)}: expected 1 to {count} layers, got {wanted}")
+            return every[-wanted:] if which.startswith("top") else every[:wanted]
+        first, _, last = which.partition("-")
+        low, high = int(first), int(last or first)
+        if low > high or high >= count:
+            raise self._error(f"{shown(term)}: expected layers from 0 to {count - 1}, the lower first, got {which}")
+        return every[low : high + 1]
+
+    def _error(self, message: str) -> SelectorError:
+        whole = "" if shown(self.text) in message else f"The selector {shown(self.text)} on {self.layers.model}: "
+        return SelectorError(f"{whole}{message}.")
+
+
+def _weights(layers: LayerMap) -> Mapping[str, Weight]:
+    """What a map knows of its parameters; of one that was made by hand, their names alone."""
+    return layers.weights or {name: Weight(()) for group in layers for name in group.parameter_names}
+
+
+def _all(shape: tuple[int, ...]) -> Rows:
+    return ((0, shape[0] if shape else 1),)
+
+
+def _union(one: Rows, other: Rows) -> Rows:
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted((*one, *other)):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return tuple(merged)
+
+
+def _without(rows: Rows, away: Rows) -> Rows:
+    left = list(rows)
+    for start, stop in away:
+        left = [
+            piece
+            for low, high in left
+            for piece in ((low, min(high, start)), (max(low, stop), high))
+            if piece[0] < piece[1]
+        ]
+    return tuple(left)

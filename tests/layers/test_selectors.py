@@ -1,0 +1,129 @@
+"""Selectors name the same weights wherever they are taken, and fail loudly."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gradgate as gg
+from gradgate.errors import SelectorError
+from support.tiny_models import TINY
+
+LLAMA = gg.map_layers(TINY["llama"]())  # three layers, 96 tokens
+NAMES = list(LLAMA.weights)
+TABLE = "model.embed_tokens.weight"
+
+
+def named(text: str, model: str = "llama") -> set[str]:
+    return set(gg.select(gg.map_layers(TINY[model]()) if model != "llama" else LLAMA, text).names)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("layers.1", r"model.layers.1."),
+        ("layers.0-1", r"model.layers.[01]."),
+        ("layers.top2", r"model.layers.[12]."),
+        ("layers.bottom1", r"model.layers.0."),
+        ("layers.*", r"model.layers."),
+        ("layers", r"model.layers."),
+        ("layers.*.attention", r"model.layers.\d.self_attn."),
+        ("layers.top1.mlp", r"model.layers.2.mlp."),
+        ("layers.1.attention.q_proj", r"model.layers.1.self_attn.q_proj."),
+        ("@mlp/!layers.0", r"model.layers.[12].mlp."),
+        (r"re:model\.layers\.\d\.mlp\..*", r"model.layers.\d.mlp."),
+    ],
+)
+def test_terms_name_what_they_say(text: str, expected: str) -> None:
+    import re
+
+    assert named(text) == {name for name in NAMES if re.match(expected, name)}
+
+
+def test_marks_are_parts_wherever_they_are() -> None:
+    assert {name for name in named("@norm") if not name.startswith("model.layers.")} == {"model.norm.weight"}
+    assert named("@bias", "bert") == {name for name in gg.map_layers(TINY["bert"]()).weights if name.endswith(".bias")}
+    assert {name.split(".")[-2] for name in named("@router", "mixtral")} == {"gate"}
+    assert named("@experts", "mixtral") == named("layers.*.experts", "mixtral")
+    assert named("@encoder", "t5") >= named("layers.0", "t5")
+    assert named("embeddings") == named("@embeddings") == {TABLE}
+
+
+def test_lora_is_found_by_its_mark() -> None:
+    peft = pytest.importorskip("peft")
+    model = peft.get_peft_model(TINY["llama"](), peft.LoraConfig(target_modules=["q_proj"]))
+    names = gg.select(model, "@lora").names
+    assert len(names) == 6
+    assert all(".lora_" in name for name in names)
+    assert gg.select(model, "@adapter").names == names
+
+
+def test_rows_are_counted_like_slices() -> None:
+    tail = gg.select(LLAMA, "embeddings[90:]")
+    assert (tail.names, tail.partial, tail.count) == ((TABLE,), {TABLE: ((90, 96),)}, 6 * 16)
+    assert gg.select(LLAMA, "embeddings[-6:]").rows == tail.rows
+    assert gg.select(LLAMA, "embeddings[:4]/embeddings[4:10]/embeddings[90:]").rows == {TABLE: ((0, 10), (90, 96))}
+    assert gg.select(LLAMA, "embeddings/!embeddings[10:90]").rows == {TABLE: ((0, 10), (90, 96))}
+    assert gg.select(LLAMA, "embeddings[0:96]").partial == {}
+    assert gg.select(LLAMA, "head[90:]").rows == {"lm_head.weight": ((90, 96),)}
+    assert gg.select(TINY["gpt2"](), "head[90:]").rows == {"transformer.wte.weight": ((90, 96),)}, "one tied table"
+
+
+def test_a_selection_and_its_inverse_are_the_model() -> None:
+    picked = gg.select(LLAMA, "embeddings[10:20]/layers.top1/@norm")
+    rest = picked.inverted(LLAMA)
+    assert picked.count + rest.count == LLAMA.parameter_count
+    assert picked.inverted(LLAMA).inverted(LLAMA).rows == picked.rows
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 95), st.integers(1, 96)), min_size=1, max_size=8))
+def test_rows_of_any_terms_are_those_of_sets(terms: list[tuple[bool, int, int]]) -> None:
+    kept: set[int] = set(range(5))
+    text = "embeddings[:5]"
+    for away, start, stop in terms:
+        if start >= stop:
+            continue
+        text += f"/{'!' * away}embeddings[{start}:{stop}]"
+        kept = kept - set(range(start, stop)) if away else kept | set(range(start, stop))
+    if not kept:
+        with pytest.raises(SelectorError, match="selects nothing"):
+            gg.select(LLAMA, text)
+        return
+    rows = gg.select(LLAMA, text).rows[TABLE]
+    assert [row for start, stop in rows for row in range(start, stop)] == sorted(kept)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has an empty term"),
+        ("layers.0//head", "has an empty term"),
+        ("!head", r"begins with '!head', which takes away from nothing\. Begin with .*layers\.\*/!head"),
+        ("layers.3", "expected layers from 0 to 2, the lower first, got 3"),
+        ("layers.2-1", "expected layers from 0 to 2, the lower first, got 2-1"),
+        ("layers.top4", "expected 1 to 3 layers, got 4"),
+        ("layers.top0", "expected 1 to 3 layers, got 0"),
+        ("layers.*.atention", r"there is no part 'atention'\. Did you mean 'attention'"),
+        ("layers.0.experts", "'layers.0.experts' matches nothing"),
+        ("layers.0.attention.qproj", "matches nothing"),
+        ("@atention", r"there is no mark '@atention'\. Did you mean '@attention'"),
+        ("@experts", r"'@experts' matches nothing.*it has .*@attention @mlp @norm"),
+        ("@vision", "'@vision' matches nothing"),
+        ("re:(", r"'re:\(' is no regular expression: .*Expected one for parameter names"),
+        ("re:nothing", "'re:nothing' matches nothing"),
+        ("embeddings[96:]", "selects no row: the table model.embed_tokens.weight has 96 rows, 0 to 95"),
+        ("embeddings[5:5]", "selects no row"),
+        ("embeddings[0:200]", "selects no row"),
+        ("embedings", r"'embedings' is no term\. Did you mean 'embeddings'"),
+        ("layers.1/!layers", "selects nothing: its last terms take away"),
+    ],
+)
+def test_a_term_that_matches_nothing_is_an_error(text: str, message: str) -> None:
+    with pytest.raises(SelectorError, match=message):
+        gg.select(LLAMA, text)
+
+
+def test_a_model_without_tokens_has_no_rows() -> None:
+    with pytest.raises(SelectorError, match="the embeddings of this model have no table with one row a token"):
+        gg.select(TINY["vit"](), "embeddings[3:]")
