@@ -16,6 +16,7 @@ _SIZES: tuple[tuple[str, int], ...] = (
     (r"num_feat_extract_layers|num_conv_.*|acoustic_tokenizer_chunk_size", 10**9),
     (r"(swa|sliding).*head_dim", 2 * WIDTH // HEADS),
     (r"index_kpool", 2),
+    (r"hidden_size_global", WIDTH),
     (r"mamba_d_ssm|attention_hidden_size", 2 * WIDTH),
     (r"attention_head_dim|mamba_(d_head|head_dim|headdim)", 2 * WIDTH // HEADS),
     (r"qk_head_dim", 2 * WIDTH // HEADS),
@@ -95,9 +96,12 @@ _ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
 _INCOMPLETE: dict[str, dict[str, Any]] = {
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
+    "chameleon": {"vocabulary_map": {"<image>": 200, "IMGIMGA": 201}},
+    "emu3": {"vocabulary_map": {"<image>": 200, "<|visual token 000000|>": 201}},
     "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 2}},
 }
 _LAYER_NUMBERS = re.compile(r".*(layers?|idxs?|index(es)?|indices|layer_ids)$")
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers")
 _OF_STAGES = re.compile(r"conv_.*|.*stage.*|out_features")
 _TOKEN = re.compile(r"(.*_)?(token_id|token_index|token_ids|_id)s?$")
 
@@ -161,13 +165,12 @@ def _small(name: str, value: int, layers: int, settings: Mapping[str, Any]) -> i
         return 2 * WIDTH if name == "mamba_d_ssm" else 2 * WIDTH // HEADS
     for pattern, size in _SIZES:
         if re.fullmatch(pattern, name):
-            return min(value, layers if size == LAYERS and "layer" in name and "hidden" in name else size)
+            return min(value, layers if name in _LAYERS else size)
     return value
 
 
 def _layer_count(settings: Mapping[str, Any]) -> int:
-    names = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers")
-    return next((settings[name] for name in names if isinstance(settings.get(name), int)), 0)
+    return next((settings[name] for name in _LAYERS if isinstance(settings.get(name), int)), 0)
 
 
 def _kept_layers(settings: Mapping[str, Any]) -> list[int]:
@@ -214,14 +217,20 @@ def _small_token(name: str, value: Any, tokens: dict[int, int]) -> Any:
 
 
 def _rope(settings: Mapping[str, Any]) -> dict[str, Any]:
+    if "rope_type" in settings and "mrope_section" not in settings:  # models of images have one by default
+        settings = {**settings, "mrope_section": [1, 1, 1]}
     return {
-        name: _rope(value) if isinstance(value, Mapping) else _sections(value) if name == "mrope_section" else value
+        name: _rope(value)
+        if isinstance(value, Mapping)
+        else _sections(value, settings.get("partial_rotary_factor") or 1.0)
+        if name == "mrope_section"
+        else value
         for name, value in settings.items()
     }
 
 
-def _sections(values: Any) -> Any:
+def _sections(values: Any, share: float = 1.0) -> Any:
     if not isinstance(values, list):
         return values
-    half = WIDTH // HEADS // 2
+    half = int(WIDTH // HEADS * share) // 2
     return [half - half // len(values) * (len(values) - 1), *[half // len(values)] * (len(values) - 1)]

@@ -76,12 +76,12 @@ def test_queries_belong_to_the_projector_that_reads_them() -> None:
 def test_a_vision_tower_that_did_not_run_is_a_stack_of_its_own() -> None:
     ids = torch.tensor([[1, 2, 3]])
     found = map_layers(TOWERS["llava"](), example={"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-    assert [group.tower for group in found.layers] == ["vision"] * 2 + ["text"] * 2
+    assert [group.tower for group in found.layers] == ["vision"] * 2 + ["projector"] + ["text"] * 2
     assert places(found, "model.vision_tower.embeddings.", "model.language_model.layers.1.") == [
         {"layers.0"},
-        {"layers.3"},
+        {"layers.4"},
     ]
-    assert any("Did not run" in note and "layers.0, layers.1" in note for note in found.notes)
+    assert any("Did not run" in note and "layers.0, layers.1, layers.2" in note for note in found.notes)
 
 
 def test_stacks_named_by_hand_are_told_apart_by_their_names() -> None:

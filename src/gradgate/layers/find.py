@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from gradgate.errors import LayerMapError
+from gradgate.layers.flow import kinds_of
 from gradgate.layers.map import LayerMap
 from gradgate.layers.names import canonical_name, named_parameters, reshard, tied_names, unwrap
 from gradgate.layers.parts import parts_of
@@ -21,7 +22,7 @@ from gradgate.layers.stacks import (
     named_stacks,
     unmistakable_stacks,
 )
-from gradgate.layers.towers import Section, find_sections, modality, with_projectors
+from gradgate.layers.towers import Section, find_sections, with_projectors
 from gradgate.layers.units import EMBEDDINGS, HEAD, AnyTower, Group, Unit, Weight
 
 NAMED = 6  # parameters named in a note
@@ -241,7 +242,7 @@ class _Placement:
     def _reads_tokens(self, name: str, below: Stack) -> bool:
         """Whether tokens alone reach a parameter that runs after a tower that reads something else."""
         fed = self.trace.fed.get(id(self.parameters[name]), ()) if self.trace else ()
-        kinds = {modality(source) for source in fed}
+        kinds = kinds_of(fed)
         return self.sections[below].has_own_input and bool(kinds) and kinds <= {"text", "decoder"}
 
     def _notes(self, groups: list[Group]) -> Iterator[str]:

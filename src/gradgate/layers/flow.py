@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,6 +10,11 @@ from torch import Tensor, nn
 Sources = frozenset[str]
 NOTHING: Sources = frozenset()
 
+_MODALITIES = {
+    "vision": ("pixel", "image", "video", "visual", "vision", "patches"),
+    "audio": ("input_features", "input_values", "audio", "speech", "wave"),
+    "text": ("input_ids", "inputs_embeds", "text", "language"),
+}
 _MARK = "_gradgate_sources"
 _IN_PLACE = {"__setitem__"}  # changes its first argument and returns nothing
 _BESIDE = ("mask", "position", "grid", "sizes", "shape", "token_type", "cache", "labels", "lengths")
@@ -45,6 +50,25 @@ def pass_on(func: Any, given: tuple[Any, ...], result: object) -> None:
     changed = args[:1] if getattr(func, "__name__", "") in _IN_PLACE else ()
     for tensor in _tensors((result, changed)):
         _mark(tensor, sources | getattr(tensor, _MARK, NOTHING))
+
+
+def modality(source: str) -> str:
+    """What kind of input a keyword argument is: ``decoder``, ``vision``, ``audio``, ``text`` or empty for unknown."""
+    if source.startswith("decoder_"):
+        return "decoder"
+    return next((kind for kind, words in _MODALITIES.items() if any(word in source for word in words)), "")
+
+
+def kinds_of(sources: Iterable[str]) -> Sources:
+    """The kinds of these inputs, without those that are unknown."""
+    return frozenset(filter(None, map(modality, sources)))
+
+
+def declared_kinds(module: nn.Module) -> Sources:
+    """What a model from transformers says that it reads: by the name of its configuration, else as it declares."""
+    named = modality(type(getattr(module, "config", None)).__name__.lower())
+    declared = getattr(module, "input_modalities", "text")
+    return frozenset({named}) if named else kinds_of([declared] if isinstance(declared, str) else declared)
 
 
 def _mark(tensor: Tensor, sources: Sources) -> Tensor:

@@ -1,4 +1,4 @@
-"""One blank image or silent sound in the ways in which models take them, with the tokens that stand for it."""
+"""One white image or silent sound in the ways in which models take them, with the tokens that stand for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 IMAGE_SIZE = 224  # of the convolutional models, whose configuration names none
 SAMPLES = 4000  # a quarter of a second of audio: some ten frames of a Wav2Vec2
-FRAMES = 128  # of a spectrogram, where nothing says how many
+FRAMES = 200  # of a spectrogram, where nothing says how many
 
 Inputs = dict[str, Tensor]
 Takes = Mapping[str, inspect.Parameter]
@@ -36,13 +36,14 @@ def media_inputs(model: nn.Module, config: Any, takes: Takes) -> Iterator[tuple[
     unknown: list[Inputs] = []
     for kind, each in ways.items():
         token = _token(config, kind)
-        ask = getattr(model, f"get_{kind}_features", None)
-        if isinstance(ask, MethodType):
+        ask = next((m for part in model.modules() if isinstance(m := _method(part, kind), MethodType)), None)
+        if ask:
             counted = ((inputs, _feature_count(ask, inputs, model)) for inputs in each)
             inputs, count = next(((i, n) for i, n in counted if n), ({}, 0))
             known.append((inputs, [token] * count if token is not None else []))
         elif each:
             unknown = each
+            known.append(({}, [token] if token is not None else []))
     given = dict(chain.from_iterable(inputs.items() for inputs, _ in known))
     tokens = list(chain.from_iterable(placeholders for _, placeholders in known))
     for inputs in unknown or [{}]:
@@ -51,7 +52,7 @@ def media_inputs(model: nn.Module, config: Any, takes: Takes) -> Iterator[tuple[
 
 
 def images(config: Any, takes: Takes) -> Iterator[Inputs]:
-    """One blank image, the likeliest way first, with what tells its size."""
+    """One white image, the likeliest way first, with what tells its size; some models take a black one for padding."""
     vision = _part(config, "vision", "image", "vit", "encoder")
     height, width = _pair(getattr(vision, "image_size", None) or IMAGE_SIZE)
     channels = next((c for n in ("num_channels", "in_channels", "in_chans") if (c := getattr(vision, n, None))), 3)
@@ -63,18 +64,18 @@ def images(config: Any, takes: Takes) -> Iterator[Inputs]:
     if "image_grid_thw" in takes:
         side = _pair(getattr(vision, "spatial_merge_size", None) or getattr(vision, "merge_kernel_size", None) or 1)[0]
         grid = {"image_grid_thw": torch.tensor([[1, side, side]])}
-        yield {"pixel_values": torch.zeros(side**2, area * getattr(vision, "temporal_patch_size", 1))} | grid
-        yield {"pixel_values": torch.zeros(side**2, channels, patch, patch)} | grid
+        yield {"pixel_values": torch.ones(side**2, area * getattr(vision, "temporal_patch_size", 1))} | grid
+        yield {"pixel_values": torch.ones(side**2, channels, patch, patch)} | grid
     if "spatial_shapes" in takes:
         yield {
-            "pixel_values": torch.zeros(1, 16, area),
+            "pixel_values": torch.ones(1, 16, area),
             "spatial_shapes": torch.tensor([[4, 4]]),
             "pixel_attention_mask": torch.ones(1, 16, dtype=torch.long),
         }
     if "aspect_ratio_ids" in takes:
         tiles = getattr(vision, "max_num_tiles", 1)
         yield {
-            "pixel_values": torch.zeros(1, 1, tiles, channels, height, width),
+            "pixel_values": torch.ones(1, 1, tiles, channels, height, width),
             "aspect_ratio_ids": torch.ones(1, 1, dtype=torch.long),
             "aspect_ratio_mask": torch.ones(1, 1, tiles, dtype=torch.long),
         }
@@ -83,14 +84,14 @@ def images(config: Any, takes: Takes) -> Iterator[Inputs]:
         high, wide = min(points, key=lambda point: point[0] * point[1])
         tiles = 1 + (high // height) * (wide // width)
         yield {
-            "pixel_values": torch.zeros(1, tiles, channels, height, width),
+            "pixel_values": torch.ones(1, tiles, channels, height, width),
             "image_sizes": torch.tensor([[high, wide]]),
         }
     frames = getattr(vision, "num_frames", None) or 1
     for sizes in ({}, {"image_sizes": torch.tensor([[height, width]])} if "image_sizes" in takes else None):
         if sizes is not None:
-            yield {"pixel_values": torch.zeros(1, channels, height, width)} | sizes
-            yield {"pixel_values": torch.zeros(1, frames, channels, height, width)} | sizes
+            yield {"pixel_values": torch.ones(1, channels, height, width)} | sizes
+            yield {"pixel_values": torch.ones(1, frames, channels, height, width)} | sizes
 
 
 def sounds(config: Any, takes: Takes) -> Iterator[Inputs]:
@@ -135,6 +136,10 @@ def _feature_count(ask: Callable[..., Any], inputs: Inputs, model: nn.Module) ->
         features = found if isinstance(found, tuple | list) else [found]
         return sum(each.numel() // each.shape[-1] for each in features)
     return 0
+
+
+def _method(module: nn.Module, kind: str) -> Any:
+    return getattr(module, f"get_{kind}_features", None)
 
 
 def _token(config: Any, kind: str) -> int | None:

@@ -123,23 +123,30 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
             hooks.callback(module.register_forward_pre_hook(enter, with_kwargs=True).remove)
             hooks.callback(module.register_forward_hook(leave).remove)
         hooks.enter_context(_FirstUse({id(p) for p in model.parameters()}, trace, clock))
-        hooks.enter_context(_without_cache(model))
+        hooks.enter_context(_simple_settings(model))
         model(**marked(inputs))
     return trace
 
 
 @contextmanager
-def _without_cache(model: nn.Module) -> Iterator[None]:
-    """Run the body without keys and values for later tokens: caches of mixed layers look for attention in each."""
+def _simple_settings(model: nn.Module) -> Iterator[None]:
+    """Run the body without caches, and experts on the meta device by products that need no values.
+
+    Caches of mixed layers look for attention in each layer. Grouped products and sorting by expert fail without data.
+    """
+    wanted: dict[str, Any] = {"use_cache": False}
+    if next(model.parameters()).is_meta:
+        wanted["_experts_implementation_internal"] = "batched_mm"
     found: list[Any] = [getattr(module, "config", None) for module in model.modules()]
-    configs = {id(config): config for config in found if getattr(config, "use_cache", None)}
-    for config in configs.values():
-        config.use_cache = False
+    configs = {id(config): config for config in found if config is not None}.values()
+    before = [(c, name, value) for c in configs for name in wanted if (value := getattr(c, name, None))]
     try:
+        for config, name, _ in before:
+            setattr(config, name, wanted[name])
         yield
     finally:
-        for config in configs.values():
-            config.use_cache = True
+        for config, name, value in before:
+            setattr(config, name, value)
 
 
 class _Clock:

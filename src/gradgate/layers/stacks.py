@@ -11,6 +11,7 @@ from typing import TypeVar
 from torch import nn
 
 from gradgate.errors import LayerMapError, nearest
+from gradgate.layers.flow import declared_kinds
 from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Span, Trace
 
@@ -101,9 +102,7 @@ def _idle_towers(model: nn.Module, trace: Trace) -> list[Stack]:
     """The largest list of layers of each model inside the model that declares to read no text and did not run."""
     found: list[Stack] = []
     for module in model.modules():
-        declared = getattr(module, "input_modalities", "text")
-        idle = module is not model and not trace.spans(module) and hasattr(module, "config")
-        if not idle or "text" in declared:
+        if module is model or trace.spans(module) or not _reads_no_text(module):
             continue
         inside = set(module.modules())
         lists = [s for s in _lists(model, trace) if s.container in inside and len(s.layers) > 1 and _has_blocks(s)]
@@ -141,6 +140,10 @@ def _around(model: nn.Module, tower: Stack, stack: Stack) -> bool:
             if tower.container in inside and stack.container in inside:
                 return True
     return False
+
+
+def _reads_no_text(module: nn.Module) -> bool:
+    return hasattr(module, "config") and "text" not in declared_kinds(module)
 
 
 def named_stacks(model: nn.Module, paths: str, trace: Trace | None) -> list[Stack]:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from torch import nn
 
-from gradgate.layers.flow import Sources
+from gradgate.layers.flow import Sources, declared_kinds, kinds_of
 from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Trace
 from gradgate.layers.stacks import ROOT, Stack
 from gradgate.layers.units import AnyTower, Tower
 
-_MODALITIES = {
-    "vision": ("pixel", "image", "video", "visual", "vision", "patches"),
-    "audio": ("input_features", "input_values", "audio", "speech", "wave"),
-    "text": ("input_ids", "inputs_embeds", "text", "language"),
-}
 # Where nothing is known of what a stack reads, the names of the modules around it and of their configurations decide.
 _WORDS: dict[Tower, tuple[str, ...]] = {
     "projector": ("qformer", "project", "connector", "resampler", "perceiver", "aligner"),
@@ -100,36 +95,51 @@ def with_projectors(
     """The sections with those parameters as a layer each that run between a vision or audio tower and the next tower.
 
     These are outside of the tower, as LLaVA's ``multi_modal_projector``; if there are none, the modules with matrices
-    that run in the tower after its layers, as Qwen2-VL's ``visual.merger``.
+    that run in the tower after its layers, as Qwen2-VL's ``visual.merger``. Position decides where the
+    tower did not run.
     """
-    if trace is None:
-        return sections
+    trace = trace or Trace()
     found = []
     for place, section in enumerate(sections):
         found.append(section)
         later = sections[place + 1 :]
-        feeds = section.tower in ("vision", "audio") and any(section.reads & other.reads for other in later)
-        if not feeds or later[0].tower in (section.tower, "projector") or not later[0].stack.runs:
+        feeds = not section.stack.runs or any(section.reads & other.reads for other in later)
+        if section.tower not in ("vision", "audio") or not later or not feeds:
             continue
-        following = later[0]
-        span = (section.stack.end, following.stack.start) if section.stack.runs else (-1, -1)
-        between = {
-            name: trace.first_use[id(p)]
-            for name, p in parameters.items()
-            if span[0] < trace.first_use.get(id(p), -1) < span[1] and "text" not in _kinds(trace.fed.get(id(p), ()))
-        }
-        outside = {name: time for name, time in between.items() if not any(s.holds(name) for s in sections)}
+        if later[0].tower in (section.tower, "projector") or (section.stack.runs and not later[0].stack.runs):
+            continue
+        if section.stack.runs:
+            between = _used_between(section.stack, later[0].stack, parameters, trace)
+        else:
+            between = _registered_between(model, section.stack, later[0].stack, parameters)
+        outside = {name: at for name, at in between.items() if not any(s.holds(name) for s in sections)}
         chosen = outside or _with_matrices(section, between, parameters)
         if chosen:
             found.append(_projector(model, section, chosen))
     return found
 
 
-def modality(source: str) -> str:
-    """What kind of input a keyword argument is: ``decoder``, ``vision``, ``audio``, ``text`` or empty for unknown."""
-    if source.startswith("decoder_"):
-        return "decoder"
-    return next((kind for kind, words in _MODALITIES.items() if any(word in source for word in words)), "")
+def _used_between(below: Stack, above: Stack, parameters: Mapping[str, nn.Parameter], trace: Trace) -> dict[str, int]:
+    """The parameters that no token reaches of those that were first used between two stacks, and when."""
+    uses = {name: trace.first_use.get(id(p), -1) for name, p in parameters.items()}
+    return {
+        name: at
+        for name, at in uses.items()
+        if below.end < at < above.start and "text" not in kinds_of(trace.fed.get(id(parameters[name]), ()))
+    }
+
+
+def _registered_between(
+    model: nn.Module, below: Stack, above: Stack, parameters: Mapping[str, nn.Parameter]
+) -> dict[str, int]:
+    """The parameters between two stacks by position, without tables of embeddings; for a tower that did not run."""
+    tables = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
+    order = {id(p): at for at, p in enumerate(parameters.values())}
+    end, start = (
+        pick(order[id(p)] for layer in stack.layers for p in layer.parameters() if id(p) in order)
+        for pick, stack in ((max, below), (min, above))
+    )
+    return {name: order[id(p)] for name, p in parameters.items() if end < order[id(p)] < start and id(p) not in tables}
 
 
 def _by_reading(sections: Sequence[Section]) -> list[AnyTower]:
@@ -168,21 +178,18 @@ def _by_words(model: nn.Module, path: str) -> AnyTower:
 
 def _reads(stack: Stack, trace: Trace) -> Sources:
     """The kinds of input that reach the layers; all of them, as what is added later belongs to the stack too."""
-    return _kinds(source for layer in stack.layers for part in layer.modules() for source in trace.reads.get(part, ()))
+    return kinds_of(
+        source for layer in stack.layers for part in layer.modules() for source in trace.reads.get(part, ())
+    )
 
 
 def _declared(model: nn.Module, parts: Sequence[str]) -> Sources:
     """What the innermost transformers model around a stack that never ran declares to read."""
     for end in range(len(parts), 0, -1):
         module = _submodule(model, ".".join(parts[:end]))
-        declared = getattr(module, "input_modalities", None)
-        if declared and hasattr(module, "config"):
-            return _kinds([declared] if isinstance(declared, str) else declared)
+        if module is not None and hasattr(module, "config"):
+            return declared_kinds(module)
     return frozenset()
-
-
-def _kinds(sources: Iterable[str]) -> Sources:
-    return frozenset(filter(None, map(modality, sources)))
 
 
 def _with_matrices(
@@ -211,8 +218,8 @@ def _projector(model: nn.Module, section: Section, times: Mapping[str, int]) -> 
     loose = [p for name, p in names.items() if not any(_within(name, path) for path in tops)]
     layer = nn.ModuleList([*tops.values(), *([nn.ParameterList(loose)] if loose else [])])
     path = next(iter(tops), next(iter(names)))
-    span = (min(times.values()), max(times.values()))
-    stack = Stack(path, layer, (layer,), ((span,),))
+    spans = ((min(times.values()), max(times.values())),) if section.stack.runs else ()
+    stack = Stack(path, layer, (layer,), (spans,))
     return Section(stack, path, path, section.reads, "projector")
 
 
