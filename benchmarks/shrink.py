@@ -93,6 +93,11 @@ _NEEDED = {
     "indexer_compress_ratio": 2,
 }
 _ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
+_NO_INPUT_FOR_LAYERS = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "granite4_vision": {"deepstack_layer_map": [[1, 1]]},
+    "gemma4_assistant": {"text_config": {"model_type": "gemma4_text", **_NO_INPUT_FOR_LAYERS}},
+}
 _INCOMPLETE: dict[str, dict[str, Any]] = {
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
@@ -113,7 +118,8 @@ def tiny_config(model_type: str) -> PreTrainedConfig:
         model_type: as in ``CONFIG_MAPPING``.
     """
     config_class = CONFIG_MAPPING[model_type]
-    return config_class(**shrunk(config_class().to_dict()) | _INCOMPLETE.get(model_type, {}))
+    settings = config_class(**_DEFAULTS.get(model_type, {})).to_dict()
+    return config_class(**shrunk(settings) | _INCOMPLETE.get(model_type, {}))
 
 
 def shrunk(settings: Mapping[str, Any], tokens: dict[int, int] | None = None) -> dict[str, Any]:
@@ -150,8 +156,10 @@ def shrunk(settings: Mapping[str, Any], tokens: dict[int, int] | None = None) ->
 
 def _nested(name: str, value: Mapping[Any, Any], kept: list[int], tokens: dict[int, int]) -> dict[Any, Any]:
     if name.startswith("rope"):
-        return _rope(value)
-    if value and all(str(key).isdigit() for key in value):  # settings of single layers
+        return _rope(value or {"full_attention": _ROPE, "sliding_attention": _ROPE})
+    if name == "per_layer_config" and "sliding_attention" in value:  # whose heads have both kinds of positions
+        return {kind: shrunk(each, tokens) | {"head_dim": 2 * WIDTH // HEADS} for kind, each in value.items()}
+    if "layer" in name and value and all(str(key).isdigit() for key in value):  # settings of single layers
         return {kept.index(int(key)): shrunk(each, tokens) for key, each in value.items() if int(key) in kept}
     return shrunk(value, tokens)
 
