@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.text import Text
@@ -12,7 +12,8 @@ from rich.text import Text
 from gradgate.cli.options import AsJson, Config, run_config, takes_settings
 from gradgate.cli.render import console, print_json, print_line
 from gradgate.clock import Clock
-from gradgate.errors import UsageError
+from gradgate.errors import UsageError, nearest
+from gradgate.layers import LayerMap, Unit
 from gradgate.methods.plan_file import Timeline, foresee
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
@@ -21,19 +22,58 @@ _OPEN, _PART, _CLOSED = "█", "▒", "·"
 def layers(
     model: Annotated[str, typer.Argument(help="Hub name or folder of a pretrained model, or 'sample'.")],
     stack: Annotated[str | None, typer.Option("--layers", help="Path of the layer stack, as 'encoder.block'.")] = None,
+    unit: Annotated[str, typer.Option(help="Size of the groups in the layers: layer, part or module.")] = "layer",
+    select: Annotated[
+        str | None, typer.Option(help="Print the parameters that a selector names, as 'layers.top4/@norm/head'.")
+    ] = None,
+    tool: Annotated[
+        str | None, typer.Option("--as", help="Print the selection as the setting of axolotl, llamafactory, or regex.")
+    ] = None,
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Print a model's groups in depth order, with their parameters."""
+    """Print a model's groups in depth order, with their parameters; or what a selector names."""
+    size = _one_of("--unit", unit, get_args(Unit))
+    other = None if tool is None else _one_of("--as", tool, ("axolotl", "llamafactory", "regex"))
+    if other and select is None:
+        raise UsageError(f"--as {other} writes a selection. Add --select, such as --select layers.top4/head.")
+
     from gradgate.layers import map_layers
     from gradgate.training.pretrained import load_bare
 
-    layer_map = map_layers(load_bare(model, trust_remote_code), layers=stack)
-    if as_json:
+    layer_map = map_layers(load_bare(model, trust_remote_code), layers=stack).at(size)
+    if select is not None:
+        _show_selection(layer_map, select, other, as_json)
+    elif as_json:
         print_json({"groups": [asdict(group) for group in layer_map], "ties": layer_map.ties, "notes": layer_map.notes})
     else:
         print_line(str(layer_map))
+
+
+def _show_selection(layer_map: LayerMap, text: str, tool: Any, as_json: bool) -> None:
+    """Print what a selector names, or the setting of another tool that says the same."""
+    from gradgate.layers.exports import exported
+    from gradgate.layers.selectors import select as select_weights
+
+    selection = select_weights(layer_map, text)
+    if tool is not None:
+        print_line(exported(selection, layer_map.at("layer"), tool))
+    elif as_json:
+        print_json({"names": selection.names, "rows": selection.partial, "count": selection.count})
+    else:
+        for name in selection.names:
+            rows = ", ".join(f"{start}:{stop}" for start, stop in selection.partial.get(name, ()))
+            print_line(f"{name}[{rows}]" if rows else name)
+        total = layer_map.parameter_count
+        share = f"{selection.count / total:.2%}"
+        print_line(f"{len(selection.names)} parameters, {selection.count:,} of {total:,} elements ({share})")
+
+
+def _one_of(flag: str, given: str, choices: tuple[Any, ...]) -> Any:
+    if given not in choices:
+        raise UsageError(f"{flag} {given!r}: expected one of {', '.join(choices)}.{nearest(given, choices)}")
+    return given
 
 
 @takes_settings("adapter", "seed", "keep_model", "save_every", "eval_every", "fsdp")

@@ -112,7 +112,7 @@ def select(model: nn.Module | LayerMap, text: str) -> Selection:
         of_term = reader.rows_of(term.removeprefix("!").strip())
         for name, rows in of_term.items():
             old = found.get(name, ())
-            found[name] = _without(old, rows) if term.startswith("!") else _union(old, rows)
+            found[name] = _without(old, rows) if term.startswith("!") else union(old, rows)
     weights = _weights(layers)
     kept = {name: found[name] for name in weights if found.get(name)}
     if not kept:
@@ -253,7 +253,8 @@ def _all(shape: tuple[int, ...]) -> Rows:
     return ((0, shape[0] if shape else 1),)
 
 
-def _union(one: Rows, other: Rows) -> Rows:
+def union(one: Rows, other: Rows) -> Rows:
+    """The ranges of both, in order and without overlap."""
     merged: list[tuple[int, int]] = []
     for start, stop in sorted((*one, *other)):
         if merged and start <= merged[-1][1]:

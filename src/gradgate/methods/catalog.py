@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar, get_type_hints
 
 from gradgate.errors import MethodError, nearest
+from gradgate.methods.axolotl import AxolotlFile, read_axolotl
 from gradgate.methods.base import Method
 from gradgate.methods.blocks import LISA
 from gradgate.methods.combined import Combined
@@ -107,6 +108,8 @@ def method(spec: str | Method) -> Method:
 def _build(spec: Spec) -> Method:
     if spec.name == PlanFile.name:
         return read_plan(spec.argument)
+    if spec.name == AxolotlFile.name:
+        return read_axolotl(spec.argument)
     cls = _class(spec.name)
     if cls is None:
         raise MethodError(
@@ -150,4 +153,4 @@ def _options_of(name: str) -> str:
     return f"options: {listed or 'none'}"
 
 
-_SYNTAX = Syntax("method", error=MethodError, hint=_options_of, plain=(PlanFile.name,))
+_SYNTAX = Syntax("method", error=MethodError, hint=_options_of, plain=(PlanFile.name, AxolotlFile.name))

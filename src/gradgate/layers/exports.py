@@ -1,0 +1,113 @@
+"""A selection as the setting that other tools read: regular expressions, axolotl, LlamaFactory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import yaml
+
+from gradgate.errors import SelectorError
+from gradgate.layers.map import LayerMap
+from gradgate.layers.selectors import Selection
+
+Tool = Literal["regex", "axolotl", "llamafactory"]
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+
+
+def exported(selection: Selection, layers: LayerMap, tool: Tool) -> str:
+    """The selection as the text that a tool reads.
+
+    - ``regex`` is one pattern a line; each is for a full match on a parameter's name.
+    - ``axolotl`` is its ``unfrozen_parameters``, with ranges of rows.
+    - ``llamafactory`` is ``finetuning_type: freeze`` with the layers and modules to train.
+
+    Raises:
+        SelectorError: if the tool cannot say it.
+    """
+    return _WRITERS[tool](selection, layers)
+
+
+def _as_regex(selection: Selection, layers: LayerMap) -> str:
+    if selection.partial:
+        raise SelectorError(
+            f"{selection.text!r} selects rows of {', '.join(selection.partial)}, which no regular expression says. "
+            f"Leave the rows out, or use --as axolotl."
+        )
+    return "\n".join(_patterns(list(selection.names), re.escape))
+
+
+def _as_axolotl(selection: Selection, layers: LayerMap) -> str:
+    """Axolotl escapes the dots of a name itself, and matches from its start (``utils/freeze.py``)."""
+    whole = [name for name in selection.names if name not in selection.partial]
+    found = [f"^{pattern}$" for pattern in _patterns(whole, lambda text: text)]
+    found += [f"^{name}$[{start}:{stop}]" for name, rows in selection.partial.items() for start, stop in rows]
+    return yaml.safe_dump({"unfrozen_parameters": found}, sort_keys=False, width=1000).rstrip()
+
+
+def _patterns(names: list[str], escape: Callable[[str], str]) -> list[str]:
+    """Patterns that match these names alone; names that differ in their first number share one."""
+    numbers: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        number = _NUMBER.search(name)
+        ends = (name, "") if number is None else (name[: number.start()], name[number.end() :])
+        numbers.setdefault(ends, []).append("" if number is None else number.group())
+    return [f"{escape(head)}{_choice(found)}{escape(tail)}" for (head, tail), found in numbers.items()]
+
+
+def _choice(numbers: list[str]) -> str:
+    return numbers[0] if len(numbers) == 1 else f"({'|'.join(numbers)})"
+
+
+def _as_llamafactory(selection: Selection, layers: LayerMap) -> str:
+    """LlamaFactory trains modules of the first or last layers, named by what follows the layer's number."""
+    if selection.partial:
+        raise _unsayable(selection, "it selects rows")
+    by_layer = {group.name: _modules(group.parameter_names, selection, group.name) for group in layers.layers}
+    chosen = [name for name, modules in by_layer.items() if modules]
+    every = list(by_layer)
+    sets = {frozenset(by_layer[name]) for name in chosen}
+    if len(sets) > 1:
+        raise _unsayable(selection, f"its layers have different modules: {', '.join(chosen)}")
+    if chosen == every[len(every) - len(chosen) :]:
+        count = len(chosen)
+    elif chosen == every[: len(chosen)]:
+        count = -len(chosen)
+    else:
+        raise _unsayable(selection, f"{', '.join(chosen)} are neither the lowest nor the highest layers")
+    inside = {name for group in layers.layers for name in group.parameter_names}
+    extra = _modules(tuple(name for name in layers.weights if name not in inside), selection, "")
+    record = {
+        "finetuning_type": "freeze",
+        "freeze_trainable_layers": count,
+        "freeze_trainable_modules": ",".join(sorted(set().union(*sets))),
+    }
+    if extra:
+        record["freeze_extra_modules"] = ",".join(sorted(extra))
+    return yaml.safe_dump(record, sort_keys=False).rstrip()
+
+
+def _modules(names: tuple[str, ...], selection: Selection, layer: str) -> set[str]:
+    """The modules of a layer, or outside all layers, that are selected as a whole."""
+    members: dict[str, list[str]] = {}
+    for name in names:
+        number = _NUMBER.search(name) if layer else None
+        module = name.split(".")[-2] if number is None else name[number.end() + 1 :].split(".")[0]
+        members.setdefault(module, []).append(name)
+    found = {module for module, own in members.items() if any(name in selection for name in own)}
+    for module in found:
+        if not all(name in selection for name in members[module]):
+            raise _unsayable(selection, f"it selects a part of {layer or 'the model'}'s {module!r}")
+    return found
+
+
+def _unsayable(selection: Selection, reason: str) -> SelectorError:
+    return SelectorError(f"LlamaFactory cannot say {selection.text!r}: {reason}. Use --as axolotl or --as regex.")
+
+
+_WRITERS: Mapping[Tool, Callable[[Selection, LayerMap], str]] = {
+    "regex": _as_regex,
+    "axolotl": _as_axolotl,
+    "llamafactory": _as_llamafactory,
+}

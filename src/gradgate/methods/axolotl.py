@@ -1,0 +1,118 @@
+"""The weights that an axolotl configuration trains, as a method."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar
+
+from gradgate.errors import MethodError, nearest
+from gradgate.files import parse_yaml, read_bytes
+from gradgate.layers import LayerMap
+from gradgate.layers.selectors import Rows, Selection, select, union
+from gradgate.methods.fixed import Fixed, groups_of
+
+_ROWS = re.compile(r"(.+)\[(\d*)(:?)(\d*)\]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxolotlFile(Fixed):
+    """Train what ``unfrozen_parameters`` of an axolotl configuration names, and nothing else.
+
+    As in axolotl, a pattern is a regular expression in which a dot is a dot, matched from the start of a parameter's
+    name; ``PATTERN[a:b]`` opens these rows alone.
+
+    Args:
+        file: the YAML file, as ``axolotl:FILE`` names it on the command line.
+        patterns: what the file says.
+    """
+
+    name: ClassVar[str] = "axolotl"
+    summary: ClassVar[str] = "what the unfrozen_parameters of an axolotl configuration name"
+    source: ClassVar[str] = "axolotl's utils/freeze.py: https://github.com/axolotl-ai-cloud/axolotl"
+
+    file: str
+    patterns: tuple[str, ...]
+
+    def check(self, layers: LayerMap) -> None:
+        self.selection(layers)
+
+    def reaches(self, layers: LayerMap) -> frozenset[str]:
+        return groups_of(self.selection(layers), layers)
+
+    def selection(self, layers: LayerMap) -> Selection:
+        every = select(layers, "/".join(name for name in ("embeddings", "layers", "head") if _has(layers, name)))
+        rows: dict[str, Rows] = {}
+        for pattern in self.patterns:
+            ranged = _ROWS.fullmatch(pattern)
+            text = ranged[1] if ranged else pattern
+            names = [name for name in every.names if _compiled(text, self.file).match(name)]
+            if not names:
+                raise MethodError(
+                    f"{self.file}: {pattern!r} matches no parameter of {layers.model}.{nearest(text, every.names)} "
+                    f"Expected a pattern that matches from the start of a name, such as ^{every.names[0]}$."
+                )
+            for name in names:
+                size = every.shapes[name][0] if every.shapes[name] else 1
+                opened = _range(ranged, size, pattern, self.file) if ranged else (0, size)
+                rows[name] = union(rows.get(name, ()), (opened,))
+        kept = {name: rows[name] for name in every.names if name in rows}
+        return Selection(self.spec, kept, {name: every.shapes[name] for name in kept})
+
+    @property
+    def spec(self) -> str:
+        return f"{self.name}:{self.file}"
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.spec}@{sha256(json.dumps(self.patterns).encode()).hexdigest()[:16]}"
+
+
+def read_axolotl(file: str) -> AxolotlFile:
+    """The method of an axolotl configuration.
+
+    Raises:
+        MethodError: if the file cannot be read or names no parameters.
+    """
+    try:
+        record = parse_yaml(read_bytes(Path(file)))
+    except OSError as error:
+        raise MethodError(
+            f"The configuration {file!r} cannot be read: {error.strerror or error}. Expected axolotl:FILE with "
+            f"the path "
+            f"of an axolotl configuration."
+        ) from None
+    except ValueError as error:
+        raise MethodError(f"{file} is no configuration: {error}. Expected YAML with unfrozen_parameters.") from None
+    patterns = record.get("unfrozen_parameters") if isinstance(record, dict) else None
+    if not isinstance(patterns, list) or not patterns or not all(isinstance(item, str) for item in patterns):
+        raise MethodError(
+            f"{file} has unfrozen_parameters={patterns!r:.80}; expected a list of patterns. Without one, axolotl "
+            f"trains "
+            f"everything: use the method full."
+        )
+    return AxolotlFile(file=file, patterns=tuple(patterns))
+
+
+def _has(layers: LayerMap, name: str) -> bool:
+    return bool(layers.layers) if name == "layers" else name in layers
+
+
+def _compiled(pattern: str, file: str) -> re.Pattern[str]:
+    try:
+        return re.compile(re.sub(r"(?<!\\)\.(?![+*])", r"\\.", pattern))
+    except re.error as error:
+        raise MethodError(
+            f"{file}: {pattern!r} is no regular expression: {error}. Expected one for the names of parameters."
+        ) from None
+
+
+def _range(found: re.Match[str], size: int, pattern: str, file: str) -> tuple[int, int]:
+    start = int(found[2] or 0)
+    stop = int(found[4]) if found[4] else size if found[3] else start + 1
+    if not 0 <= start < stop <= size:
+        raise MethodError(f"{file}: {pattern!r} selects no row; the parameter has {size} rows, 0 to {size - 1}.")
+    return start, stop

@@ -1,0 +1,105 @@
+"""Selections as settings of other tools, and axolotl's configuration back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import gradgate as gg
+from gradgate.errors import MethodError, SelectorError
+from gradgate.layers.exports import exported
+from support.tiny_models import TINY
+
+MODELS = {name: gg.map_layers(TINY[name]()) for name in ("llama", "qwen3", "bert", "mixtral")}
+SELECTORS = ["layers.top2/head", "@norm/embeddings", "layers.1.attention.q_proj", "layers.0-1.mlp/!@norm"]
+
+
+def text_of(selector: str, model: str, tool: str) -> str:
+    return exported(gg.select(MODELS[model], selector), MODELS[model], tool)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", ["llama", "qwen3"])
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_patterns_match_what_is_selected_alone(selector: str, model: str) -> None:
+    patterns = text_of(selector, model, "regex").splitlines()
+    matched = {name for name in MODELS[model].weights if any(re.fullmatch(p, name) for p in patterns)}
+    assert matched == set(gg.select(MODELS[model], selector).names)
+
+
+@pytest.mark.parametrize("model", ["llama", "qwen3"])
+@pytest.mark.parametrize("selector", [*SELECTORS, "embeddings[90:]/layers.2", "embeddings[:4]/embeddings[90:]"])
+def test_axolotl_there_and_back_is_the_same_selection(selector: str, model: str, tmp_path: Path) -> None:
+    file = tmp_path / "axolotl.yaml"
+    file.write_text(f"base_model: x\n{text_of(selector, model, 'axolotl')}\n")
+    method = gg.method(f"axolotl:{file}")
+    picked = gg.select(MODELS[model], selector)
+    read = method.selection(MODELS[model])
+    assert read is not None
+    assert read.rows == picked.rows
+    assert method.reaches(MODELS[model]) == {
+        g.name for g in MODELS[model] if any(name in picked for name in g.parameter_names)
+    }
+    assert method.fingerprint.startswith(f"axolotl:{file}@")
+
+
+def test_patterns_by_hand_are_read_as_axolotl_does(tmp_path: Path) -> None:
+    file = tmp_path / "axolotl.yaml"
+    file.write_text(
+        "unfrozen_parameters: [^lm_head.weight$, 'model.layers.[01].mlp', 'model.embed_tokens.weight$[:7]']"
+    )
+    found = gg.method(f"axolotl:{file}").selection(MODELS["llama"])
+    assert found is not None
+    assert found.partial == {"model.embed_tokens.weight": ((0, 7),)}
+    assert set(found.names) == set(gg.select(MODELS["llama"], "head/layers.0-1.mlp/embeddings/!@norm").names)
+
+
+def test_llamafactory_has_layers_and_modules() -> None:
+    assert yaml.safe_load(text_of("layers.top2/head", "llama", "llamafactory")) == {
+        "finetuning_type": "freeze",
+        "freeze_trainable_layers": 2,
+        "freeze_trainable_modules": "input_layernorm,mlp,post_attention_layernorm,self_attn",
+        "freeze_extra_modules": "lm_head,norm",
+    }
+    lowest = yaml.safe_load(text_of("layers.bottom1.mlp", "llama", "llamafactory"))
+    assert (lowest["freeze_trainable_layers"], lowest["freeze_trainable_modules"]) == (-1, "mlp")
+
+
+@pytest.mark.parametrize(
+    ("selector", "tool", "message"),
+    [
+        ("embeddings[3:]", "regex", r"selects rows of model\.embed_tokens\.weight.*--as axolotl"),
+        ("embeddings[3:]", "llamafactory", "it selects rows"),
+        ("layers.1", "llamafactory", "neither the lowest nor the highest"),
+        ("layers.0/layers.1.mlp", "llamafactory", "its layers have different modules"),
+        ("layers.0.attention.q_proj", "llamafactory", "a part of layers.0's 'self_attn'"),
+    ],
+)
+def test_what_a_tool_cannot_say_is_refused(selector: str, tool: str, message: str) -> None:
+    with pytest.raises(SelectorError, match=message):
+        text_of(selector, "llama", tool)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: [", "is no configuration"),
+        ("base_model: x", "has unfrozen_parameters=None; expected a list"),
+        ("unfrozen_parameters: []", r"has unfrozen_parameters=\[\]"),
+        ("unfrozen_parameters: ['(']", r"'\(' is no regular expression"),
+        (
+            "unfrozen_parameters: [lm_haed]",
+            r"'lm_haed' matches no parameter .*Did you mean 'lm_head",
+        ),
+        ("unfrozen_parameters: ['lm_head.weight[500:]']", "selects no row; the parameter has 96 rows"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "axolotl.yaml"
+    file.write_text(content)
+    with pytest.raises(MethodError, match=message):
+        gg.method(f"axolotl:{file}").check(MODELS["llama"])
+    with pytest.raises(MethodError, match="cannot be read"):
+        gg.method(f"axolotl:{tmp_path / 'absent.yaml'}")
