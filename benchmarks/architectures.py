@@ -30,7 +30,7 @@ HEADS = {
     "AutoModelForImageTextToText": modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 }
 MAPPED = ("watched", "in part", "by position")
-LARGEST = 300_000_000  # parameters of a model that is still built
+LARGEST = 700_000_000  # parameters of a model that is still built
 REASON = 150  # characters of a reason that the table shows
 
 
@@ -50,12 +50,16 @@ class Case:
             config.pad_token_id = 0
         names = HEADS[self.head][self.model_type]
         config.architectures = [names] if isinstance(names, str) else [names[0]]
-        factory = getattr(hf, self.head)
+        model_class = getattr(hf, config.architectures[0], None)
+        decoder = getattr(config, "decoder", None)
+        if self.head == "AutoModelForCausalLM" and isinstance(decoder, hf.PreTrainedConfig):
+            config = decoder  # of a model that is a decoder between other models
+        make = getattr(hf, self.head).from_config if model_class is None else model_class._from_config
         with torch.device("meta"):
-            size = sum(p.numel() for p in factory.from_config(config).parameters())
+            size = sum(p.numel() for p in make(config).parameters())
         if size > LARGEST:
             raise ValueError(f"the configuration cannot be made small: {size:,} parameters")
-        return factory.from_config(config)
+        return make(config)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ _SIZES: tuple[tuple[str, int], ...] = (
     (r"num_feat_extract_layers|num_conv_.*|acoustic_tokenizer_chunk_size", 10**9),
     (r"(swa|sliding).*head_dim", 2 * WIDTH // HEADS),
     (r"index_kpool", 2),
+    (r"adapter_input_size", WIDTH),
     (r"hidden_size_global", WIDTH),
     (r"mamba_d_ssm|attention_hidden_size", 2 * WIDTH),
     (r"attention_head_dim|mamba_(d_head|head_dim|headdim)", 2 * WIDTH // HEADS),
@@ -85,6 +86,9 @@ _NEEDED = {
     "vocab_size": VOCABULARY,
     "n_routed_experts": 4,
     "n_shared_experts": 1,
+    "num_experts": 4,
+    "top_k_experts": 2,
+    "moe_intermediate_size": WIDTH,
     "num_experts_per_tok": 2,
     "indexer_n_heads": 2,
     "indexer_kv_heads": 1,
@@ -167,7 +171,8 @@ def _nested(name: str, value: Mapping[Any, Any], kept: list[int], tokens: dict[i
 def _small(name: str, value: int, layers: int, settings: Mapping[str, Any]) -> int:
     if "key_value" in name and value == settings.get("num_attention_heads"):
         return min(value, HEADS)
-    if name == "head_dim" and "expand" in settings:
+    both_kinds = name == "head_dim" and settings.get("qk_nope_head_dim", value) < value  # with and without positions
+    if both_kinds or (name == "head_dim" and "expand" in settings):
         return 2 * WIDTH // HEADS
     if name in ("mamba_d_head", "mamba_head_dim", "mamba_headdim", "mamba_d_ssm"):
         return 2 * WIDTH if name == "mamba_d_ssm" else 2 * WIDTH // HEADS
