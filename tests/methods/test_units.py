@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradgate import ActivationCache, Clock, LayerMap, Memory, Tuner, map_layers, method
+from gradgate.cli.models import draw_timeline
 from gradgate.errors import MethodError
 from gradgate.methods.plan_file import foresee
 from support.loop import adamw, build, fisher_data, moved, train, weights
@@ -28,6 +29,7 @@ def open_in_layers(text: str, layers: LayerMap, steps: range) -> Iterator[set[st
         yield {name for name in opened(text, layers, step) if name.startswith("layers.")}
 
 
+ORDER = "0.mlp/0.norm/0.attention/1.mlp/1.norm/1.attention"
 TOP = {"layers.2.attention", "layers.2.mlp", "layers.2.norm"}
 
 
@@ -130,3 +132,22 @@ def test_a_written_plan_is_followed_by_units(parts: LayerMap, tmp_path: Path) ->
 def test_rates_by_layer_are_those_of_its_units(parts: LayerMap) -> None:
     plan = method("lisa:layers=9,unit=part+layerwise-lr:decay=0.5").checked_plan(Clock(0), parts, Memory())
     assert {plan[f"layers.1.{part}"].lr for part in ("attention", "mlp", "norm")} == {0.25}
+
+
+def test_a_plan_of_units_is_read_by_layer(parts: LayerMap) -> None:
+    drawn = foresee(method(f"order:layers={ORDER},every=5,unit=part"), parts, Clock(0, 10, 40))
+    assert list(drawn.layers) == ["embeddings", "layers.0", "layers.1", "layers.2", "head"]
+    assert drawn.layer_sizes == {group.name: group.parameter_count for group in parts.at("layer")}
+    at_end, whole = drawn.folded(drawn.shares_between([36, 40])), drawn.folded(drawn.shares_between([0, 40]))
+    assert at_end[:, 0].tolist() == [1.0] * 5
+    own = {name: drawn.sizes[name] for name in ("layers.0.attention", "layers.0.mlp", "layers.0.norm")}
+    steps = {"layers.0.mlp": 36, "layers.0.norm": 31, "layers.0.attention": 26}  # of 40 that each is open
+    assert whole[1, 0] == pytest.approx(sum(own[n] * steps[n] for n in own) / sum(own.values()) / 40)
+
+
+def test_a_drawn_plan_has_a_line_a_layer_unless_it_is_expanded(parts: LayerMap) -> None:
+    drawn = foresee(method("layer-graddrop:p=0.5,unit=part"), parts, Clock(0, 10, 40))
+    folded, expanded = draw_timeline(drawn, width=80).plain, draw_timeline(drawn, width=80, expand=True).plain
+    assert len(folded.splitlines()) == 5 + 3
+    assert len(expanded.splitlines()) == len(parts) + 3
+    assert all(len(line) <= 80 for line in folded.splitlines())

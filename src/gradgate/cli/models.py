@@ -81,6 +81,9 @@ def plan(
     settings: dict[str, Any],
     seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0,
     write: Annotated[Path | None, typer.Option(help="Write the plan to this YAML file, to edit and follow.")] = None,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Draw each part or module of a layer, not the layer.")
+    ] = False,
     config_file: Config = None,
 ) -> None:
     """Draw what a method would open when, without training anything."""
@@ -94,7 +97,7 @@ def plan(
     layer_map = map_layers(load_bare(config.model, config.trust_remote_code), layers=config.layers)
     clock = Clock(0, max(1, round(steps / epochs)), steps)
     timeline = foresee(config.method, layer_map, clock, seed)
-    console.print(draw_timeline(timeline, width=console.width))
+    console.print(draw_timeline(timeline, width=console.width, expand=expand))
     if write is not None:
         write_text(write, timeline.to_yaml())
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
@@ -111,23 +114,27 @@ def _length(steps: int | None, epochs: float | None) -> tuple[int, float]:
     return steps, epochs
 
 
-def draw_timeline(timeline: Timeline, width: int = 100) -> Text:
-    """What is open when, one line a group from the top down, one column a stretch of steps.
+def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) -> Text:
+    """What is open when, one line a layer from the top down, one column a stretch of steps.
 
     Args:
         timeline: of a whole training, with the sizes of its groups.
         width: of the terminal, in columns.
+        expand: one line for each group, where these are parts or modules of layers.
     """
     steps, sizes = timeline.steps, timeline.sizes
-    margin = max(map(len, timeline.groups)) + 2
+    names = timeline.groups if expand else tuple(timeline.layers)
+    margin = max(map(len, names)) + 2
     columns = max(10, min(steps, width - margin - 8))
     shares = timeline.shares_between([round(steps * column / columns) for column in range(columns + 1)])
-    means = timeline.mean_shares()
-    learned = sum(sizes[group] * mean for group, mean in means.items()) / sum(sizes.values())
+    whole = timeline.shares_between([0, steps])
+    learned = sum(sizes[group] * mean for group, mean in timeline.mean_shares().items()) / sum(sizes.values())
+    if not expand:
+        shares, whole = timeline.folded(shares), timeline.folded(whole)
     lines = [f"{timeline.method}, {steps} steps: {learned:.1%} of the weights learn, on average"]
-    for group, row in reversed(list(zip(timeline.groups, shares, strict=True))):
+    for name, row, mean in reversed(list(zip(names, shares, whole[:, 0], strict=True))):
         marks = (_OPEN if share > 0.99 else _PART if share > 0 else _CLOSED for share in row)
-        lines.append(f"{group:<{margin}}{''.join(marks)} {means[group]:>6.1%}")
+        lines.append(f"{name:<{margin}}{''.join(marks)} {mean:>6.1%}")
     lines.append(f"{'step':<{margin}}{_axis(steps, columns)}")
     lines.append(f"{_OPEN} open   {_PART} in part   {_CLOSED} closed")
     return Text("\n".join(lines), no_wrap=True)

@@ -111,6 +111,33 @@ class Timeline:
         means = self.shares_between([0, self.steps])[:, 0]
         return dict(zip(self.groups, means.tolist(), strict=True))
 
+    @property
+    def layers(self) -> dict[str, list[int]]:
+        """The groups by layer, as their places in ``groups``: one each in a plan of whole layers."""
+        found: dict[str, list[int]] = {}
+        for place, group in enumerate(self.groups):
+            layer = ".".join(group.split(".")[:2]) if group.startswith("layers.") else group
+            found.setdefault(layer, []).append(place)
+        return found
+
+    @property
+    def layer_sizes(self) -> dict[str, int]:
+        """Parameters by layer; empty where the plan does not say them."""
+        sizes = self.sizes
+        return (
+            {layer: sum(sizes[self.groups[place]] for place in at) for layer, at in self.layers.items()}
+            if sizes
+            else {}
+        )
+
+    def folded(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Shares of groups (groups, columns) as those of layers (layers, columns), weighted by size."""
+        import numpy as np
+
+        sizes = np.array([float(self.sizes.get(group, 1)) for group in self.groups])
+        rows = [np.average(shares[places], axis=0, weights=sizes[places]) for places in self.layers.values()]
+        return np.array(rows)
+
     def first_steps(self) -> dict[str, int]:
         """The number of steps done when each group first learns; a group that never does is left out."""
         first: dict[str, int] = {}

@@ -110,7 +110,7 @@ def _elsa(method: Method, layers: int | None) -> str | None:
     if method == Full():
         return "baseline"
     if layers is not None and isinstance(method, Freeze | Head):
-        if isinstance(method, Freeze) and method.tower:
+        if isinstance(method, Freeze) and (method.tower or method.only):
             return None
         return f"frozen {method.closed_of(layers) if isinstance(method, Freeze) else layers}/{layers}"
     return None

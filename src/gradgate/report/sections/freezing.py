@@ -127,7 +127,7 @@ def find_curve(findings: Findings) -> FreezeCurve | None:
     """
     kinds = {method.name: _read(method.name) for method in findings.methods}
     full = next((method for method in findings.scored if kinds[method.name] == Full()), None)
-    frozen = [m for m in findings.methods if isinstance(kind := kinds[m.name], Freeze | Head) and not _of_tower(kind)]
+    frozen = [m for m in findings.methods if isinstance(kind := kinds[m.name], Freeze | Head) and _is_point(kind)]
     plan = _any_plan(findings, [full, *frozen]) if full else None
     if full is None or plan is None or sum(bool(method.finished) for method in frozen) < 2:
         return None
@@ -140,9 +140,9 @@ def find_curve(findings: Findings) -> FreezeCurve | None:
     return FreezeCurve(findings, full, tuple(points[count] for count in sorted(points)), plan.sizes)
 
 
-def _of_tower(method: Freeze | Head) -> bool:
-    """Whether the method leaves towers open below what it closes, so that it is no point of the curve."""
-    return isinstance(method, Freeze) and bool(method.tower)
+def _is_point(method: Freeze | Head) -> bool:
+    """Whether all is closed below some layer; not where a tower or other weights alone are."""
+    return not (isinstance(method, Freeze) and (method.tower or method.only))
 
 
 def answer(curve: FreezeCurve) -> str:

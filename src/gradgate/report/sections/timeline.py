@@ -46,8 +46,11 @@ class TimelineSection(Section):
         return cls(findings, plans, problems) if plans or problems else None
 
     def tables(self) -> list[Table]:
-        """One row a group."""
-        return [timeline_table(self.plans)] if self.plans else []
+        """One row a layer; and one row a unit where a method opens parts or modules of layers."""
+        if not self.plans:
+            return []
+        by_unit = any(len(shown.plan.layers) < len(shown.plan.groups) for shown in self.plans)
+        return [timeline_table(self.plans), *([unit_table(self.plans)] if by_unit else [])]
 
     def drawings(self) -> list[Drawing]:
         """One band a method."""
@@ -73,14 +76,26 @@ def read_plans(findings: Findings) -> tuple[list[MethodPlan], list[str]]:
 
 
 def timeline_table(plans: list[MethodPlan]) -> Table:
-    """One row a group, the head first; one column a method: how much of it learned, and from which step on."""
-    groups = list(dict.fromkeys(group for shown in plans for group in shown.plan.groups))
-    learned = {shown.method: _learned(shown.plan) for shown in plans}
+    """One row a layer, the head first; one column a method: how much of it learned, and from which step on."""
+    groups = list(dict.fromkeys(layer for shown in plans for layer in shown.plan.layers))
+    title = "What was open when: share of each group that learned"
+    return _table("timeline", title, plans, groups, {shown.method: _learned_by_layer(shown.plan) for shown in plans})
+
+
+def unit_table(plans: list[MethodPlan]) -> Table:
+    """The same with one row for each part or module that a method opens and closes."""
+    finer = [shown for shown in plans if len(shown.plan.layers) < len(shown.plan.groups)]
+    groups = list(dict.fromkeys(group for shown in finer for group in shown.plan.groups))
+    title = "What was open when, inside the layers: share of each part or module that learned"
+    return _table("timeline-units", title, finer, groups, {shown.method: _learned(shown.plan) for shown in finer})
+
+
+def _table(name: str, title: str, plans: list[MethodPlan], groups: list[str], learned: dict[str, Learned]) -> Table:
     found = {(name, group): learned[name].get(group, (None, None)) for name in learned for group in groups}
     titles = [(shown.method, f"mean over the steps of seed {shown.seed} (first step that learns)") for shown in plans]
     return Table(
-        "timeline",
-        "What was open when: share of each group that learned",
+        name,
+        title,
         (
             Column("group", "Group", numeric=False),
             *(Column(title, title, about) for title, about in titles),
@@ -93,10 +108,24 @@ def timeline_table(plans: list[MethodPlan]) -> Table:
     )
 
 
-def _learned(plan: Timeline) -> dict[str, tuple[float | None, int | None]]:
+Learned = dict[str, tuple[float | None, int | None]]
+
+
+def _learned(plan: Timeline) -> Learned:
     """Each group's mean share of elements that learned, and the first step, from 1, in which any did."""
     first = plan.first_steps()
     return {group: (mean, first[group] + 1 if group in first else None) for group, mean in plan.mean_shares().items()}
+
+
+def _learned_by_layer(plan: Timeline) -> Learned:
+    """The same for whole layers: a layer learns from the step on in which the first of its units does."""
+    of_units = _learned(plan)
+    means = plan.folded(plan.shares_between([0, plan.steps]))[:, 0].tolist()
+    found: Learned = {}
+    for (layer, places), mean in zip(plan.layers.items(), means, strict=True):
+        steps = [step for place in places if (step := of_units[plan.groups[place]][1]) is not None]
+        found[layer] = (mean, min(steps, default=None))
+    return found
 
 
 def _entry(share: float | None, first: int | None) -> Entry:
@@ -109,7 +138,7 @@ def _record(shown: MethodPlan, group: str, share: float | None, first: int | Non
         "seed": shown.seed,
         "steps": shown.plan.steps,
         "group": group,
-        "parameters": shown.plan.sizes.get(group),
+        "parameters": (shown.plan.layer_sizes | shown.plan.sizes).get(group),
         "mean_share": share,
         "first_step": first,
     }
@@ -137,7 +166,7 @@ def draw_timeline(plans: list[MethodPlan]) -> Drawing:
     Args:
         plans: one run for each band; at least one.
     """
-    heights = [min(1.3, max(0.75, 0.07 * len(shown.plan.groups))) for shown in plans]
+    heights = [min(1.3, max(0.75, 0.07 * len(shown.plan.layers))) for shown in plans]
     longest = max(shown.plan.steps for shown in plans)
     with styled(0.85 + sum(heights) + _TITLE * len(plans)) as figure:
         axes = figure.add_subplot()
@@ -158,9 +187,10 @@ def draw_timeline(plans: list[MethodPlan]) -> Drawing:
 def _draw_band(axes: Axes, shown: MethodPlan, bottom: float, height: float) -> dict[float, str]:
     """Draw one plan and its title; returns the place of each tick and its label."""
     plan = shown.plan
-    groups, labels = len(plan.groups), int(height * _LABELS_PER_INCH)
+    names = list(plan.layers)
+    groups, labels = len(names), int(height * _LABELS_PER_INCH)
     axes.imshow(
-        _picture(plan.shares(_COLUMNS)),
+        _picture(plan.folded(plan.shares(_COLUMNS))),
         extent=(0, plan.steps, bottom, bottom + height),
         origin="lower",
         aspect="auto",
@@ -170,7 +200,7 @@ def _draw_band(axes: Axes, shown: MethodPlan, bottom: float, height: float) -> d
     axes.text(0, bottom + height + 0.05, title, ha="left", va="bottom")
     axes.plot([0, plan.steps], [bottom, bottom], color=MUTED, lw=0.8, clip_on=False)
     rows = sorted({round(place) for place in np.linspace(0, groups - 1, min(groups, labels))})
-    return {bottom + (row + 0.5) / groups * height: shortened(plan.groups[row], 18) for row in rows}
+    return {bottom + (row + 0.5) / groups * height: shortened(names[row], 18) for row in rows}
 
 
 def _picture(shares: NDArray[np.float64]) -> NDArray[np.float64]:
