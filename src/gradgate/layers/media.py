@@ -100,7 +100,7 @@ def sounds(config: Any, takes: Takes) -> Iterator[Inputs]:
     bins = next(
         (b for n in ("num_mel_bins", "feature_projection_input_dim", "input_dim") if (b := getattr(audio, n, None))), 0
     )
-    frames = 2 * (getattr(audio, "max_source_positions", None) or FRAMES // 2)
+    longest = 2 * (getattr(audio, "max_source_positions", None) or 0)  # the only length that Whisper takes
     if "input_values" in takes:
         if bins:
             yield {"input_values": torch.zeros(1, getattr(audio, "max_length", 1024), bins)}
@@ -109,10 +109,11 @@ def sounds(config: Any, takes: Takes) -> Iterator[Inputs]:
         masks = [n for n in takes if "mask" in n and "feature" in n] + [
             n for n in ("audio_attention_mask",) if n in takes
         ]
-        mask = dict.fromkeys(masks, torch.ones(1, frames, dtype=torch.long))
         size = bins or getattr(audio, "hidden_size", 80)
-        yield {"input_features": torch.zeros(1, size, frames)} | mask
-        yield {"input_features": torch.zeros(1, frames, size)} | mask
+        for frames in (FRAMES, longest) if longest else (FRAMES,):
+            mask = dict.fromkeys(masks, torch.ones(1, frames, dtype=torch.long))
+            yield {"input_features": torch.zeros(1, size, frames)} | mask
+            yield {"input_features": torch.zeros(1, frames, size)} | mask
 
 
 def _feature_count(ask: Callable[..., Any], inputs: Inputs, model: nn.Module) -> int:
