@@ -44,6 +44,7 @@ METHODS = (
     "lisa:layers=1,every=2,state=reset",
     "graddrop:p=0.4,noise=gaussian",
     "child-tuning:mode=F,keep=0.5",
+    "groups:open=embeddings[40:70]/layers.2",  # rows of both shards
 )
 STEPS = 6
 Scenario = Callable[[], None]
@@ -151,6 +152,23 @@ def equals_one_process(method: str, micro: int = 1, *, several: bool = False) ->
         assert tuners[kind].state_dict() == tuners["alone"].state_dict()
         assert tuners[kind].open_fraction == tuners["alone"].open_fraction
         tuners[kind].detach()
+
+
+def closed_rows_keep_every_bit() -> None:
+    """50 steps of AdamW with weight decay, on shards and on copies."""
+    table = "bert.embeddings.word_embeddings.weight"
+    for model in (fsdp(), ddp()):
+        inner = getattr(model, "module", model)
+        before, optimizer = full(inner.get_parameter(table)).clone(), adamw(model)
+        with Tuner(model, optimizer, "groups:open=embeddings[40:70]/head", audit=True):
+            for step in range(50):
+                model.zero_grad()
+                backward(model, mine(), step)
+                optimizer.step()
+        after = full(inner.get_parameter(table))
+        assert torch.equal(after[:40], before[:40])
+        assert torch.equal(after[70:], before[70:])
+        assert not (after[40:70] == before[40:70]).any()
 
 
 def element_masks_of_shards_are_slices() -> None:
@@ -367,6 +385,7 @@ ALONE: dict[str, Scenario] = {
         child_tuning_chooses_alike,
         mixout_equals_one_process,
         hybrid_shards_are_gated_like_whole_tensors,
+        closed_rows_keep_every_bit,
     )
 }
 SCENARIOS: dict[str, Scenario] = {
