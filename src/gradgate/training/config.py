@@ -28,8 +28,7 @@ from gradgate.tasks.types import KindName, read_shares
 from gradgate.training.adapter_setting import AdapterSetting, read_adapter, titled
 
 Settings = TypeVar("Settings", bound=BaseModel)
-MOST_SEED = 2**32 - 1
-"""Generators of numpy take no larger one."""
+MOST_SEED = 2**32 - 1  # of numpy's generators
 _MOST_STEPS = 10**8
 _MOST_EPOCHS = 1e5
 _LEAST_EPOCHS = 1e-6
@@ -51,7 +50,7 @@ MethodField = Annotated[InstanceOf[Method], _parsed(read_method), PlainSerialize
 AdapterField = Annotated[
     InstanceOf[AdapterSetting] | None,
     _parsed(read_adapter),
-    PlainSerializer(lambda adapter: None if adapter is None else str(adapter)),
+    PlainSerializer(lambda adapter: adapter and str(adapter)),
 ]
 
 

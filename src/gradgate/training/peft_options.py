@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
@@ -15,7 +16,6 @@ from peft.utils import PeftType
 from gradgate.adapters.config import checked
 from gradgate.errors import AdapterError, UsageError, nearest
 from gradgate.specs import shown
-from gradgate.training.peft_kind import PeftKind
 
 # What a run decides: the model, its head, and whether it trains.
 _OF_RUN = (
@@ -26,7 +26,23 @@ _FROM_DATA = ("eva", "corda", "lora_ga", "loftq")
 _PLAIN_NAME = re.compile(r"[\w.-]+")
 
 
-def read_config(kind: PeftKind) -> Any:
+class AskedKind(Hashable, Protocol):
+    """What a run asks PEFT for; see :class:`gradgate.training.peft_kind.PeftKind`, which imports this module late."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]: ...
+
+    @property
+    def fixed(self) -> Mapping[str, bool]: ...
+
+
+def read_config(kind: AskedKind) -> Any:
     """PEFT's configuration of an adapter, without the model that it will be put into.
 
     Raises:
@@ -39,7 +55,7 @@ def read_config(kind: PeftKind) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _read(kind: PeftKind) -> Any:
+def _read(kind: AskedKind) -> Any:
     check_type(kind)
     made = config_class(kind.type)
     kinds = {name: hint for name, hint in get_type_hints(made).items() if name not in (*_OF_RUN, *kind.fixed)}
@@ -58,7 +74,7 @@ def _read(kind: PeftKind) -> Any:
         raise AdapterError(f"PEFT refuses {kind.text!r}: {str(error).rstrip('.')}. Correct the option.") from None
 
 
-def check_type(kind: PeftKind) -> None:
+def check_type(kind: AskedKind) -> None:
     """Refuse a type that PEFT does not have, or that does its work outside of the model's layers.
 
     Raises:
@@ -95,7 +111,7 @@ def tuner_class(kind: PeftType) -> Any:
     return PEFT_TYPE_TO_TUNER_MAPPING[kind]
 
 
-def _check_ranges(kind: PeftKind, values: dict[str, Any]) -> None:
+def _check_ranges(kind: AskedKind, values: dict[str, Any]) -> None:
     """What PEFT would only see with the model at hand."""
     for option, value in values.items():
         if option == "r" and isinstance(value, int) and value < 1:

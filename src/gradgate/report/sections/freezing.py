@@ -125,7 +125,10 @@ def find_curve(findings: Findings) -> FreezeCurve | None:
 
     It is None too where no run of these has a readable ``plan.yaml``, which says how many layers there are.
     """
-    kinds = {method.name: _read(method.name) for method in findings.methods}
+    kinds: dict[str, Method | None] = dict.fromkeys(method.name for method in findings.methods)
+    for name in kinds:
+        with suppress(MethodError):  # a method of another version
+            kinds[name] = read_method(name)
     full = next((method for method in findings.scored if kinds[method.name] == Full()), None)
     frozen = [m for m in findings.methods if isinstance(kind := kinds[m.name], Freeze | Head) and _is_point(kind)]
     plan = _any_plan(findings, [full, *frozen]) if full else None
@@ -193,13 +196,6 @@ def notes(curve: FreezeCurve) -> list[str]:
         "Saved parameters: K tasks keep one copy of the frozen part (embeddings E and N layers) and K copies of the "
         "rest, which saves (K − 1)(E + N layers) / (K × all) of the parameters of K models. Tied weights count once.",
     ]
-
-
-def _read(name: str) -> Method | None:
-    """None for a method that this version does not know."""
-    with suppress(MethodError):
-        return read_method(name)
-    return None
 
 
 def _any_plan(findings: Findings, methods: Sequence[MethodFindings]) -> Timeline | None:
