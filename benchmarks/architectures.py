@@ -50,16 +50,21 @@ class Case:
             config.pad_token_id = 0
         names = HEADS[self.head][self.model_type]
         config.architectures = [names] if isinstance(names, str) else [names[0]]
-        model_class = getattr(hf, config.architectures[0], None)
-        decoder = getattr(config, "decoder", None)
-        if self.head == "AutoModelForCausalLM" and isinstance(decoder, hf.PreTrainedConfig):
-            config = decoder  # of a model that is a decoder between other models
-        make = getattr(hf, self.head).from_config if model_class is None else model_class._from_config
         with torch.device("meta"):
-            size = sum(p.numel() for p in make(config).parameters())
+            size = sum(p.numel() for p in self._make(config).parameters())
         if size > LARGEST:
             raise ValueError(f"the configuration cannot be made small: {size:,} parameters")
-        return make(config)
+        return self._make(config)
+
+    def _make(self, config: Any) -> Any:
+        """By the auto class, else by the class that its table names, of the decoder where that is a part."""
+        try:
+            return getattr(hf, self.head).from_config(config)
+        except (ValueError, AttributeError):
+            model_class = getattr(hf, config.architectures[0], None)
+            if model_class is None:
+                raise
+            return model_class._from_config(getattr(config, "decoder", config))
 
 
 @dataclass(frozen=True)

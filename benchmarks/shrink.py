@@ -13,7 +13,7 @@ MOST_LAYERS = 4  # of a model with several kinds of layers
 
 # The first pattern that fits the whole name of a setting decides, for numbers that are larger.
 _SIZES: tuple[tuple[str, int], ...] = (
-    (r"num_feat_extract_layers|num_conv_.*|acoustic_tokenizer_chunk_size", 10**9),
+    (r"num_feat_extract_layers|patch_embed_hidden_size|num_conv_.*|acoustic_tokenizer_chunk_size", 10**9),
     (r"(swa|sliding).*head_dim", 2 * WIDTH // HEADS),
     (r"index_kpool", 2),
     (r"adapter_input_size", WIDTH),

@@ -79,6 +79,11 @@ def _companions(
 ) -> dict[str, Tensor]:
     """What a forward wants beside its main input: required masks, and the decoder's tokens."""
     first = inputs.get("input_ids", next(iter(inputs.values())))
+    images: dict[str, Tensor] = {}
+    if "image_embeds_position_mask" in takes and {"pixel_values", "input_ids"} <= inputs.keys():
+        places = torch.arange(first.shape[1] + getattr(config, "latent_query_num", 0)) >= first.shape[1]
+        first = torch.cat([first, first.new_ones(1, len(places) - first.shape[1])], dim=1)
+        images = {"input_ids": first, "image_embeds_position_mask": places[None]}
     wanted = {name for name, parameter in takes.items() if parameter.default is inspect.Parameter.empty}
     if "input_ids" in inputs:
         wanted.add("attention_mask")  # its absence is worth a warning to some models
@@ -95,16 +100,12 @@ def _companions(
         more |= {"qformer_input_ids": torch.zeros_like(first), "qformer_attention_mask": torch.ones_like(first)}
     if "image_attention_mask" in takes and "pixel_values" in inputs:
         more["image_attention_mask"] = torch.ones(*first.shape, 1, dtype=torch.long)
-    if "image_embeds_position_mask" in takes and "pixel_values" in inputs:
-        count = getattr(config, "latent_query_num", 0)
-        more["input_ids"] = torch.cat([first, first.new_ones(1, count)], dim=1)
-        more["image_embeds_position_mask"] = (torch.arange(first.shape[1] + count) >= first.shape[1])[None]
     if "mm_token_type_ids" in takes and "input_ids" in inputs:  # 1 where a token stands for a piece of an image
         more["mm_token_type_ids"] = first.eq(getattr(config, "image_token_id", -1)).long()
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
         # As long as the input: BART's classifier looks up the input's last token among the decoder's states.
         more["decoder_input_ids"] = inputs.get("input_ids", _token_ids(model, config))
-    return more
+    return more | images
 
 
 def _signature(model: nn.Module) -> dict[str, inspect.Parameter]:
