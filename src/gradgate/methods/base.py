@@ -128,6 +128,14 @@ class Memory:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
+def needed_without(other: str, default: Any) -> Any:
+    """A field of a method that must be given where another option is not; ``default`` stands for its absence."""
+    return field(default=default, metadata={NEEDED_WITHOUT: other})
+
+
+NEEDED_WITHOUT = "needed_without"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
     """What learns when. Subclasses are frozen dataclasses whose fields are the method's options."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from importlib.metadata import entry_points
 from typing import Any, TypeVar, get_type_hints
 
 from gradgate.errors import MethodError, nearest
 from gradgate.methods.axolotl import AxolotlFile, read_axolotl
-from gradgate.methods.base import Method
+from gradgate.methods.base import NEEDED_WITHOUT, Method
 from gradgate.methods.blocks import LISA
 from gradgate.methods.combined import Combined
 from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
@@ -117,11 +117,13 @@ def _build(spec: Spec) -> Method:
             f"Known: {', '.join(_CATALOG)} (see 'gradgate methods')."
         )
     options = spec.renamed(cls.aliases).typed({name: get_type_hints(cls)[name] for name in _defaults(cls)})
-    missing = [name for name, default in _defaults(cls).items() if default is ... and name not in options]
+    missing = [
+        " or ".join(f"{name}=..." for name in (option.name, option.metadata.get(NEEDED_WITHOUT)) if name)
+        for option in fields(cls)
+        if _is_needed(option) and not {option.name, option.metadata.get(NEEDED_WITHOUT)} & options.keys()
+    ]
     if missing:
-        raise MethodError(
-            f"The method {cls.name!r} needs {', '.join(f'{name}=...' for name in missing)}; {_options_of(cls.name)}."
-        )
+        raise MethodError(f"The method {cls.name!r} needs {', '.join(missing)}; {_options_of(cls.name)}.")
     return cls(**options)
 
 
@@ -141,7 +143,11 @@ def _load_entry_points() -> None:
 
 
 def _defaults(cls: type[Method]) -> dict[str, Any]:
-    return {option.name: ... if option.default is MISSING else option.default for option in fields(cls)}
+    return {option.name: ... if _is_needed(option) else option.default for option in fields(cls)}
+
+
+def _is_needed(option: Field[Any]) -> bool:
+    return option.default is MISSING or NEEDED_WITHOUT in option.metadata
 
 
 def _options_of(name: str) -> str:

@@ -10,7 +10,7 @@ from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import AnyTower
-from gradgate.methods.base import Memory, Method, Plan
+from gradgate.methods.base import Memory, Method, Plan, needed_without
 from gradgate.methods.towers import embeddings_follow, layers_of
 
 
@@ -64,7 +64,7 @@ class Freeze(Fixed):
     summary: ClassVar[str] = "embeddings and the lowest N layers are closed"
     source: ClassVar[str] = "What would Elsa do? (Lee et al. 2019), Sec. 3: https://arxiv.org/abs/1911.03090"
 
-    layers: int | Literal["all"] | None = None
+    layers: int | Literal["all"] | None = needed_without("only", None)
     only: tuple[str, ...] = ()
     tower: AnyTower = ""
 
@@ -133,7 +133,7 @@ class NamedGroups(Fixed):
     summary: ClassVar[str] = "only the named weights learn"
     source: ClassVar[str] = "freezing by hand"
 
-    open: tuple[str, ...] = ()
+    open: tuple[str, ...] = needed_without("closed", ())
     closed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -84,8 +84,8 @@ def _read(text: str) -> AdapterSetting:
             given[option] = _number(name, option, value)
     if {"tapt_steps", "tapt_epochs"} <= given.keys():
         raise AdapterError(
-            f"{name!r} has both tapt_steps={given['tapt_steps']} and tapt_epochs={given['tapt_epochs']}, and each sets "
-            f"the length. Leave one of them out."
+            f"{name!r} has both tapt_steps and tapt_epochs ({given['tapt_steps']} and {given['tapt_epochs']}); each "
+            f"sets the length. Leave one of them out."
         )
     return AdapterSetting(text, _read_kind(text, spec.without(*given)), **given)
 

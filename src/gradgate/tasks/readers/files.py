@@ -156,7 +156,7 @@ def _json_lines(path: Path, text: str) -> Table:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(
-                f"{path}:{number} is not JSON ({_reason(error)}): {line!r:.60}; expected one object {{...}} on "
+                f"{path}:{number} is not JSON: {_reason(error)} in {line!r:.60}; expected one object {{...}} on "
                 f"each line"
             ) from error
         if not isinstance(row, dict):
@@ -170,14 +170,14 @@ def _json_array(path: Path, text: str) -> Table:
     try:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno} is not JSON ({error.msg}); expected an array [{{...}}, ...]") from error
+        raise DataError(f"{path}:{error.lineno} is not JSON: {error.msg}; expected an array [{{...}}, ...]") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({_reason(error)}); expected an array [{{...}}, ...]") from error
+        raise DataError(f"{path} is not JSON: {_reason(error)}; expected an array [{{...}}, ...]") from error
     if not isinstance(rows, list):
         raise DataError(f"{path} is not a JSON array; expected [{{...}}, ...], or one object on each line")
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise DataError(f"{path}, row {number} is {row!r:.60}; expected a JSON object {{...}}")
+            raise DataError(f"{path}, row {number} is not a JSON object but {row!r:.60}; expected {{...}}")
     return Table(str(path), _by_column(rows))
 
 
@@ -200,7 +200,7 @@ def _parquet(path: Path) -> Table:
         return Table(str(path), {name: rows.column(name).to_pylist() for name in names})
     except (OSError, ValueError, KeyError, OverflowError, pyarrow.ArrowException) as error:
         raise DataError(
-            f"{path} is damaged or no Parquet file: {error}. Expected one as pandas or pyarrow write it"
+            f"{path} is not a Parquet file that can be read: {error}. Expected one as pandas or pyarrow write it"
         ) from error
 
 

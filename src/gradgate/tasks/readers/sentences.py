@@ -104,7 +104,7 @@ def _tokens(path: Path, lines: Lines) -> list[tuple[int, Any]]:
         (sentence,) = conllu.parse("\n".join(line for _, line in kept))
     except ParseException as error:
         raise DataError(
-            f"{path}:{_first_fault(kept)} is not CoNLL-U ({error}); expected ten columns with tabs between them "
+            f"{path}:{_first_fault(kept)} is not CoNLL-U: {error}; expected ten columns with tabs between them "
             f"for each token"
         ) from error
     return [(number, token) for (number, _), token in zip(kept, sentence, strict=True)]

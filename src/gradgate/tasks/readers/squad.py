@@ -33,7 +33,7 @@ def read_squad(path: Path, text: str) -> Table:
         articles = json.loads(text)["data"]
     except json.JSONDecodeError as error:
         raise DataError(
-            f'{path}:{error.lineno} is not JSON ({error.msg}); expected the form of SQuAD, {{"data": [...]}}'
+            f'{path}:{error.lineno} is not JSON: {error.msg}; expected the form of SQuAD, {{"data": [...]}}'
         ) from error
     except (KeyError, TypeError) as error:
         raise DataError(f'{path} is not in the form of SQuAD: expected {{"data": [...]}}') from error
