@@ -124,6 +124,13 @@ def test_a_term_that_matches_nothing_is_an_error(text: str, message: str) -> Non
         gg.select(LLAMA, text)
 
 
+def test_a_map_made_by_hand_knows_its_groups() -> None:
+    layers = gg.LayerMap("Two", (gg.Group("layers.0", 1, ("a", "b"), 2), gg.Group("head", 2, ("c",), 1)))
+    assert gg.select(layers, "layers/!head").names == ("a", "b")
+    with pytest.raises(SelectorError, match=r"'hed' is no term\. Did you mean 'head'"):
+        gg.select(layers, "hed")
+
+
 def test_a_model_without_tokens_has_no_rows() -> None:
     with pytest.raises(SelectorError, match="the embeddings of this model have no table with one row a token"):
         gg.select(TINY["vit"](), "embeddings[3:]")

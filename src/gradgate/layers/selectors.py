@@ -103,8 +103,7 @@ def select(model: nn.Module | LayerMap, text: str) -> Selection:
     if terms[0].startswith("!"):
         raise SelectorError(
             f"The selector {shown(text)} begins with {terms[0]!r}, which takes away from nothing. Begin with what "
-            f"to take "
-            f"it from, as in layers.*/{terms[0]}."
+            f"to take it from, as in layers.*/{terms[0]}."
         )
     found: dict[str, Rows] = {}
     reader = _Reader(layers, text)
@@ -146,7 +145,8 @@ class _Reader:
             return self._of_table(term, group, start, stop)
         if layers := _LAYERS.fullmatch(term):
             return self._whole(term, self._in_layers(term, *layers.groups()))
-        known = [*self.layers.names, *_MARKS, *self.layers.at("part").names]
+        parts = self.layers.at("part").names if self.layers.weights else ()
+        known = [*self.layers.names, *_MARKS, *parts]
         raise self._error(f"{shown(term)} is no term.{nearest(term, known)} {_EXPECTED}")
 
     def _whole(self, term: str, names: Iterable[str]) -> dict[str, Rows]:

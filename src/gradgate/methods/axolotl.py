@@ -81,9 +81,8 @@ def read_axolotl(file: str) -> AxolotlFile:
         record = parse_yaml(read_bytes(Path(file)))
     except OSError as error:
         raise MethodError(
-            f"The configuration {file!r} cannot be read: {error.strerror or error}. Expected axolotl:FILE with "
-            f"the path "
-            f"of an axolotl configuration."
+            f"The configuration {file!r} cannot be read: {error.strerror or error}. Expected axolotl:FILE with the "
+            f"path of an axolotl configuration."
         ) from None
     except ValueError as error:
         raise MethodError(f"{file} is no configuration: {error}. Expected YAML with unfrozen_parameters.") from None
@@ -91,8 +90,7 @@ def read_axolotl(file: str) -> AxolotlFile:
     if not isinstance(patterns, list) or not patterns or not all(isinstance(item, str) for item in patterns):
         raise MethodError(
             f"{file} has unfrozen_parameters={patterns!r:.80}; expected a list of patterns. Without one, axolotl "
-            f"trains "
-            f"everything: use the method full."
+            f"trains everything: use the method full."
         )
     return AxolotlFile(file=file, patterns=tuple(patterns))
 
