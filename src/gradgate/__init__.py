@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from gradgate.activation_cache import ActivationCache
     from gradgate.layers import Selection, map_layers, select
     from gradgate.training.gate_callback import GateCallback
+    from gradgate.training.new_tokens import new_token_rows
     from gradgate.tuner import Tuner
 
 __version__ = "0.1.0"
@@ -101,6 +102,7 @@ __all__ = [
     "map_layers",
     "method",
     "methods",
+    "new_token_rows",
     "register",
     "select",
 ]
@@ -117,6 +119,7 @@ __getattr__, __dir__ = lazy_names(
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
         "Selection": "gradgate.layers",
         "map_layers": "gradgate.layers",
+        "new_token_rows": "gradgate.training.new_tokens",
         "select": "gradgate.layers",
     },
 )

@@ -73,5 +73,5 @@ class StoreError(GradgateError, RuntimeError):
 
 def nearest(word: str, choices: Iterable[str]) -> str:
     """``" Did you mean 'x'?"``, or an empty string where nothing is near."""
-    near = get_close_matches(word, list(choices), n=3, cutoff=0.5)
+    near = get_close_matches(word, list(dict.fromkeys(choices)), n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""

@@ -42,6 +42,7 @@ class GateCallback(Callback):  # type: ignore[misc]
         audit: see :class:`gradgate.Tuner`.
         layers: see :class:`gradgate.Tuner`; paths begin at the LightningModule.
         frozen_dropout: see :class:`gradgate.Tuner`.
+        lr_scale: see :class:`gradgate.Tuner`.
 
     Attributes:
         tuner: the tuner of the current or latest training; None before the first.
@@ -60,12 +61,14 @@ class GateCallback(Callback):  # type: ignore[misc]
         audit: bool | None = None,
         layers: LayerMap | str | None = None,
         frozen_dropout: bool = False,
+        lr_scale: Mapping[str, float] | None = None,
     ) -> None:
         self.method = read_method(method)
         self.seed = seed
         self.audit = audit
         self.layers = layers
         self.frozen_dropout = frozen_dropout
+        self.lr_scale = lr_scale
         self.tuner: Tuner | None = None
         self._state: Mapping[str, Any] = {}
         self._restore: Callable[[], None] | None = None
@@ -91,6 +94,7 @@ class GateCallback(Callback):  # type: ignore[misc]
                 fisher_data=batches_of(trainer.train_dataloader, seed),
                 state=saved,
                 frozen_dropout=self.frozen_dropout,
+                lr_scale=self.lr_scale,
             )
         except RunError as error:
             if saved is None:

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+import gradgate as gg
 from gradgate import Clock, Gate, Gradual, LayerMap, LayerwiseRates, Memory, Method, Plan, Tuner, map_layers
-from gradgate.errors import AttachError
+from gradgate.errors import AttachError, SelectorError, UsageError
 from support.loop import adamw, assert_same_weights, batch, build, fisher_data, momentum, step, train, weights
 
 OPTIMIZERS = pytest.mark.parametrize("optimizer_of", [adamw, momentum])
@@ -70,6 +71,78 @@ def test_a_warm_up_is_that_of_rates_set_by_hand_under_a_scheduler(optimizer_of: 
                 parameter.requires_grad_(not gate.closed)
         step(theirs, reference, done)
     assert_same_weights(ours, theirs)
+
+
+# Factors by selector.
+
+
+@OPTIMIZERS
+def test_selected_weights_learn_as_in_groups_made_by_hand(optimizer_of: Callable[..., Any]) -> None:
+    ours, theirs = build("llama"), build("llama")
+    optimizer = optimizer_of(ours, lr=1e-2)
+    scale = {"head": 10.0, "layers.*.mlp": 0.5}
+    with Tuner(ours, optimizer, "gradual:every=2", lr_scale=scale, audit=True) as tuner:
+        train(ours, optimizer, 6)
+    reference = optimizer_of(theirs, lr=1e-2)
+    only = {text: set(gg.select(theirs, text).names) for text in scale}
+    rates = {name: next((scale[text] for text in scale if name in only[text]), 1.0) for name in weights(theirs)}
+    reference.param_groups[:] = [
+        {**reference.param_groups[0], "params": [theirs.get_parameter(name)], "lr": 1e-2 * rate}
+        for name, rate in rates.items()
+    ]
+    with Tuner(theirs, reference, "gradual:every=2"):
+        train(theirs, reference, 6)
+    assert_same_weights(ours, theirs)
+    assert sorted(set(rates.values())) == [0.5, 1.0, 10.0]
+    assert tuner.plan["head"].lr == 1.0, "the method's own factor"
+
+
+def test_a_factor_multiplies_that_of_the_method() -> None:
+    def moved_by(method: str, **options: Any) -> torch.Tensor:
+        model = build("bert")
+        dense = model.bert.encoder.layer[0].intermediate.dense.weight
+        before = dense.detach().clone()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with Tuner(model, optimizer, method, **options):
+            step(model, optimizer, 0)
+        return dense.detach() - before
+
+    rates = LayerwiseRates(decay=0.5).rates(Clock(), map_layers(build("bert")), Memory())
+    both = moved_by("layerwise-lr:decay=0.5", lr_scale={"layers.0": 4.0})
+    assert torch.allclose(both, 4.0 * rates["layers.0"] * moved_by("full"), atol=1e-7)
+
+
+def test_a_factor_for_rows_counts_where_they_alone_learn() -> None:
+    model, twin = build("llama"), build("llama")
+    method = "groups:open=embeddings[90:]/layers.2"
+    optimizer = momentum(model, lr=0.1)
+    with Tuner(model, optimizer, method, lr_scale={"embeddings[90:]": 3.0}):
+        train(model, optimizer, 1)
+    start = twin.model.embed_tokens.weight.detach().clone()
+    optimizer = momentum(twin, lr=0.1)
+    with Tuner(twin, optimizer, method):
+        train(twin, optimizer, 1)
+    ours, theirs = model.model.embed_tokens.weight - start, twin.model.embed_tokens.weight - start
+    assert torch.allclose(ours, 3.0 * theirs, atol=1e-6)
+    assert not torch.equal(theirs[90:], torch.zeros_like(theirs[90:]))
+
+
+@pytest.mark.parametrize(
+    ("scale", "error", "message"),
+    [
+        ({"heda": 2.0}, SelectorError, "'heda' is no term. Did you mean 'head'"),
+        ({"layers.9": 2.0}, SelectorError, "expected layers from 0 to 2"),
+        ({"head": 2.0, "@head": 3.0}, SelectorError, "two factors for model.norm.weight: 'head' and '@head' name it"),
+        ({"embeddings[90:]": 2.0}, SelectorError, "names rows of model.embed_tokens.weight"),
+        ({"head": 0.0}, UsageError, "the factor 0 for 'head'. Expected a finite number above 0"),
+        ({"head": float("nan")}, UsageError, "the factor nan for 'head'"),
+    ],
+)
+def test_a_factor_that_cannot_be_is_refused(scale: dict[str, float], error: type[Exception], message: str) -> None:
+    model = build("llama")
+    with pytest.raises(error) as caught:
+        Tuner(model, adamw(model), "full", lr_scale=scale)
+    assert message in str(caught.value)
 
 
 def test_the_audit_expects_no_more_than_a_small_rate_can_move() -> None:

@@ -188,4 +188,6 @@ def _plain(annotation: Any) -> Any:
     """The one type that the command line parses: the setting itself is checked by RunConfig."""
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
+    if get_origin(annotation) is dict:
+        return list[str]
     return annotation if annotation in (str, int, float, bool, Path) else str

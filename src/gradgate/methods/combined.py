@@ -1,7 +1,8 @@
-"""Methods joined by ``+``."""
+"""Methods made of others: joined by ``+``, or around one that decides."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,7 +15,64 @@ from gradgate.methods.base import Memory, Method, MixoutSettings, Modifier, Plan
 
 
 @dataclass(frozen=True, kw_only=True)
-class Combined(Method):
+class Decided(Method):
+    """A method made around another one, which decides wherever nothing else is said."""
+
+    @property
+    @abstractmethod
+    def deciding(self) -> Method:
+        """The method that decides."""
+
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        return self.deciding.plan(clock, layers, memory)
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return self.deciding.next_change(clock, layers, memory)
+
+    def check(self, layers: LayerMap) -> None:
+        self.deciding.check(layers)
+
+    def trains(self, parameter_name: str, group: str) -> bool:
+        return self.deciding.trains(parameter_name, group)
+
+    def reaches(self, layers: LayerMap) -> frozenset[str]:
+        return self.deciding.reaches(layers)
+
+    def selection(self, layers: LayerMap) -> Selection | None:
+        return self.deciding.selection(layers)
+
+    def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> FisherRequest | None:
+        return self.deciding.measures(clock, layers, memory)
+
+    def learned(self, scores: dict[str, float], clock: Clock, memory: Memory) -> Memory:
+        return self.deciding.learned(scores, clock, memory)
+
+    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> SelectionRequest | None:
+        return self.deciding.selects(clock, layers, memory)
+
+    @property
+    def decides_by_measuring(self) -> bool:
+        return self.deciding.decides_by_measuring
+
+    @property
+    def state_of_closed(self) -> State:
+        return self.deciding.state_of_closed
+
+    @property
+    def grouped_by(self) -> Unit:
+        return self.deciding.grouped_by
+
+    @property
+    def mixing(self) -> MixoutSettings | None:
+        return self.deciding.mixing
+
+    @property
+    def turns_dropout_off(self) -> bool:
+        return self.deciding.turns_dropout_off
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combined(Decided):
     """The first method decides what learns; the others change how what it opens learns.
 
     Args:
@@ -26,6 +84,10 @@ class Combined(Method):
     source: ClassVar[str] = "see the methods that are joined"
 
     methods: tuple[Method, ...]
+
+    @property
+    def deciding(self) -> Method:
+        return self.methods[0]
 
     def __post_init__(self) -> None:
         deciding = [method.spec for method in self.methods[1:] if not isinstance(method, Modifier)]
@@ -39,7 +101,7 @@ class Combined(Method):
             raise MethodError(f"{self.spec!r} mixes weights twice. Give mixout once.")
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
-        gates = dict(self._deciding.plan(clock, layers, memory))
+        gates = dict(self.deciding.plan(clock, layers, memory))
         for method in self.methods[1:]:
             for name, factor in method.plan(clock, layers, memory).items():
                 gates[name] = gates[name] if gates[name].closed else replace(gates[name], lr=gates[name].lr * factor.lr)
@@ -52,36 +114,6 @@ class Combined(Method):
     def check(self, layers: LayerMap) -> None:
         for method in self.methods:
             method.check(layers)
-
-    def trains(self, parameter_name: str, group: str) -> bool:
-        return self._deciding.trains(parameter_name, group)
-
-    def reaches(self, layers: LayerMap) -> frozenset[str]:
-        return self._deciding.reaches(layers)
-
-    def selection(self, layers: LayerMap) -> Selection | None:
-        return self._deciding.selection(layers)
-
-    def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> FisherRequest | None:
-        return self._deciding.measures(clock, layers, memory)
-
-    def learned(self, scores: dict[str, float], clock: Clock, memory: Memory) -> Memory:
-        return self._deciding.learned(scores, clock, memory)
-
-    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> SelectionRequest | None:
-        return self._deciding.selects(clock, layers, memory)
-
-    @property
-    def decides_by_measuring(self) -> bool:
-        return self._deciding.decides_by_measuring
-
-    @property
-    def state_of_closed(self) -> State:
-        return self._deciding.state_of_closed
-
-    @property
-    def grouped_by(self) -> Unit:
-        return self._deciding.grouped_by
 
     @property
     def mixing(self) -> MixoutSettings | None:
@@ -98,7 +130,3 @@ class Combined(Method):
     @property
     def fingerprint(self) -> str:
         return "+".join(method.fingerprint for method in self.methods)
-
-    @property
-    def _deciding(self) -> Method:
-        return self.methods[0]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
+from gradgate.layers import select
 from gradgate.methods import method as read_method
 from gradgate.study import search as searches
 from gradgate.study.grid import Grid, check_arms, held_settings
@@ -195,6 +196,8 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPar
     for name in grid.methods:
         method = read_method(name)
         method.check(seen.layers.at(method.grouped_by))
+    for selector in (part.base.lr_scale or {}) if not any(grid.adapters) else ():
+        select(seen.layers, selector)  # of a model with an adapter the run itself says
     if request.search is not None:
         grid = grid.searching(request.search)
     searches.check(grid)

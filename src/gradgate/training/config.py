@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -22,6 +23,7 @@ from pydantic import (
 
 from gradgate.adapters.config import adapter_config, check_spelling
 from gradgate.errors import AdapterError, GradgateError, UsageError, nearest
+from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
 from gradgate.methods import Full, Method
 from gradgate.methods import method as read_method
 from gradgate.tasks.types import KindName, read_shares
@@ -38,7 +40,7 @@ _MOST_THREADS = 1024
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size")
 # Older run folders lack these, so they count only where they are given.
-_ADDED = ("split", "frozen_dropout")
+_ADDED = ("split", "frozen_dropout", "lr_scale", "open_new_tokens")
 
 
 def _parsed(read: Callable[[Any], Any]) -> BeforeValidator:
@@ -51,6 +53,11 @@ AdapterField = Annotated[
     InstanceOf[AdapterSetting] | None,
     _parsed(read_adapter),
     PlainSerializer(lambda adapter: adapter and str(adapter)),
+]
+LrScaleField = Annotated[
+    dict[str, float] | None,
+    BeforeValidator(lambda given: (read_lr_scale(given) or None) if isinstance(given, list | tuple) else given),
+    AfterValidator(lambda scale: scale and checked_lr_scale(scale)),
 ]
 
 
@@ -119,6 +126,11 @@ class RunConfig(_Settings):
     method: MethodField = Field(
         Full(), description="what learns when: a method from 'gradgate methods' with its options"
     )
+    open_new_tokens: bool | None = Field(
+        None,
+        description="train the rows of tokens that were added to the tokenizer, whatever the method does, and nothing "
+        "else of the embeddings; a table without rows for them gets these",
+    )
     adapter: AdapterField = Field(
         None,
         description="train an adapter and the head on a frozen model: a kind with its options, such as "
@@ -143,6 +155,11 @@ class RunConfig(_Settings):
     batch_size: int = Field(32, ge=1, le=_MOST_IN_BATCH, description="examples in one forward pass of one process")
     accumulate: int = Field(1, ge=1, le=_MOST_IN_BATCH, description="forward passes for one optimizer step")
     lr: float = Field(5e-5, gt=0, description="peak learning rate of AdamW")
+    lr_scale: LrScaleField = Field(
+        None,
+        description="SELECTOR=FACTOR on the learning rate of what it names, such as head=10 or layers.bottom4=0.1; "
+        "repeat for several",
+    )
     schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="learning rate after warm-up")
     warmup: float = Field(0.06, ge=0, lt=1, description="share of the steps in which the learning rate rises")
     weight_decay: float = Field(0.01, ge=0, description="decoupled weight decay")
@@ -221,6 +238,15 @@ class RunConfig(_Settings):
             raise ValueError(
                 f"adapter and fsdp do not go together: {str(self.adapter)!r} is small, so copy the model (DDP). Leave "
                 f"--fsdp out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rows_of_one_model(self) -> RunConfig:
+        if self.open_new_tokens and (self.tapt is not None):
+            raise ValueError(
+                "open_new_tokens and tapt_steps or tapt_epochs do not go together: new rows would be drawn anew after "
+                "the pre-training. Add the tokens, train their rows in a run of its own, and go on from its model"
             )
         return self
 

@@ -37,7 +37,7 @@ from gradgate.training.records import (
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import Scorer, Split, predictions_text, task_record, write_predictions
 from gradgate.training.trainer import RunTrainer, scoring_arguments
-from gradgate.training.weights import check_loaded, check_vocabulary
+from gradgate.training.weights import add_rows, check_loaded, check_vocabulary
 
 
 @dataclass(frozen=True)
@@ -92,25 +92,31 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     loaded = config.model_copy(update={"trust_remote_code": trust_remote_code})
     saved = loaded.model_copy(update={"model": str(folder.model)})
     tokenizer = load_tokenizer(saved)
-    model = _load_model(kind, loaded, saved)
+    model = _load_model(kind, loaded, saved, tokenizer)
     check_vocabulary(model, tokenizer, saved.model)
     if config.adapter is not None:
         config.adapter.kind.load(model, folder.model)
     return FinishedRun(folder, config, task, model.eval(), tokenizer)
 
 
-def _load_model(kind: Kind, config: RunConfig, saved: RunConfig) -> Any:
+def _load_model(kind: Kind, config: RunConfig, saved: RunConfig, tokenizer: Any) -> Any:
     """The trained model from the run's folder, or the pretrained one that the run's adapter belongs to."""
     base = saved if config.adapter is None else config
+    settings = load_pretrained(AutoConfig, saved, "configuration")
+    if config.open_new_tokens:  # the pretrained table has no rows for the new tokens yet
+        pretrained = load_pretrained(AutoConfig, base, "configuration").get_text_config()
+        settings.get_text_config().vocab_size = pretrained.vocab_size
     model, report = load_pretrained(
         kind.auto_model,
         base,
         "model",
-        config=load_pretrained(AutoConfig, saved, "configuration"),
+        config=settings,
         ignore_mismatched_sizes=True,
         output_loading_info=True,
     )
     check_loaded(model, report, base.model, head=base is config)
+    if config.open_new_tokens:
+        add_rows(model, tokenizer)
     return model
 
 

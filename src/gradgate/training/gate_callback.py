@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         layers: see :class:`gradgate.Tuner`.
         activation_cache: see :class:`gradgate.ActivationCache`; a folder stands for one with its defaults.
         frozen_dropout: see :class:`gradgate.Tuner`.
+        lr_scale: see :class:`gradgate.Tuner`.
 
     Attributes:
         tuner: the tuner of the current or latest training; None before the first.
@@ -46,6 +48,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         layers: LayerMap | str | None = None,
         activation_cache: ActivationCache | str | Path | None = None,
         frozen_dropout: bool = False,
+        lr_scale: Mapping[str, float] | None = None,
     ) -> None:
         self.method = read_method(method)
         self.seed = seed
@@ -59,6 +62,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
             else activation_cache
         )
         self.frozen_dropout = frozen_dropout
+        self.lr_scale = lr_scale
         self.tuner: Tuner | None = None
 
     def on_train_begin(
@@ -91,6 +95,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
                 state=saved,
                 activation_cache=self.activation_cache,
                 frozen_dropout=self.frozen_dropout,
+                lr_scale=self.lr_scale,
             )
         except RunError as error:
             if checkpoint is None:

@@ -22,7 +22,7 @@ from gradgate import hub, sample
 from gradgate.errors import RunError
 from gradgate.tasks import Kind, TaskData
 from gradgate.training.config import RunConfig
-from gradgate.training.weights import check_loaded, check_tokenizer, check_vocabulary, reason_of
+from gradgate.training.weights import add_rows, check_loaded, check_tokenizer, check_vocabulary, reason_of
 
 _DROPOUTS = (
     "hidden_dropout_prob",
@@ -133,8 +133,11 @@ def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any
         output_loading_info=True,
     )
     _check_fit(config, settings)
+    missing = check_loaded(model, report, config.model)
+    if config.open_new_tokens:
+        add_rows(model, tokenizer)
     check_vocabulary(model, tokenizer, config.model)
-    return model, check_loaded(model, report, config.model)
+    return model, missing
 
 
 def set_dropout(settings: Any, rate: float | None) -> None:

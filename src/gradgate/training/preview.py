@@ -11,6 +11,7 @@ from gradgate.layers import LayerMap, map_layers
 from gradgate.training.adapted import try_adapter
 from gradgate.training.adapter_setting import AdapterSetting
 from gradgate.training.config import RunConfig
+from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.records import ModelRecord, TaskRecord, versions
@@ -43,8 +44,10 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
     silence_libraries()
     prepared = prepare_task(config)
     prepared.check_size(config)
+    tokenizer = load_tokenizer(config)
+    method_of(config, tokenizer)
     with torch.random.fork_rng(devices=[]):
-        model, _ = prepared.load_model(config, load_tokenizer(config))
+        model, _ = prepared.load_model(config, tokenizer)
     for adapter in adapters:
         try_adapter(model, adapter)
     parameters = sum(parameter.numel() for parameter in model.parameters())

@@ -18,6 +18,7 @@ from gradgate.activation_cache import ActivationCache
 from gradgate.distributed import launch
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
+from gradgate.methods.new_tokens import NewTokens
 from gradgate.training import adapted, pretraining
 from gradgate.training.adapter_kinds import NAME, AdapterKind
 from gradgate.training.callbacks import (
@@ -33,6 +34,7 @@ from gradgate.training.config import RunConfig
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
+from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
 from gradgate.training.prepared_task import EncodedTask, PreparedTask, prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
@@ -110,6 +112,9 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     for text in prepared.notes:
         progress.note(text)
     tokenizer = load_tokenizer(config)
+    method = method_of(config, tokenizer)
+    if isinstance(method, NewTokens):
+        progress.note(describe_new_tokens(tokenizer, method.rows))
     encoded = prepared.encode(config, tokenizer)
     if config.tapt is not None:
         assert isinstance(encoded, EncodedSingleTask), "adapters are of one task"
@@ -117,14 +122,15 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     model, fresh = _load_model(config, folder, prepared, tokenizer)
     layers = map_layers(model, layers=config.layers)
     gate = GateCallback(
-        config.method,
+        method,
         seed=config.seed,
         audit=config.audit,
         layers=layers,
         activation_cache=kept,
         frozen_dropout=bool(config.frozen_dropout),
+        lr_scale=config.lr_scale,
     )
-    gate.method.check(layers.at(gate.method.grouped_by))
+    method.check(layers.at(method.grouped_by))
     launch.on_first(lambda: _write_run_file(config, folder, prepared.record(), model, encoded.examples))
     arguments = training_arguments(config, folder, encoded.windows)
     if config.fsdp:
@@ -164,7 +170,8 @@ def _load_model(
     set_seed(config.seed)
     model, fresh = prepared.load_model(config, tokenizer)
     if config.adapter is not None:
-        fresh = adapted.put_adapter(model, config.adapter, fresh, config.seed)
+        trained = fresh | tables(model) if config.open_new_tokens else fresh
+        fresh = adapted.put_adapter(model, config.adapter, trained, config.seed)
         if config.tapt is not None:
             config.adapter.kind.restore(model, folder.tapt / NAME)
     return model, fresh

@@ -100,8 +100,19 @@ def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
     if isinstance(table, nn.Embedding) and largest >= table.num_embeddings:
         raise RunError(
             f"The tokenizer of {name!r} has token ids up to {largest}, and the model has embeddings for "
-            f"{table.num_embeddings} tokens. Expected the tokenizer that the model was trained with."
+            f"{table.num_embeddings} tokens. Expected the tokenizer that the model was trained with; where tokens were "
+            f"added to it on purpose, --open-new-tokens adds rows for them."
         )
+
+
+def add_rows(model: Any, tokenizer: Any) -> None:
+    """Give the table of embeddings of a model a row for each token that it lacks, drawn around the mean row.
+
+    Draws from torch's random state, as ``resize_token_embeddings`` does.
+    """
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    if largest >= model.get_input_embeddings().num_embeddings:
+        model.resize_token_embeddings(largest + 1)
 
 
 def reason_of(error: Exception, source: str) -> str:

@@ -17,6 +17,7 @@ from gradgate.distributed.shards import is_sharded, local
 from gradgate.errors import RunError
 from gradgate.fisher.selection import unpack
 from gradgate.layers import LayerMap, named_parameters
+from gradgate.layers.lr_scale import lr_factors
 from gradgate.methods.base import OPEN, Gate, Method, Plan
 from gradgate.tuner import backward
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
@@ -34,7 +35,7 @@ class Held:
 
 
 class Gating(Effect):
-    """Opens, closes and gates the parameters of a model.
+    """Opens, closes and gates the parameters of a model, and scales their learning rates.
 
     Parameters that do not require a gradient when it is made are never opened, nor those that the method does not
     train. :meth:`release` restores every flag.
@@ -48,7 +49,9 @@ class Gating(Effect):
 
     state_name: ClassVar[str] = "chosen"
 
-    def __init__(self, model: nn.Module, layers: LayerMap, method: Method, seed: int) -> None:
+    def __init__(
+        self, model: nn.Module, layers: LayerMap, method: Method, seed: int, lr_scale: Mapping[str, float]
+    ) -> None:
         self.parameters: Mapping[str, Parameter] = named_parameters(model)
         self.plan = Plan({})
         self._seed = seed
@@ -63,6 +66,8 @@ class Gating(Effect):
             for group in layers
         }
         self._group_of = {name: group for group, names in self.groups.items() for name in names}
+        self._lr_scale = lr_factors(layers, lr_scale, self._rows)
+        self._scaled = {self._group_of[name] for name in self._lr_scale if name in self._group_of}
         self._never = [name for name in self._trainable if name not in self._group_of]
         self._hooks: dict[str, Any] = {}
         self._gated_shards: dict[str, Tensor] = {}
@@ -182,8 +187,14 @@ class Gating(Effect):
 
     def lr_factors(self) -> dict[Tensor, float]:
         """The factor on the learning rate of each parameter that has one."""
-        factors = {group: gate.lr for group, gate in self.plan.items() if gate.lr != 1.0 and not gate.closed}
-        return {self.parameters[name]: factor for group, factor in factors.items() for name in self.groups[group]}
+        scaled = {group: gate for group, gate in self.plan.items() if gate.lr != 1.0 or group in self._scaled}
+        factors = {
+            name: gate.lr * self._lr_scale.get(name, 1.0)
+            for group, gate in scaled.items()
+            if not gate.closed
+            for name in self.groups[group]
+        }
+        return {self.parameters[name]: factor for name, factor in factors.items() if factor != 1.0}
 
     def open_elements(self, plan: Plan) -> float:
         """Expected number of elements that a step under this plan may change."""

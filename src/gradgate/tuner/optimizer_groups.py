@@ -1,4 +1,4 @@
-"""Learning rates by layer and the state of what closes, in optimizers that keep their own parameter groups."""
+"""Scaled learning rates and the state of what closes, in optimizers that keep their own parameter groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LearningRates(Effect):
         self._split: list[tuple[ParamGroup, list[ParamGroup]]] = []
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Multiply the learning rates of the parameters with a factor in their gate.
+        """Multiply the learning rates of the parameters that have a factor, of their gate or by ``lr_scale``.
 
         Raises:
             AttachError: if the group of such a parameter has no learning rate.
@@ -67,8 +67,8 @@ def _parts(group: ParamGroup, factors: Mapping[Tensor, float]) -> list[ParamGrou
         return [group]
     if group.get("lr") is None:
         raise AttachError(
-            "This method scales the learning rate of single layers, but the optimizer has a group without 'lr'. "
-            "Use an optimizer with a learning rate of its own (not one that finds it by itself)."
+            "The method or lr_scale scales the learning rate of single parameters, but the optimizer has a group "
+            "without 'lr'. Use an optimizer with a learning rate of its own (not one that finds it by itself)."
         )
     return [{**group, "params": params, "lr": group["lr"] * factor} for factor, params in by_factor.items()]
 

@@ -17,6 +17,7 @@ from gradgate.distributed.replicas import Replicas
 from gradgate.errors import AttachError, RunError
 from gradgate.fisher import Batches
 from gradgate.layers import LayerMap, map_layers
+from gradgate.layers.lr_scale import checked_lr_scale
 from gradgate.layers.names import unwrap
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.catalog import method as read_method
@@ -79,8 +80,12 @@ class Tuner:
         frozen_dropout: keep dropout on in the closed groups at the bottom, as in plain training code, which only sets
             ``requires_grad``: FUN's released code does so, and no paper says otherwise. By default these groups run in
             evaluation mode: what no longer learns has no use for noise.
+        lr_scale: selector to a factor on the learning rate of what it names, such as ``{"head": 10.0, "@lora": 2.0}``,
+            times the method's own; see :func:`gradgate.select`. No parameter may be named twice.
 
     Raises:
+        UsageError: for a factor that is no finite number above 0.
+        SelectorError: if a selector of ``lr_scale`` names nothing, or what another one names.
         AttachError: if no optimizer holds a parameter that the method will open, two of them hold one, nothing can be
             opened, the model already has a tuner, or an activation cache is given with ``frozen_dropout``.
         MethodError: if the method does not fit the model.
@@ -102,6 +107,7 @@ class Tuner:
         state: Mapping[str, Any] | None = None,
         activation_cache: ActivationCache | None = None,
         frozen_dropout: bool = False,
+        lr_scale: Mapping[str, float] | None = None,
     ) -> None:
         self.method = read_method(method)
         self._model = unwrap(model)
@@ -114,7 +120,7 @@ class Tuner:
         self.memory = Memory(seed=seed)
         self.timeline = Timeline()
         only = OnlyTuner(self._model, self.method.spec)
-        self._gating = Gating(self._model, self.layers, self.method, seed)
+        self._gating = Gating(self._model, self.layers, self.method, seed, checked_lr_scale(lr_scale or {}))
         check_reachable(self.method, self.layers, self._gating, self._optimizers)
         self._frozen_layers = self._quiet_frozen_layers(activation_cache, frozen_dropout)
         self._effects = Effects([only, *self._ordered_effects(audited(audit))])

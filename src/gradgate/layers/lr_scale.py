@@ -1,0 +1,89 @@
+"""Learning rates by selector: factors such as ``{"head": 10, "layers.bottom4": 0.1}``, ``head=10`` as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+
+from gradgate.errors import SelectorError, UsageError
+from gradgate.layers.map import LayerMap
+from gradgate.layers.selectors import Rows, select
+from gradgate.specs import shown
+
+
+def read_lr_scale(texts: Iterable[str]) -> dict[str, float]:
+    """Selector to factor, from texts such as ``"layers.*.mlp=0.1"``.
+
+    Raises:
+        UsageError: for a text without a factor, a selector that is given twice, and as :func:`checked_lr_scale`.
+    """
+    scale: dict[str, float] = {}
+    for text in texts:
+        selector, equals, factor = (part.strip() for part in text.rpartition("="))  # a selector may have others
+        if not (equals and selector):
+            raise UsageError(f"lr_scale={shown(text)}: expected SELECTOR=FACTOR, such as head=10 or layers.*.mlp=0.1.")
+        if selector in scale:
+            raise UsageError(f"lr_scale gives a factor for {shown(selector)} twice. Expected one; remove the other.")
+        try:
+            scale[selector] = float(factor)
+        except ValueError:
+            raise UsageError(
+                f"lr_scale={shown(text)}: expected a number after the last '=', such as {selector}=0.1."
+            ) from None
+    return checked_lr_scale(scale)
+
+
+def checked_lr_scale(scale: Mapping[str, float]) -> dict[str, float]:
+    """The factors, each finite and above 0.
+
+    Raises:
+        UsageError: naming the selector of any other.
+    """
+    for selector, factor in scale.items():
+        if not (math.isfinite(factor) and factor > 0):
+            raise UsageError(
+                f"lr_scale has the factor {factor:g} for {shown(selector)}. Expected a finite number above 0; to close "
+                f"weights, use a method such as groups:closed={selector}."
+            )
+    return {selector: float(factor) for selector, factor in scale.items()}
+
+
+def lr_factors(layers: LayerMap, scale: Mapping[str, float], trained_rows: Mapping[str, Rows]) -> dict[str, float]:
+    """Canonical parameter name to the factor on its learning rate, for the parameters that have one.
+
+    Args:
+        layers: the map of the model.
+        scale: selector to factor, as :func:`checked_lr_scale` returns it.
+        trained_rows: the parameters of which a method trains only some rows, with these rows.
+
+    Raises:
+        SelectorError: as :func:`select`; if two selectors name one parameter; or if one names some rows of a parameter
+            and the method trains others too: an optimizer has one learning rate for a parameter.
+    """
+    factors: dict[str, float] = {}
+    chosen_by: dict[str, str] = {}
+    for text, factor in scale.items():
+        selection = select(layers, text)
+        for name, rows in selection.partial.items():
+            if not _covers(rows, trained_rows.get(name)):
+                raise SelectorError(
+                    f"lr_scale names rows of {name} in {shown(text)}, and other rows of it learn too. Expected the "
+                    f"whole table, as an optimizer has one learning rate for it; or train these rows alone, as in "
+                    f"groups:open={text}."
+                )
+        for name in selection.names:
+            if name in factors:
+                raise SelectorError(
+                    f"lr_scale has two factors for {name}: {shown(chosen_by[name])} and {shown(text)} name it. "
+                    f"Expected one; take it away from one of them, as in {text}/!{chosen_by[name]}."
+                )
+            factors[name], chosen_by[name] = factor, text
+    return {name: factor for name, factor in factors.items() if factor != 1.0}
+
+
+def _covers(rows: Rows, trained: Rows | None) -> bool:
+    return trained is not None and all(_within(each, rows) for each in trained)
+
+
+def _within(one: tuple[int, int], rows: Collection[tuple[int, int]]) -> bool:
+    return any(start <= one[0] and one[1] <= stop for start, stop in rows)

@@ -1,0 +1,94 @@
+"""The rows of new tokens, beside whatever else a method trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from gradgate.clock import Clock
+from gradgate.layers import LayerMap
+from gradgate.layers.selectors import Rows, Selection, select, union
+from gradgate.layers.units import EMBEDDINGS, HEAD
+from gradgate.methods.base import OPEN, Memory, Method, Plan
+from gradgate.methods.combined import Decided
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTokens(Decided):
+    """A method beside which the rows of new tokens learn at every step; the other embeddings keep every bit.
+
+    The rows are those of the table of embeddings, and of an output layer with one row a token: where the method trains
+    the head, they learn when it does.
+
+    Args:
+        method: decides about all else.
+        rows: ranges of rows, as (start, stop).
+    """
+
+    name: ClassVar[str] = "new-tokens"
+    summary: ClassVar[str] = "the rows of new tokens, beside what another method trains"
+    source: ClassVar[str] = "see the method"
+
+    method: Method
+    rows: Rows
+
+    @property
+    def deciding(self) -> Method:
+        return self.method
+
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        plan = self.method.plan(clock, layers, memory)
+        always = [group for group in self._groups(layers) if group == EMBEDDINGS or plan[group].closed]
+        if HEAD in always and HEAD in self.method.reaches(layers):
+            always.remove(HEAD)
+        return Plan({**plan, **{group: replace(OPEN, lr=plan[group].lr) for group in always}})
+
+    def check(self, layers: LayerMap) -> None:
+        self.method.check(layers)
+        self.selection(layers)
+
+    def trains(self, parameter_name: str, group: str) -> bool:
+        return group in (EMBEDDINGS, HEAD) or self.method.trains(parameter_name, group)
+
+    def reaches(self, layers: LayerMap) -> frozenset[str]:
+        return self.method.reaches(layers) | {*self._groups(layers)}
+
+    def selection(self, layers: LayerMap) -> Selection:
+        """What the method trains, without the embeddings, and the rows of new tokens."""
+        whole = select(layers, "re:.*")
+        of_method = self.method.selection(layers) or whole
+        new = self._new(layers)
+        reached = self.method.reaches(layers)
+        kept = {
+            name: rows
+            for group in layers
+            if group.name in reached and group.name != EMBEDDINGS
+            for name in group.parameter_names
+            if (rows := of_method.rows.get(name)) and self.method.trains(name, group.name)
+        }
+        learns = kept | new
+        ordered = {name: learns[name] for name in whole.names if name in learns}
+        return Selection(self.spec, ordered, {name: whole.shapes[name] for name in ordered})
+
+    @property
+    def spec(self) -> str:
+        ranges = "/".join(f"{start}:{stop}" for start, stop in self.rows)
+        return f"{self.method.spec}+{self.name}:rows={ranges}"
+
+    @property
+    def fingerprint(self) -> str:
+        return self.spec.replace(self.method.spec, self.method.fingerprint, 1)
+
+    def _groups(self, layers: LayerMap) -> list[str]:
+        """The groups that have rows of new tokens; a tied output layer is one with the embeddings."""
+        head = layers[HEAD].parameter_names if HEAD in layers else ()
+        return [EMBEDDINGS, *([HEAD] if any(layers.weights[name].rows for name in head) else [])]
+
+    def _new(self, layers: LayerMap) -> dict[str, Rows]:
+        """The parameters with rows of new tokens, with these."""
+        found: dict[str, Rows] = {}
+        for group in self._groups(layers):
+            for start, stop in self.rows:
+                for name, rows in select(layers, f"{group}[{start}:{stop}]").rows.items():
+                    found[name] = union(found.get(name, ()), rows)
+        return found
