@@ -16,6 +16,7 @@ import torch
 BENCHMARKS = (
     "gate",
     "step",
+    "units",
     "memory",
     "trainer",
     "activation_cache",

@@ -1,4 +1,4 @@
-"""Damaged studies, hostile studies and servers that do not answer: each ends with a message, and nothing is lost."""
+"""Damaged studies and hostile studies: each ends with a message, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import os
 import random
 import shutil
 import signal
-import socket
 import sys
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import forkserver
 from pathlib import Path
@@ -19,7 +17,6 @@ from typing import Any
 import pytest
 
 from gradgate.errors import RunError, StoreError, UsageError
-from gradgate.study import store as stores
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.grid import Grid
@@ -29,7 +26,6 @@ from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.status import open_queue, read_status
-from gradgate.study.store import open_store
 from gradgate.study.worker import join
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.progress import RunProgress, Silent
@@ -350,66 +346,6 @@ def test_random_damage_to_the_database_never_is_a_traceback(tmp_path: Path) -> N
         for read in (read_status, lambda folder: open_queue(folder).store.close()):
             with suppress(StoreError):
                 read(study)
-
-
-# servers
-
-
-def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("psycopg")
-    monkeypatch.setattr(stores, "_CONNECT_SECONDS", 1)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        with pytest.raises(StoreError, match=r"did not answer within 1 s .*Check the address"):
-            open_store(tmp_path, f"postgresql+psycopg://me:secret@127.0.0.1:{port}/none")
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """A database driver that keeps how it was called, and then reports a timeout."""
-    given: dict[str, Any] = {}
-    module: Any = types.ModuleType("psycopg2")
-
-    class OperationalError(Exception):
-        pass
-
-    def connect(*words: Any, **options: Any) -> None:
-        given.update(options)
-        raise OperationalError("timeout expired")
-
-    module.__version__, module.paramstyle, module.connect = "2.9.9 (dt dec pq3 ext lo64)", "pyformat", connect
-    module.Error = module.OperationalError = OperationalError
-    for name in ("extensions", "extras"):
-        setattr(module, name, types.ModuleType(f"psycopg2.{name}"))
-        monkeypatch.setitem(sys.modules, f"psycopg2.{name}", getattr(module, name))
-    monkeypatch.setitem(sys.modules, "psycopg2", module)
-    return given
-
-
-def test_a_server_has_seconds_to_answer(driver: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"did not answer within 10 s \(timeout expired\)\. Check the address"):
-        open_store(tmp_path / "a", "postgresql+psycopg2://me:secret@afar/none")
-    assert driver["connect_timeout"] == 10
-    with pytest.raises(StoreError, match="timeout expired"):
-        open_store(tmp_path / "b", "postgresql+psycopg2://me:secret@afar/none?connect_timeout=3")
-    assert driver["connect_timeout"] == "3"
-
-
-@pytest.mark.parametrize(
-    ("url", "message", "never"),
-    [
-        ("mysql+nosuchdriver://me:secret@afar/none", "is no address", "postgres]"),
-        ("mysql://me:secret@afar/none", "driver of this database is not installed", "postgres]"),
-        ("oracle://me:secret@afar/none", "driver of this database is not installed", "postgres]"),
-        ("nonsense://me:secret@afar/none", "is no address: expected one such as postgresql", "postgres]"),
-        ("postgresql+pg8000://me:secret@afar/none", r"pip install 'gradgate\[postgres\]'", "SQLite"),
-    ],
-)
-def test_advice_about_a_driver_is_about_that_driver(url: str, message: str, never: str, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=message) as refused:
-        open_store(tmp_path, url)
-    assert never not in str(refused.value)
-    assert "secret" not in str(refused.value)
 
 
 # processes

@@ -156,6 +156,24 @@ def test_a_head_in_a_model_without_a_separate_encoder_may_be_fresh(tmp_path: Pat
         check_loaded(model, report, "t5")
 
 
+def test_a_classifier_that_reads_the_end_token_needs_one(tiny_model: Path, tiny_task: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    vocabulary, end = load_tokenizer(make_config(model=str(folder))).get_vocab(), "[SEP]"
+    sizes = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
+    (folder / "model.safetensors").unlink()
+
+    def loaded(end_token: int) -> Any:
+        T5Model(T5Config(vocab_size=len(vocabulary), eos_token_id=end_token, **sizes)).save_pretrained(folder)
+        config = make_config(model=str(folder), task=str(tiny_task), max_length=16, device="cpu")
+        return prepare_task(config).load_model(config, load_tokenizer(config))[0]
+
+    assert type(loaded(vocabulary[end])).__name__ == "T5ForSequenceClassification"
+    with pytest.raises(
+        RunError, match=r"classifies a text at its end token \(id 1\), and its tokenizer puts none there"
+    ):
+        loaded(1)
+
+
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 400), byte=st.integers(0, 255))
 def test_any_header_of_weights_loads_or_is_refused(

@@ -22,7 +22,14 @@ from gradgate import hub, sample
 from gradgate.errors import RunError
 from gradgate.tasks import Kind, TaskData
 from gradgate.training.config import RunConfig
-from gradgate.training.weights import add_rows, check_loaded, check_tokenizer, check_vocabulary, reason_of
+from gradgate.training.weights import (
+    add_rows,
+    check_end_token,
+    check_loaded,
+    check_tokenizer,
+    check_vocabulary,
+    reason_of,
+)
 
 _DROPOUTS = (
     "hidden_dropout_prob",
@@ -137,6 +144,7 @@ def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any
     if config.open_new_tokens:
         add_rows(model, tokenizer)
     check_vocabulary(model, tokenizer, config.model)
+    check_end_token(model, tokenizer, config.model)
     return model, missing
 
 

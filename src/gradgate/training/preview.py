@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -14,7 +15,9 @@ from gradgate.training.config import RunConfig
 from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
+from gradgate.training.progress import Silent
 from gradgate.training.records import ModelRecord, TaskRecord, versions
+from gradgate.training.run import activation_cache_of
 
 
 @dataclass(frozen=True)
@@ -39,9 +42,10 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
     """Load data and model once, map the layers and try the adapters; the random state stays as it is.
 
     Raises:
-        GradgateError: for data, a model or layers that a run could not work with.
+        GradgateError: for data, a model, layers or an activation cache that a run could not work with.
     """
     silence_libraries()
+    activation_cache_of(config, Path(), Silent())
     prepared = prepare_task(config)
     prepared.check_size(config)
     tokenizer = load_tokenizer(config)

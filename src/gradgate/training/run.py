@@ -107,7 +107,7 @@ def _threads(count: int | None) -> Iterator[None]:
 
 def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> Scores:
     silence_libraries()
-    kept = _activation_cache(config, cache, progress)
+    kept = activation_cache_of(config, cache, progress)
     prepared = prepare_task(config)
     for text in prepared.notes:
         progress.note(text)
@@ -215,8 +215,14 @@ def _described(config: RunConfig, model: Any) -> dict[str, str | int]:
     return record | ({"adapter": place} if place else {})
 
 
-def _activation_cache(config: RunConfig, cache: Path, progress: RunProgress) -> ActivationCache | None:
-    """Where nothing is said, a prefix must stay closed for one pass to fill the cache and one to gain from it."""
+def activation_cache_of(config: RunConfig, cache: Path, progress: RunProgress) -> ActivationCache | None:
+    """The activation cache of a run, in the folder ``cache`` unless the configuration names another; None without one.
+
+    Where nothing is said, a prefix must stay closed for one pass to fill the cache and one to gain from it.
+
+    Raises:
+        UsageError: for a named folder that cannot be written.
+    """
     if config.activation_cache == "off" or config.frozen_dropout:
         return None
     auto = config.activation_cache == "auto"

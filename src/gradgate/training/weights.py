@@ -105,6 +105,24 @@ def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
         )
 
 
+def check_end_token(model: Any, tokenizer: Any, name: str) -> None:
+    """Check that a tokenizer ends its texts as a classifier over an encoder and a decoder needs it.
+
+    Such models, T5 and BART among them, classify what the decoder says at the end of the text.
+
+    Raises:
+        RunError: if they could not find the end.
+    """
+    at_the_end = type(model).__name__.endswith("ForSequenceClassification") and model.config.is_encoder_decoder
+    end = model.config.eos_token_id
+    if at_the_end and end not in tokenizer("a")["input_ids"]:
+        raise RunError(
+            f"{name!r} is a {model.config.model_type} model, which classifies a text at its end token (id {end}), and "
+            f"its tokenizer puts none there. Expected texts that end with it. Give the tokenizer that the model was "
+            f"trained with, or one that adds its eos_token."
+        )
+
+
 def add_rows(model: Any, tokenizer: Any) -> None:
     """Give the table of embeddings of a model a row for each token that it lacks, drawn around the mean row.
 
