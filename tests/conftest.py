@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,14 @@ def shared() -> Path:
     if not (folder / "data").is_dir():
         pytest.skip(f"no real data at {folder}; set GRADGATE_SHARED")
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_objects_to_look_through() -> Iterator[None]:
+    """Trainer collects garbage after each training, which takes longer than the training if it meets every import."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

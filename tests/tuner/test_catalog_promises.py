@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +41,6 @@ from support.tiny_models import tiny_batch
 from support.trainers import rows, trainer_of
 
 Row = MethodInfo | str
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _few_objects_to_look_through() -> Iterator[None]:
-    """Trainer collects garbage after each training, which takes longer than the training if it meets every import."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 # What is closed does not move.
