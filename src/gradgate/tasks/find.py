@@ -135,6 +135,8 @@ def _change(spec: TaskSpec, given: Given) -> TaskSpec:
         text, label = spec.hub.text, spec.hub.label
         values["hub"].update(text=None if given.text or given.text_pair else text, label=None if given.label else label)
     if given.kind and given.kind != spec.kind:
+        for entry in type(spec.options).model_fields:
+            del values[entry]
         values.update(kind=given.kind, metric="", label_map=None)
     if given.metric:
         values["metric"] = given.metric
@@ -144,7 +146,9 @@ def _change(spec: TaskSpec, given: Given) -> TaskSpec:
             split: file for split, file in (spec.files or {}).items() if split in TRAIN_AND_DEV or "test" not in files
         }
         values["files"] = {**kept, **files}
-        values["question_from"] = {split: file for split, file in spec.question_from.items() if split not in files}
+        if "question_from" in values:
+            own = values["question_from"]
+            values["question_from"] = {split: file for split, file in own.items() if split not in files}
         values["formats"] = {split: change for split, change in spec.formats.items() if split not in files}
         values["folder"] = spec.folder or Path.cwd()
     if given.split is not None:

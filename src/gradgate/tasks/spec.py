@@ -5,9 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
 
 from gradgate.errors import DataError, UsageError, nearest
 from gradgate.files import parse_yaml, read_bytes
@@ -19,6 +32,7 @@ from gradgate.tasks.types import (
     FileName,
     HubSource,
     KindName,
+    KindOptions,
     LanguageCode,
     Name,
     Shares,
@@ -27,6 +41,7 @@ from gradgate.tasks.types import (
 )
 
 _LONGEST_NAME = 100
+_NOT_WRITTEN = ("options", "folder")  # in task files
 
 
 def _label_names(value: object) -> object:
@@ -67,14 +82,8 @@ class TaskSpec(BaseModel):
             multiple choice, the premise's; of ranking, the query's and then the document's. Default: the
             kind's.
         label: the column of the label, score, tags, answers or grade; default: the kind's.
-        choices: of multiple choice, the columns of the choices.
-        question: of multiple choice, the column that asks for ``cause`` or ``effect``, or None.
-        question_from: of multiple choice, split or its part before the dot -> file in ``folder`` whose ``question``
-            of equal ``idx`` counts in place of the split's own.
-        query: of ranking, the column that tells queries apart; None takes the query's text.
-        normalization: of answers before they are compared: ``squad`` or, by language, ``mlqa``.
-        no_answer_threshold: how much better "no answer" must be than the best answer, where train has questions
-            without one (SQuAD 2).
+        options: what only tasks of this kind have, a ``KIND_INFO[kind].options``. A task file and a dumped spec have
+            these entries beside ``kind``: ``{kind: ranking, query: id}``.
         metric: the one that selects checkpoints; the kind's default unless given.
         languages: codes of the languages that the task is scored in, where there are several.
         source: code of the language of train and dev.
@@ -86,8 +95,6 @@ class TaskSpec(BaseModel):
         folder: where the task was read from; None reads from the hub.
         hub: the same data on the hub; used where ``folder`` is None.
         format: how the files are written; ``formats`` changes it for single splits.
-        articles: of question answering, how many of the first articles of the source language's test are train and how
-            many of the next ones are dev, where there is no train file; the rest are tested on in every language.
         label_map: label in the data -> its name, in the order of the model's outputs. Names themselves are also
             accepted in the data. None sorts the labels of train.
         description, paper: for people.
@@ -99,12 +106,7 @@ class TaskSpec(BaseModel):
     kind: KindName = "classification"
     text: str | tuple[str, str] | tuple[str, str, str] = "text"
     label: str = "label"
-    choices: Annotated[tuple[str, ...], Field(min_length=2)] = ("choice1", "choice2")
-    question: str | None = "question"
-    question_from: dict[str, FileName] = {}
-    query: str | None = None
-    normalization: Literal["squad", "mlqa"] = "squad"
-    no_answer_threshold: float = 0.0
+    options: SerializeAsAny[KindOptions] = KindOptions()
     metric: str = ""
     languages: tuple[LanguageCode, ...] = ()
     source: LanguageCode = "en"
@@ -114,7 +116,6 @@ class TaskSpec(BaseModel):
     hub: HubSource | None = None
     format: FileFormat = FileFormat()
     formats: dict[str, dict[str, Any]] = {}
-    articles: dict[Literal["train", "dev"], Annotated[int, Field(ge=1)]] | None = None
     label_map: Annotated[dict[str, str] | None, BeforeValidator(_label_names)] = None
     description: str | None = None
     paper: str | None = None
@@ -152,7 +153,8 @@ class TaskSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _kind_and_metric(cls, values: Any) -> Any:
+    def _of_the_kind(cls, values: Any) -> Any:
+        """Check kind and metric, fill in the kind's columns, and collect the entries that only this kind has."""
         if not isinstance(values, Mapping):
             return values
         kind = values.get("kind", "classification")
@@ -164,7 +166,28 @@ class TaskSpec(BaseModel):
         if metric not in info.metrics:
             near = nearest(str(metric), info.metrics)
             raise ValueError(f"unknown metric {metric!r} for {kind}; expected one of {', '.join(info.metrics)}.{near}")
+        own = info.options.model_fields
+        if "options" not in values:
+            options = {entry: value for entry, value in values.items() if entry in own}
+            values = {**{entry: value for entry, value in values.items() if entry not in own}, "options": options}
+        elif not isinstance(values["options"], KindOptions):
+            entries = f"write {', '.join(own)} beside `kind`" if own else f"{kind} has none of its own, remove it"
+            raise ValueError(f"`options` is no entry; {entries}")
         return {"text": info.text, "label": info.label, **values, "metric": metric}
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _options_of_the_kind(cls, options: Any, info: ValidationInfo) -> KindOptions:
+        kind = KIND_INFO[info.data["kind"]]
+        if isinstance(options, KindOptions) and type(options) is not kind.options:
+            raise ValueError(f"{type(options).__name__} is not for {kind.name}; expected {kind.options.__name__}")
+        return kind.options.model_validate(options)
+
+    @model_serializer(mode="wrap")
+    def _with_flat_options(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        options = values.pop("options", {})
+        return {**values, **options}
 
     @model_validator(mode="after")
     def _formats_can_be_read(self) -> TaskSpec:
@@ -184,11 +207,31 @@ def build_spec(values: Mapping[str, Any], source: str) -> TaskSpec:
     try:
         return TaskSpec.model_validate(values)
     except ValidationError as error:
-        faults = [
-            ": ".join([*([".".join(str(part) for part in fault["loc"])] if fault["loc"] else []), fault["msg"]])
-            for fault in error.errors()
-        ]
-        raise DataError(f"{source} does not describe a task: " + "; ".join(faults)) from error
+        kind = values.get("kind", "classification")
+        faults = "; ".join(_in_words(fault, kind) for fault in error.errors())
+        raise DataError(f"{source} does not describe a task: {faults}") from error
+
+
+def _in_words(fault: ErrorDetails, kind: str) -> str:
+    """Where the fault is in a task file, whose options are flat, and what was expected there."""
+    place = [str(part) for part in fault["loc"]]
+    if place[:1] == ["options"] and len(place) > 1:
+        place = place[1:]
+    elif len(place) == 1 and fault["type"] == "extra_forbidden":
+        return f"{place[0]}: {_unknown_entry(place[0], kind)}"
+    return ": ".join([*([".".join(place)] if place else []), fault["msg"]])
+
+
+def _unknown_entry(entry: str, kind: str) -> str:
+    known = [
+        *(name for name in TaskSpec.model_fields if name not in _NOT_WRITTEN),
+        *KIND_INFO[kind].options.model_fields,
+    ]
+    near = nearest(entry, known)
+    owner = next((info.name for info in KIND_INFO.values() if entry in info.options.model_fields), None)
+    if owner is None:
+        return f"Extra inputs are not permitted. Expected one of {', '.join(known)}.{near}"
+    return f"an entry of {owner}, and the kind of this task is {kind}. Remove it, or say `kind: {owner}`.{near}"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

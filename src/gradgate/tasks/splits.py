@@ -7,14 +7,15 @@ question answering without a train file.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from typing import Literal
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.rows import Table, as_text
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import TRAIN_AND_DEV, base_of
+from gradgate.tasks.types import TRAIN_AND_DEV, QuestionAnsweringOptions, RankingOptions, base_of
 
 DATA_SEED = 0
 """Of the division by shares; one for all runs, whatever their own seeds are."""
@@ -95,8 +96,8 @@ def _groups(spec: TaskSpec, table: Table) -> list[list[int]]:
     names = spec.text_columns
     if spec.kind == "question-answering":
         names = names[1:]  # questions about one context
-    elif spec.kind == "ranking":
-        names = (spec.query or names[0],)
+    elif isinstance(spec.options, RankingOptions):
+        names = (spec.options.query or names[0],)
     flags = ("--text", "--text-pair", "--text-pair")
     columns = [table.column(name, flag) for name, flag in zip(names, flags, strict=False)]
     groups: dict[str, list[int]] = defaultdict(list)
@@ -168,7 +169,12 @@ def _with_every_label_in_train(
 
 def is_cut(spec: TaskSpec) -> bool:
     """Whether train and dev are articles of the test file."""
-    return spec.articles is not None and spec.folder is not None and "train" not in spec.places
+    return _articles_of(spec) is not None and spec.folder is not None and "train" not in spec.places
+
+
+def _articles_of(spec: TaskSpec) -> Mapping[Literal["train", "dev"], int] | None:
+    """How many articles of the test file are train and how many are dev, where the task says so."""
+    return spec.options.articles if isinstance(spec.options, QuestionAnsweringOptions) else None
 
 
 def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
@@ -180,8 +186,9 @@ def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
     Raises:
         DataError: no test split in the source language, or too few articles.
     """
-    assert spec.articles is not None
-    train, dev = spec.articles.get("train", 0), spec.articles.get("dev", 0)
+    articles = _articles_of(spec)
+    assert articles is not None
+    train, dev = articles.get("train", 0), articles.get("dev", 0)
     own = next((split for split in spec.places if split in tests and spec.language_of(split) == spec.source), None)
     if own is None:
         raise DataError(f"The task {spec.name} has no test file in {spec.source} to train on; give --train-file")
@@ -198,8 +205,9 @@ def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
 
 def _cut_note(spec: TaskSpec) -> str:
     """What the cut by articles means for a reader of the scores."""
-    assert spec.articles is not None
-    train, dev = spec.articles.get("train", 0), spec.articles.get("dev", 0)
+    articles = _articles_of(spec)
+    assert articles is not None
+    train, dev = articles.get("train", 0), articles.get("dev", 0)
     return (
         f"train is the first {train} articles of the {spec.source} test file, dev the next {dev}, and every language "
         f"is tested on the articles after them: scores do not compare with those on the whole of {spec.name}"

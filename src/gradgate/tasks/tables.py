@@ -13,7 +13,7 @@ from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table, renamed
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.splits import cut_by_article, divide, is_cut, missing_parts
-from gradgate.tasks.types import DEV, TRAIN_AND_DEV, base_of, scored
+from gradgate.tasks.types import DEV, TRAIN_AND_DEV, MultipleChoiceOptions, base_of, scored
 
 INDEX = "idx"
 # Larger files are only read once, by the run.
@@ -148,11 +148,14 @@ def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
 
 def _with_questions(spec: TaskSpec, split: str, table: Table) -> Table:
     """Multiple choice: the table with the questions of equal ``idx`` in the file that ``question_from`` names."""
-    file = spec.question_from.get(split, spec.question_from.get(base_of(split)))
-    if file is None or spec.folder is None or spec.question is None:
+    if not isinstance(spec.options, MultipleChoiceOptions):
+        return table
+    column, other_files = spec.options.question, spec.options.question_from
+    file = other_files.get(split, other_files.get(base_of(split)))
+    if file is None or spec.folder is None or column is None:
         return table
     other = read_table(spec.folder / file, spec.format_of(split))
-    known = dict(zip(other.column(INDEX, _FLAG), other.column(spec.question, _FLAG), strict=True))
+    known = dict(zip(other.column(INDEX, _FLAG), other.column(column, _FLAG), strict=True))
     questions: list[Any] = []
     for row, index in enumerate(table.column(INDEX, _FLAG)):
         if index not in known:
@@ -160,4 +163,4 @@ def _with_questions(spec: TaskSpec, split: str, table: Table) -> Table:
                 f"{table.place(row)}: {other.source} has no row with {INDEX} {index!r} to take a question from"
             )
         questions.append(known[index])
-    return replace(table, columns={**table.columns, spec.question: questions})
+    return replace(table, columns={**table.columns, column: questions})

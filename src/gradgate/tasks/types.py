@@ -20,6 +20,76 @@ KindName = Literal[
 ]
 
 
+_NAME = re.compile(r"\w[\w.-]{0,99}")
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r:.120} cannot name files of a run; expected letters, digits, '.', '_' and '-', at most 100, the "
+            "first one a letter or digit, as in test_hard. Rename it"
+        )
+    return name
+
+
+def _checked_path(path: str) -> str:
+    longest = max(len(part.encode("utf-8", "replace")) for part in re.split(r"[/\\]", path))
+    if not path.strip() or not path.isprintable() or longest > 255:
+        raise ValueError(f"{path!r:.120} cannot be the path of a file; expected one such as data/train.csv")
+    return path
+
+
+Name = Annotated[str, AfterValidator(_checked_name)]
+"""Of a task or a split: it becomes part of a path."""
+FileName = Annotated[str, AfterValidator(_checked_path)]
+LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$", max_length=40)]
+
+
+class KindOptions(BaseModel, extra="forbid", frozen=True):
+    """The entries of a task file that only one kind of task has; most kinds have none."""
+
+
+class MultipleChoiceOptions(KindOptions):
+    """Entries of a multiple choice task.
+
+    Args:
+        choices: the columns of the choices.
+        question: the column that asks for ``cause`` or ``effect``, or None.
+        question_from: split or its part before the dot -> file in ``folder`` whose ``question`` of equal ``idx``
+            counts in place of the split's own.
+    """
+
+    choices: Annotated[tuple[str, ...], Field(min_length=2)] = ("choice1", "choice2")
+    question: str | None = "question"
+    question_from: dict[str, FileName] = {}
+
+
+class QuestionAnsweringOptions(KindOptions):
+    """Entries of a question answering task.
+
+    Args:
+        normalization: of answers before they are compared: ``squad`` or, by language, ``mlqa``.
+        no_answer_threshold: how much better "no answer" must be than the best answer, where train has questions
+            without one (SQuAD 2).
+        articles: how many of the first articles of the source language's test are train and how many of the next ones
+            are dev, where there is no train file; the rest are tested on in every language.
+    """
+
+    normalization: Literal["squad", "mlqa"] = "squad"
+    no_answer_threshold: float = 0.0
+    articles: dict[Literal["train", "dev"], Annotated[int, Field(ge=1)]] | None = None
+
+
+class RankingOptions(KindOptions):
+    """Entries of a ranking task.
+
+    Args:
+        query: the column that tells queries apart; None takes the query's text.
+    """
+
+    query: str | None = None
+
+
 @dataclass(frozen=True)
 class KindInfo:
     """What a task file may say of one kind of task; :mod:`gradgate.tasks.kinds` has the implementations.
@@ -28,12 +98,14 @@ class KindInfo:
         name: the word in a task's ``kind``.
         text, label: the text column or columns and the label column of a task that names none.
         metrics: every metric that may select checkpoints; the first one is the default.
+        options: the entries that only this kind has.
     """
 
     name: KindName
     text: str | tuple[str, ...]
     label: str
     metrics: tuple[str, ...]
+    options: type[KindOptions] = KindOptions
 
     @property
     def default_metric(self) -> str:
@@ -45,9 +117,9 @@ _ALL_KINDS = (
     KindInfo("classification", "text", "label", metrics.CLASSIFICATION),
     KindInfo("regression", "text", "label", metrics.REGRESSION),
     KindInfo("token-classification", "tokens", "tags", metrics.TAGS),
-    KindInfo("question-answering", ("question", "context"), "answers", metrics.ANSWERS),
-    KindInfo("multiple-choice", "premise", "label", ("accuracy",)),
-    KindInfo("ranking", ("query", "document"), "grade", metrics.RANKING),
+    KindInfo("question-answering", ("question", "context"), "answers", metrics.ANSWERS, QuestionAnsweringOptions),
+    KindInfo("multiple-choice", "premise", "label", ("accuracy",), MultipleChoiceOptions),
+    KindInfo("ranking", ("query", "document"), "grade", metrics.RANKING, RankingOptions),
 )
 KIND_INFO: dict[str, KindInfo] = {info.name: info for info in _ALL_KINDS}
 
@@ -92,31 +164,6 @@ DEV = "dev"
 TRAIN_AND_DEV = ("train", DEV)
 LANGUAGE = "{language}"
 """What stands for a language's code in the path of a file or in a name on the hub."""
-
-
-_NAME = re.compile(r"\w[\w.-]{0,99}")
-
-
-def _checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"{name!r:.120} cannot name files of a run; expected letters, digits, '.', '_' and '-', at most 100, the "
-            "first one a letter or digit, as in test_hard. Rename it"
-        )
-    return name
-
-
-def _checked_path(path: str) -> str:
-    longest = max(len(part.encode("utf-8", "replace")) for part in re.split(r"[/\\]", path))
-    if not path.strip() or not path.isprintable() or longest > 255:
-        raise ValueError(f"{path!r:.120} cannot be the path of a file; expected one such as data/train.csv")
-    return path
-
-
-Name = Annotated[str, AfterValidator(_checked_name)]
-"""Of a task or a split: it becomes part of a path."""
-FileName = Annotated[str, AfterValidator(_checked_path)]
-LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$", max_length=40)]
 
 
 def base_of(split: str) -> str:

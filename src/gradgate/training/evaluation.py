@@ -20,6 +20,7 @@ from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.languages import average
 from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
+from gradgate.tasks.types import QuestionAnsweringOptions
 from gradgate.training.callbacks import dev_scores
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
@@ -201,7 +202,11 @@ def _task(
         changes = {"data": data, "languages": ",".join(languages) if languages else None, "test_file": test_file}
         return find_task_of(config.model_copy(update={k: v for k, v in changes.items() if v is not None}))
     spec = find_task(task, data=data, languages=languages, test_file=test_file)
-    return spec.model_copy(update={"articles": None})  # none of them was trained on
+    options = spec.options
+    if not isinstance(options, QuestionAnsweringOptions):
+        return spec
+    whole = options.model_copy(update={"articles": None})  # none of them was trained on
+    return spec.model_copy(update={"options": whole})
 
 
 def _check_free(folder: RunFolder) -> None:

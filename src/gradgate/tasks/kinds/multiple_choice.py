@@ -12,7 +12,7 @@ from gradgate.tasks.kinds.labels import check_labels, label_names
 from gradgate.tasks.metrics.classes import accuracy
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import KIND_INFO
+from gradgate.tasks.types import KIND_INFO, MultipleChoiceOptions
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -42,9 +42,10 @@ class MultipleChoice:
             DataError: a cell that is not text, a question that is neither ``cause`` nor ``effect``, or a label that is
                 no choice.
         """
+        options = _options(spec)
         tables, notes = sequence.scored_tables(spec, tables)
         named = {split: label_names(spec, table) for split, table in tables.items()}
-        numbers = [str(number) for number in range(len(spec.choices))]
+        numbers = [str(number) for number in range(len(options.choices))]
         for split, table in tables.items():
             for row, name in enumerate(named[split]):
                 if name not in numbers:
@@ -53,12 +54,12 @@ class MultipleChoice:
                         f"{numbers[0]} to {numbers[-1]}. If they are named otherwise, say `label_map: {{A: 0, B: 1}}`"
                     )
         check_labels(spec, tables, named)
-        types: dict[str, CellType] = {"premise": "string", "choices": ["string"], "label": spec.choices}
+        types: dict[str, CellType] = {"premise": "string", "choices": ["string"], "label": options.choices}
         splits = {}
         for split, table in tables.items():
             premises, blank = _premises(spec, table, split)
             notes += blank
-            choices = [sequence.text_cells(table, column, "`choices` of the task") for column in spec.choices]
+            choices = [sequence.text_cells(table, column, "`choices` of the task") for column in options.choices]
             columns: dict[str, list[Any]] = {
                 "premise": premises,
                 "choices": [list(row) for row in zip(*choices, strict=True)],
@@ -110,7 +111,7 @@ class MultipleChoice:
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """``accuracy`` of scores ``(rows, choices)``."""
         logits = sequence.logits_of(outputs)
-        choices = len(data.spec.choices)
+        choices = len(_options(data.spec).choices)
         sequence.check_predictions(logits, len(rows), choices)
         predicted, gold = logits.argmax(axis=1), sequence.as_array(rows["label"])
         return Scored(
@@ -119,17 +120,23 @@ class MultipleChoice:
         )
 
 
+def _options(spec: TaskSpec) -> MultipleChoiceOptions:
+    assert isinstance(spec.options, MultipleChoiceOptions)
+    return spec.options
+
+
 def _premises(spec: TaskSpec, table: Table, split: str) -> tuple[list[str], list[str]]:
     """Each premise and, where the task has a question column, what is asked about it."""
     columns, notes = sequence.text_columns(spec, table, split)
     premises = [" ".join(parts) for parts in zip(*columns.values(), strict=True)]
-    if spec.question is None:
+    column = _options(spec).question
+    if column is None:
         return premises, notes
-    questions = table.column(spec.question, "`question` of the task")
+    questions = table.column(column, "`question` of the task")
     for row, question in enumerate(questions):
         if question not in PROMPTS:
             raise DataError(
-                f"{table.place(row)}: {spec.question!r} is {question!r}, expected 'cause' or 'effect'; if the task has "
+                f"{table.place(row)}: {column!r} is {question!r}, expected 'cause' or 'effect'; if the task has "
                 "no such column, say `question: null`"
             )
     return [f"{premise} {PROMPTS[asked]}" for premise, asked in zip(premises, questions, strict=True)], notes

@@ -11,7 +11,7 @@ from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
 from gradgate.tasks.metrics.answers import score_answers
 from gradgate.tasks.readers.rows import MISSING, Table
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import KIND_INFO
+from gradgate.tasks.types import KIND_INFO, QuestionAnsweringOptions
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -79,12 +79,14 @@ class QuestionAnswering:
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """``f1`` and ``exact_match`` of start and end logits, both ``(windows, sub-words)``."""
-        threshold = data.spec.no_answer_threshold if _may_lack_answers(data) else None
+        options = data.spec.options
+        assert isinstance(options, QuestionAnsweringOptions)
+        threshold = options.no_answer_threshold if _may_lack_answers(data) else None
         found = spans.best_answers(rows["context"][:], features, outputs)
         answers = [answer.chosen(threshold) for answer in found]
         gold = rows["answers"][:]
         scores = score_answers(
-            answers, gold, normalization=data.spec.normalization, language=data.spec.language_of(split)
+            answers, gold, normalization=options.normalization, language=data.spec.language_of(split)
         )
         predictions = []
         for name, true, text, answer in zip(rows["id"][:], gold, answers, found, strict=True):

@@ -21,7 +21,7 @@ from gradgate.tasks.kinds.labels import (
 from gradgate.tasks.metrics.ranking import score_ranking
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import KIND_INFO
+from gradgate.tasks.types import KIND_INFO, RankingOptions
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -44,6 +44,8 @@ class Ranking(OneLabel):
         """
         if len(spec.text_columns) < 2:
             raise DataError(f"{spec.name}: {self.info.name} needs two text columns or three, `text: [query, document]`")
+        assert isinstance(spec.options, RankingOptions)
+        query = spec.options.query
         found = _labelled(spec, tables)
         labels, notes = found.order, found.notes
         types: dict[str, CellType] = {"text": "string", "text_pair": "string", "query": "string", "label": labels}
@@ -51,9 +53,9 @@ class Ranking(OneLabel):
         for split, table in found.tables.items():
             columns, blank = sequence.text_columns(spec, table, split)
             notes += blank
-            queries = columns["text"] if spec.query is None else table.column(spec.query, "`query` of the task")
+            queries = columns["text"] if query is None else table.column(query, "`query` of the task")
             grades = [labels.index(name) for name in found.named[split]]
-            rows = {**columns, "query": [str(query) for query in queries], "label": grades}
+            rows = {**columns, "query": [str(cell) for cell in queries], "label": grades}
             splits[split] = make_rows(rows, types)
         return Examples(splits, labels, tuple(notes))
 
