@@ -58,6 +58,14 @@ def test_a_cache_folder_and_dropout_in_closed_layers_are_refused_before_anything
         make_config(frozen_dropout=True, activation_cache="x")
 
 
+def test_a_folder_that_cannot_be_is_refused_before_a_study_begins(settings: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    base = config_of(settings, activation_cache=str(tmp_path / "file" / "cache"))
+    with pytest.raises(UsageError, match="file/cache cannot be written"):
+        compare(base, ["head"], [0], tmp_path / "study", SilentStudy())
+    assert not (tmp_path / "study").exists()
+
+
 def test_a_setting_that_is_not_given_leaves_the_fingerprints_of_earlier_runs() -> None:
     assert make_config().fingerprint() == make_config(frozen_dropout=None).fingerprint() == "fe0b76accf7383d1"
     assert make_config(frozen_dropout=True).fingerprint() != make_config().fingerprint()
