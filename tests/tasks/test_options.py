@@ -114,8 +114,7 @@ def test_entries_belong_to_one_kind_and_to_no_task_in_general() -> None:
         ),
         (
             {"kind": "multiple-choice", "articles": {"train": 1}},
-            "articles: an entry of question-answering, and the kind of this task is multiple-choice.*"
-            r"Did you mean 'files'",
+            r"articles: an entry of question-answering, and the kind of this task is multiple-choice\.",
         ),
         ({"kind": "ranking", "queri": "q"}, r"queri: Extra inputs.*Did you mean 'query'"),
         (

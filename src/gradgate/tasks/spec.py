@@ -227,11 +227,10 @@ def _unknown_entry(entry: str, kind: str) -> str:
         *(name for name in TaskSpec.model_fields if name not in _NOT_WRITTEN),
         *KIND_INFO[kind].options.model_fields,
     ]
-    near = nearest(entry, known)
     owner = next((info.name for info in KIND_INFO.values() if entry in info.options.model_fields), None)
     if owner is None:
-        return f"Extra inputs are not permitted. Expected one of {', '.join(known)}.{near}"
-    return f"an entry of {owner}, and the kind of this task is {kind}. Remove it, or say `kind: {owner}`.{near}"
+        return f"Extra inputs are not permitted. Expected one of {', '.join(known)}.{nearest(entry, known)}"
+    return f"an entry of {owner}, and the kind of this task is {kind}. Remove it, or say `kind: {owner}`."
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
