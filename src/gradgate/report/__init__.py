@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gradgate.files import write_bytes, write_text
+from gradgate.report.drawing import Drawing
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.findings import find
 from gradgate.report.formats import visible
@@ -18,7 +20,7 @@ from gradgate.report.verdict import cautions, verdict
 from gradgate.study.pooled import read_pooled
 from gradgate.study.results import StudyResults
 
-__all__ = ["Report", "render_table", "write_report"]
+__all__ = ["Report", "render_table", "write_drawings", "write_report"]
 
 _WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 
@@ -58,14 +60,21 @@ def _write(results: StudyResults) -> Report:
         for table in tables
         for ending, writer in _WRITERS.items()
     }
-    pictures = {folder / "figures" / f"{drawing.name}.svg": drawing.svg for drawing in drawings}
-    prints = {folder / "figures" / f"{drawing.name}.pdf": drawing.pdf for drawing in drawings}
     html = folder / PAGE
-    for path, text in {**table_files, **pictures, html: render_page(findings, sections, tables, drawings)}.items():
+    for path, text in {**table_files, html: render_page(findings, sections, tables, drawings)}.items():
+        write_text(path, text)
+    return Report(html, tuple(table_files), write_drawings(folder / "figures", drawings))
+
+
+def write_drawings(folder: Path, drawings: Sequence[Drawing]) -> tuple[Path, ...]:
+    """Write each figure as SVG and PDF; RunError if one cannot be written."""
+    pictures = {folder / f"{drawing.name}.svg": drawing.svg for drawing in drawings}
+    prints = {folder / f"{drawing.name}.pdf": drawing.pdf for drawing in drawings}
+    for path, text in pictures.items():
         write_text(path, text)
     for path, content in prints.items():
         write_bytes(path, content)
-    return Report(html, tuple(table_files), (*pictures, *prints))
+    return (*pictures, *prints)
 
 
 def render_table(folder: Path, console: Console) -> None:

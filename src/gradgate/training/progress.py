@@ -24,6 +24,14 @@ class RunProgress(Protocol):
         """Something that a person should read."""
 
 
+def about(seconds: float) -> str:
+    """How long something is expected to take: ``about 3 min``."""
+    if seconds < 60:
+        return "less than a minute"
+    minutes = round(seconds / 60)
+    return f"about {minutes} min" if minutes < 90 else f"about {minutes / 60:.1f} h"
+
+
 class Silent:
     """Shows nothing."""
 

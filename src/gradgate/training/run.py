@@ -119,7 +119,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     if config.tapt is not None:
         assert isinstance(encoded, EncodedSingleTask), "adapters are of one task"
         pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
-    model, fresh = _load_model(config, folder, prepared, tokenizer)
+    model, fresh = load_start(config, folder, prepared, tokenizer)
     layers = map_layers(model, layers=config.layers)
     gate = GateCallback(
         method,
@@ -163,10 +163,13 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     return scores
 
 
-def _load_model(
+def load_start(
     config: RunConfig, folder: RunFolder, prepared: PreparedTask, tokenizer: Any
 ) -> tuple[Any, frozenset[str]]:
-    """The model with fresh heads, and with its adapter if it has one; and the names of what is fresh."""
+    """The model as training begins with it: fresh heads, and its adapter if it has one; and the names of what is fresh.
+
+    Sets every random state.
+    """
     set_seed(config.seed)
     model, fresh = prepared.load_model(config, tokenizer)
     if config.adapter is not None:

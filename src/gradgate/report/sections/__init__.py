@@ -12,6 +12,7 @@ from gradgate.report.sections.freezing import FreezingSection
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
 from gradgate.report.sections.rates import RatesSection
+from gradgate.report.sections.representations import RepresentationsSection
 from gradgate.report.sections.scores import ScoresSection
 from gradgate.report.sections.search import SearchSection
 from gradgate.report.sections.shared_rate import SharedRateSection
@@ -33,6 +34,7 @@ SECTIONS: tuple[type[Section], ...] = (
     EveryScoreSection,
     StabilitySection,
     TimelineSection,
+    RepresentationsSection,
     HowMadeSection,
     SearchSection,
 )

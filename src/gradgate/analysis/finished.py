@@ -1,0 +1,175 @@
+"""A finished run ready to be measured: its model, that from which it began, and batches of its task."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback
+
+from gradgate.analysis.runs import KeptRun
+from gradgate.errors import RunError, UsageError, nearest
+from gradgate.tasks import subsample
+from gradgate.training.config import RunConfig
+from gradgate.training.evaluation import FinishedRun, load_finished
+from gradgate.training.records import DEV
+from gradgate.training.run import load_start
+from gradgate.training.run_folder import RunFolder
+from gradgate.training.single_task import TRAIN, PreparedSingleTask
+from gradgate.training.trainer import RunTrainer, scoring_arguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computing:
+    """How an analysis computes; none of it changes what is measured beyond rounding.
+
+    Attributes:
+        batch_size: rows in a forward pass.
+        device: auto, cpu or cuda; auto is a GPU where there is one.
+        threads: of the CPU; None leaves torch's number.
+        data: the folder of the task's files, where they are no longer where the run had them.
+        trust_remote_code: run code that comes with the model.
+    """
+
+    batch_size: int = 32
+    device: str = "auto"
+    threads: int | None = None
+    data: Path | None = None
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        if self.device not in ("auto", "cpu", "cuda"):
+            raise UsageError(f"--device {self.device!r}: expected auto, cpu or cuda.")
+        for name, value in (("batch-size", self.batch_size), ("threads", self.threads)):
+            if value is not None and value < 1:
+                raise UsageError(f"--{name} {value}: expected 1 or more.")
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """The body runs with so many threads."""
+        before = torch.get_num_threads()
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A finished run with its data.
+
+    Attributes:
+        run: where it is.
+        found: its model, with the weights that were best on dev.
+        config: its settings, on this device.
+        task: its data.
+        batch_size: rows in a forward pass.
+    """
+
+    run: KeptRun
+    found: FinishedRun
+    config: RunConfig
+    task: PreparedSingleTask
+    batch_size: int
+
+    @property
+    def shared(self) -> tuple[object, ...]:
+        """What runs have in common whose measurements are compared: pretrained model, data and length of inputs."""
+        return self.config.model, self.found.task.fingerprint, self.config.max_length
+
+    @property
+    def depth(self) -> int | None:
+        """Layers, where the model's configuration says so."""
+        depth = getattr(self.found.model.config.get_text_config(), "num_hidden_layers", None)
+        return depth if isinstance(depth, int) else None
+
+    def check_shares(self, other: Measured) -> None:
+        """UsageError if it is not comparable with another run."""
+        if self.shared == other.shared:
+            return
+        mine, theirs = (f"{m.config.model} ({m.depth} layers) on {m.config.task}" for m in (self, other))
+        raise UsageError(
+            f"{self.run.path} is of {mine}, {other.run.path} of {theirs}; expected runs of one pretrained model, task "
+            f"and --max-length, whose layers and tokens are the same. Analyze them one by one."
+        )
+
+    def rows(self, split: str) -> Dataset:
+        """The rows of a split as read; of train, those that the run was trained on.
+
+        Raises:
+            UsageError: if the task has no such split.
+        """
+        data, size = self.task.data, self.config.train_size
+        splits = {TRAIN: data.train, DEV: data.dev, **data.tests}
+        if split not in splits:
+            raise UsageError(
+                f"--split {split!r}: the task {self.config.task} has {', '.join(splits)}.{nearest(split, splits)}"
+            )
+        return splits[split] if split != TRAIN or size is None else subsample(data.train, size, self.config.seed)
+
+    def features(self, rows: Dataset) -> Dataset:
+        """Rows as the model takes them."""
+        features: Dataset = self.task.kind.encode(rows, self.found.tokenizer, self.config.max_length)
+        return features
+
+    def trainer(self, model: Any) -> RunTrainer:
+        """What makes batches and computes losses exactly as in training; moves the model to the device."""
+        with tempfile.TemporaryDirectory() as scratch:  # Trainer makes the folder of its output
+            arguments = scoring_arguments(self.config, RunFolder(Path(scratch)))
+            arguments.per_device_eval_batch_size = self.batch_size
+            trainer = RunTrainer(
+                model=model.eval(),
+                args=arguments,
+                data_collator=self.task.kind.collator(self.found.tokenizer),
+                processing_class=self.found.tokenizer,
+            )
+        trainer.remove_callback(PrinterCallback)
+        return trainer
+
+    def pretrained(self) -> Any:
+        """The pretrained model without an adapter, with a fresh head."""
+        return self.task.load_model(self.config, self.found.tokenizer)[0].eval()
+
+    def start(self) -> tuple[Any, frozenset[str]]:
+        """The model as its training began, and the names of the parameters that the pretrained weights lacked."""
+        model, fresh = load_start(self.config, self.found.folder, self.task, self.found.tokenizer)
+        return model.eval(), fresh
+
+
+class Loader:
+    """Loads finished runs; the data of runs on one task are read once."""
+
+    def __init__(self, computing: Computing) -> None:
+        self.computing = computing
+        self._tasks: dict[str | None, PreparedSingleTask] = {}
+
+    def load(self, run: KeptRun) -> Measured:
+        """Load a run and its data.
+
+        Raises:
+            RunError: as :func:`load_finished`, or data that have changed since the run.
+            DataError: data that cannot be read.
+        """
+        found = load_finished(run.path, trust_remote_code=self.computing.trust_remote_code)
+        changes: dict[str, Any] = {"device": self.computing.device}
+        if self.computing.data is not None:
+            changes["data"] = self.computing.data
+        config = found.config.model_copy(update=changes)
+        key = found.task.fingerprint
+        if key not in self._tasks:
+            self._tasks[key] = PreparedSingleTask.of(config)
+        task = self._tasks[key]
+        if key is not None and task.data.fingerprint != key:
+            raise RunError(
+                f"The files of task {found.task.name!r} have changed since the run in {run.path}. Put back those that "
+                f"it was trained on, or name their folder with --data."
+            )
+        return Measured(run, found, config, task, self.computing.batch_size)

@@ -1,0 +1,120 @@
+"""The finished runs that an analysis looks at: one run, several, or those of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradgate.errors import RunError, UsageError
+from gradgate.files import digest
+from gradgate.study.parts import part_folders, read_parts
+from gradgate.study.results import read_study
+from gradgate.study.study_file import STUDY_FILE
+from gradgate.training.adapter_setting import titled
+from gradgate.training.records import RunRecord, read_record
+from gradgate.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """A finished run that has kept its model.
+
+    Attributes:
+        path: of its folder.
+        arm: what learned, as tables and figures name it.
+        seed: of the run.
+    """
+
+    path: Path
+    arm: str
+    seed: int
+
+    @property
+    def mark(self) -> str:
+        """Differs where the run was trained anew."""
+        return digest(RunFolder(self.path).scores_file)[:12]
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that share a figure: those of a study of one task and model, or single ones.
+
+    Attributes:
+        folder: of the study or the run, where the analysis is kept.
+        runs: arm by arm.
+        part: the name of its folder among the parts of a study of several tasks or models.
+    """
+
+    folder: Path
+    runs: tuple[KeptRun, ...]
+    part: str = ""
+
+
+def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGroup]:
+    """The runs of a study, one group for each of its parts; or the single runs that are named, as one group.
+
+    Args:
+        paths: one study, or one or more runs.
+        note: called with what is left out.
+
+    Raises:
+        UsageError: for a study beside others, or two runs of one arm and seed.
+        RunError: for a folder that holds neither, one that is damaged, or one without a run that kept its model.
+    """
+    studies = [path for path in paths if (path / STUDY_FILE).is_file() or read_parts(path) is not None]
+    if studies and len(paths) > 1:
+        raise UsageError(
+            f"{studies[0]} is a study, and {len(paths)} folders were named; expected one study, or one or more runs. "
+            f"Name the study alone."
+        )
+    if not studies:
+        return [RunGroup(paths[0], _distinct([_single(path) for path in paths]))]
+    parts = part_folders(paths[0])
+    return [_of_study(part, "" if part == paths[0] else part.name, note) for part in parts]
+
+
+def _single(path: Path) -> KeptRun:
+    folder = RunFolder(path)
+    if not folder.run_file.is_file():
+        raise RunError(
+            f"{path} holds neither a run nor a study: expected {folder.run_file.name} or {STUDY_FILE} there. Name a "
+            f"folder that 'gradgate train' or 'gradgate compare' made."
+        )
+    folder.require_finished()
+    record = read_record(folder.run_file, RunRecord)
+    return KeptRun(path, titled(record.method, record.adapter), record.seed)
+
+
+def _distinct(runs: list[KeptRun]) -> tuple[KeptRun, ...]:
+    found: dict[tuple[str, int], KeptRun] = {}
+    for run in runs:
+        other = found.setdefault((run.arm, run.seed), run)
+        if other is not run:
+            raise UsageError(
+                f"{other.path} and {run.path} are both {run.arm} with seed {run.seed}; expected runs that differ in "
+                f"one of these. Leave one out."
+            )
+    return tuple(runs)
+
+
+def _of_study(folder: Path, part: str, note: Callable[[str], None]) -> RunGroup:
+    results = read_study(folder)
+    for problem in results.problems:
+        note(problem)
+    runs = []
+    for cell in results.cells:
+        name = f"{cell.label} with seed {cell.seed}"
+        if cell.folder is None or cell.scores is None:
+            reason = f"failed: {cell.failure.message}" if cell.failure else "has not finished."
+            note(f"Left out: {name} {reason}")
+        elif not RunFolder(cell.folder).model.is_dir():
+            note(f"Left out: {name} kept no model. Train with --keep-model.")
+        else:
+            runs.append(KeptRun(cell.folder, cell.label, cell.seed))
+    if not runs:
+        raise RunError(
+            f"No run of the study in {folder} has finished and kept its model; expected one or more. Let it finish "
+            f"('gradgate study status {folder}'), with --keep-model."
+        )
+    return RunGroup(folder, tuple(runs), part)

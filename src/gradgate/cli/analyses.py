@@ -1,0 +1,143 @@
+"""The commands that measure what training changed in the models of finished runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradgate.cli.options import AsJson, Config, Quiet
+from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.errors import UsageError
+
+if TYPE_CHECKING:
+    from gradgate.analysis.runs import RunGroup
+    from gradgate.report.drawing import Drawing
+    from gradgate.report.table import Table
+    from gradgate.training.progress import RunProgress
+
+analyze_app = typer.Typer(
+    help="Measure what training changed in the models of a run or study; 'gradgate report' shows it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Analyzed = Annotated[list[Path], typer.Argument(metavar="RUN|STUDY", help="A study; or one or more finished runs.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Folder for CSV, SVG and PDF [default: analyses/NAME in the run's or study's]."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of what is drawn.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Rows in one forward pass.")]
+Device = Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
+Data = Annotated[Path | None, typer.Option(help="Folder with the task's files, where these have moved.")]
+Trusted = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+
+
+@analyze_app.callback()
+def _group() -> None: ...
+
+
+@analyze_app.command()
+def representations(
+    paths: Analyzed,
+    out: Out = None,
+    tokens: Annotated[int, typer.Option(min=3, help="Tokens to draw; the paper takes 5000.")] = 1000,
+    split: Annotated[
+        list[str] | None, typer.Option(help="Where the tokens are from, such as test.de; repeatable [default: dev].")
+    ] = None,
+    seed: Seed = 0,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    threads: Threads = None,
+    data: Data = None,
+    trust_remote_code: Trusted = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """How similar each layer's representations of tokens are to the pretrained model's: RSA and linear CKA."""
+    from gradgate.analysis.representations import NAME, representations_folder, seen, similarities, splits_of
+
+    groups = groups_of(paths, out, quiet or as_json)
+
+    from gradgate.analysis.finished import Computing  # torch loads after the folders are checked
+    from gradgate.analysis.hidden_states import Request, measure
+    from gradgate.report.sections.representations import draw_representations, similarity_table
+
+    computing = Computing(
+        batch_size=batch_size, device=device, threads=threads, data=data, trust_remote_code=trust_remote_code
+    )
+    request = Request(tokens, seed, tuple(dict.fromkeys(split or ["dev"])))
+    every = []
+    for group in groups:
+        folder = representations_folder(folder_of(group, NAME, out))
+        with progress_of(quiet or as_json, "comparing", "runs") as progress:
+            rows = measure(group.runs, folder, request, computing, progress)
+        every += rows
+        arms = list(dict.fromkeys(run.arm for run in group.runs))
+        show(
+            folder.path,
+            draw_representations(rows, arms),
+            [similarity_table(rows, name) for name in splits_of(rows)],
+            [seen(similarities(rows, name)) for name in splits_of(rows)],
+            quiet or as_json,
+        )
+    if as_json:
+        print_json([asdict(row) for row in every])
+
+
+def groups_of(paths: Sequence[Path], out: Path | None, quiet: bool) -> list[RunGroup]:
+    """The runs to analyze.
+
+    Raises:
+        UsageError: for several runs that have no folder to share, or what :func:`find_runs` refuses.
+        RunError: as that.
+    """
+    from gradgate.analysis.runs import find_runs
+
+    groups = find_runs(paths, (lambda text: None) if quiet else (lambda text: errors.print(text, soft_wrap=True)))
+    if len(paths) > 1 and out is None:
+        raise UsageError(f"{len(paths)} runs were named; expected --out, a folder for what is measured of them all.")
+    return groups
+
+
+def folder_of(group: RunGroup, name: str, out: Path | None) -> Path:
+    """Where the analysis of a group is kept."""
+    from gradgate.analysis.folder import ANALYSES_FOLDER
+
+    return group.folder / ANALYSES_FOLDER / name if out is None else out / group.part
+
+
+@contextmanager
+def progress_of(quiet: bool, action: str, unit: str) -> Iterator[RunProgress]:
+    """A bar on standard error, or nothing."""
+    from gradgate.training.progress import Bar, Silent
+
+    if quiet:
+        yield Silent()
+    else:
+        with Bar(errors, action, unit) as bar:
+            yield bar
+
+
+def show(
+    folder: Path, drawings: Sequence[Drawing], tables: Sequence[Table], sentences: Sequence[str], quiet: bool
+) -> None:
+    """Write the figures of an analysis, and print its tables and what they say."""
+    from gradgate.report import write_drawings
+    from gradgate.report.export import to_terminal
+
+    write_drawings(folder, drawings)
+    if quiet:
+        return
+    for table in tables:
+        console.print(to_terminal(table, tuple(column.key for column in table.columns), console.width))
+    for sentence in sentences:
+        print_line(sentence)
+    print_line(f"CSV, SVG and PDF are in {folder}")

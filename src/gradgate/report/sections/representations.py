@@ -1,0 +1,160 @@
+"""How close each run's representations stay to those of the pretrained model, where they were analyzed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from gradgate.analysis.folder import AnalysisFolder
+from gradgate.analysis.representations import (
+    NAME,
+    ArmSimilarity,
+    RepresentationRow,
+    seen,
+    similarities,
+    splits_of,
+)
+from gradgate.errors import RunError
+from gradgate.report import formats
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, look, styled
+from gradgate.report.findings import Findings
+from gradgate.report.formats import NONE
+from gradgate.report.sections.base import Section
+from gradgate.report.table import Column, Entry, Table, spread_record
+from gradgate.statistics import summarize
+from gradgate.training.records import DEV
+
+_TITLE = "Similarity to the pretrained model, by layer"
+_MEASURES = {"rsa": "RSA", "cka": "linear CKA"}
+
+
+@dataclass(frozen=True)
+class RepresentationsSection(Section):
+    """The similarities that ``gradgate analyze representations`` has measured."""
+
+    rows: list[RepresentationRow]
+    problem: str = ""
+
+    @classmethod
+    def find(cls, findings: Findings) -> RepresentationsSection | None:
+        """None for a study that was not analyzed."""
+        folder = AnalysisFolder.of(findings.results.folder, NAME, RepresentationRow)
+        try:
+            rows = [row for row in folder.read() if row.arm in findings.results.study.labels]
+        except RunError as error:
+            return cls(findings, [], str(error))
+        return cls(findings, rows) if rows else None
+
+    def tables(self) -> list[Table]:
+        """One for each split."""
+        return [similarity_table(self.rows, split) for split in splits_of(self.rows)]
+
+    def drawings(self) -> list[Drawing]:
+        """One for each split."""
+        return draw_representations(self.rows, self.findings.results.study.labels)
+
+    def cautions(self) -> list[str]:
+        """Why what was measured cannot be read."""
+        return [self.problem] if self.problem else []
+
+
+def similarity_table(rows: Sequence[RepresentationRow], split: str) -> Table:
+    """One row a layer, one column an arm."""
+    arms = similarities(rows, split)
+    layers = range(len(arms[0].rsa))
+    return Table(
+        _name(split),
+        f"{_TITLE}: tokens of {split}",
+        (
+            Column("layer", "Layer", "0 is what the embeddings give out", numeric=False),
+            *(Column(arm.arm, arm.arm, "RSA, mean ± standard deviation over seeds (linear CKA)") for arm in arms),
+        ),
+        tuple((Entry(str(layer), layer), *(_entry(arm, layer) for arm in arms)) for layer in layers),
+        tuple(
+            {
+                "method": arm.arm,
+                "split": split,
+                "layer": layer,
+                "measure": measure,
+                **spread_record(list(getattr(arm, measure)[layer])),
+            }
+            for arm in arms
+            for layer in layers
+            for measure in _MEASURES
+        ),
+    )
+
+
+def _entry(arm: ArmSimilarity, layer: int) -> Entry:
+    summary = summarize(list(arm.rsa[layer]))
+    cka = arm.mean("cka", layer)
+    detail = "" if cka is None else f"({formats.quality(cka)})"
+    return Entry(formats.quality(summary.mean, summary.sd), summary.mean, detail)
+
+
+def draw_representations(rows: Sequence[RepresentationRow], order: Sequence[str]) -> list[Drawing]:
+    """A figure for each split: RSA above, linear CKA below, layers to the right.
+
+    Args:
+        rows: at least one.
+        order: of the arms; their places decide the colours.
+    """
+    return [_draw(rows, split, order) for split in splits_of(rows)]
+
+
+def _draw(rows: Sequence[RepresentationRow], split: str, order: Sequence[str]) -> Drawing:
+    arms = sorted(similarities(rows, split), key=lambda arm: order.index(arm.arm))
+    tokens = max(row.tokens for row in rows if row.split == split)
+    with styled(4.6 + 0.19 * len(arms)) as figure:
+        panels = figure.subplots(2, sharex=True)
+        for axes, (measure, label) in zip(panels, _MEASURES.items(), strict=True):
+            for arm in arms:
+                _draw_arm(axes, arm, measure, order.index(arm.arm), label=axes is panels[0])
+            axes.axhline(1, color=MUTED, lw=0.8, zorder=0)
+            axes.grid(color=MUTED, alpha=0.2, lw=0.6)
+            axes.set_ylabel(label)
+        panels[1].set_xlabel(f"layer, tokens of {split}")
+        panels[1].xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 3, 5, 10]))
+        legend_below(figure)
+        return finish(figure, _name(split), _TITLE, _caption(arms, tokens, split), _text(arms), _name(split))
+
+
+def _draw_arm(axes: Axes, arm: ArmSimilarity, measure: str, place: int, label: bool) -> None:
+    style = look(place)
+    values = [list(at) for at in getattr(arm, measure)]
+    places = np.array([layer for layer, at in enumerate(values) if at])
+    means = np.array([np.mean(at) for at in values if at])
+    spread = np.array([np.std(at, ddof=1) if len(at) > 1 else 0.0 for at in values if at])
+    name = legend_label(arm.arm, 40) if label else None
+    axes.plot(places, means, color=style.colour, ls=style.dash, marker=style.marker, ms=3.5, lw=1.6, label=name)
+    axes.fill_between(places, means - spread, means + spread, color=style.colour, alpha=0.14, lw=0)
+
+
+def _caption(arms: Sequence[ArmSimilarity], tokens: int, split: str) -> str:
+    return (
+        f"{seen(arms)} Each layer's output is compared with the pretrained model's on the same {tokens} tokens of "
+        f"{split}: above by Pearson's correlation of the tokens' cosine similarities (He et al. 2021, section 2.2), "
+        f"below by linear CKA (Kornblith et al. 2019). 1 is unchanged; layer 0 is what the embeddings give out. Lines "
+        f"are means over the seeds, bands ± one standard deviation."
+    )
+
+
+def _text(arms: Sequence[ArmSimilarity]) -> str:
+    parts = []
+    for arm in arms:
+        values = [NONE if mean is None else formats.quality(mean) for mean in _means(arm, "rsa")]
+        aligned = [NONE if mean is None else formats.quality(mean) for mean in _means(arm, "cka")]
+        parts.append(f"{arm.arm}: RSA by layer from 0 up {', '.join(values)}; linear CKA {', '.join(aligned)}")
+    return f"{'. '.join(parts)}."
+
+
+def _means(arm: ArmSimilarity, measure: str) -> list[float | None]:
+    return [arm.mean(measure, layer) for layer in range(len(arm.rsa))]
+
+
+def _name(split: str) -> str:
+    return NAME if split == DEV else f"{NAME}-{split}"
