@@ -16,11 +16,13 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from gradgate import adapters
 from gradgate.errors import AdapterError, DataError, FolderLockedError, RunError, UsageError
 from gradgate.study.grid import Grid
-from gradgate.training.config import PretrainConfig, checked_settings, make_config
+from gradgate.training.config import make_config
 from gradgate.training.masked_lm import SeededMasking, Shuffled, hold_out, packed, read_texts
+from gradgate.training.pretrain_config import PretrainConfig
 from gradgate.training.pretraining import pretrain_adapter
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
+from gradgate.training.settings import checked_settings
 from support.run_folders import Falls, PowerCutError, assert_same_run
 from support.tiny_folders import GOOD, OTHER
 

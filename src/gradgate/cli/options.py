@@ -15,7 +15,8 @@ from pydantic.fields import FieldInfo
 
 from gradgate.errors import UsageError, nearest
 from gradgate.files import parse_yaml, read_bytes
-from gradgate.training.config import MOST_SEED, RunConfig, make_config
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.settings import MOST_SEED
 
 _SHORT = {"method": ["-m"]}
 _NOTHING_WRONG = object()

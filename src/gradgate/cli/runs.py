@@ -13,7 +13,8 @@ from rich.text import Text
 from gradgate.cli.options import AsJson, Config, Out, Quiet, run_config, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError
-from gradgate.training.config import PretrainConfig, checked_settings
+from gradgate.training.pretrain_config import PretrainConfig
+from gradgate.training.settings import checked_settings
 
 if TYPE_CHECKING:
     from gradgate.training.config import RunConfig

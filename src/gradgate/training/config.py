@@ -1,4 +1,4 @@
-"""The settings of a run and of a language adapter: typed, the same from Python, a YAML file and the command line."""
+"""The settings of a run: typed, the same from Python, a YAML file and the command line."""
 
 from __future__ import annotations
 
@@ -6,37 +6,35 @@ import json
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     InstanceOf,
     PlainSerializer,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
-from gradgate.adapters.config import adapter_config, check_spelling
-from gradgate.errors import AdapterError, GradgateError, UsageError, nearest
+from gradgate.errors import UsageError
 from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
 from gradgate.methods import Full, Method
 from gradgate.methods import method as read_method
 from gradgate.tasks.types import KindName, read_shares
 from gradgate.training.adapter_setting import AdapterSetting, read_adapter, titled
+from gradgate.training.settings import (
+    LEAST_EPOCHS,
+    MOST_EPOCHS,
+    MOST_IN_BATCH,
+    MOST_SEED,
+    MOST_STEPS,
+    MOST_THREADS,
+    CheckedSettings,
+    checked_settings,
+)
 
-Settings = TypeVar("Settings", bound=BaseModel)
-MOST_SEED = 2**32 - 1  # of numpy's generators
-_MOST_STEPS = 10**8
-_MOST_EPOCHS = 1e5
-_LEAST_EPOCHS = 1e-6
-_MOST_IN_BATCH = 10**6
-# torch ends the process where it is asked for far more threads than there are cores.
-_MOST_THREADS = 1024
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
 FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size")
 # Older run folders lack these, so they count only where they are given.
@@ -61,29 +59,7 @@ LrScaleField = Annotated[
 ]
 
 
-class _Settings(BaseModel):
-    """Settings that are complete once they are made: no name is unknown, no value empty, no number infinite."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _nothing_empty(cls, given: Any) -> Any:
-        empty = [name for name, value in given.items() if value == ""] if isinstance(given, Mapping) else []
-        if empty:
-            raise ValueError(f"{', '.join(empty)} has an empty value; give one, or leave it out for its default")
-        return given
-
-    def model_copy(self: Settings, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Settings:
-        """The same settings with others in place of some, checked as new ones are.
-
-        Raises:
-            UsageError: as :func:`make_config`.
-        """
-        return checked_settings(type(self), {**dict(self), **(update or {})})
-
-
-class RunConfig(_Settings):
+class RunConfig(CheckedSettings):
     """Everything that decides what a run computes.
 
     Unknown names are errors. Where both ``epochs`` and ``steps`` are None, a run takes 3 epochs.
@@ -122,7 +98,7 @@ class RunConfig(_Settings):
     train_size: int | None = Field(
         None, ge=1, description="train on this many examples (of each task), drawn at random by the seed"
     )
-    max_length: int = Field(128, ge=4, le=_MOST_IN_BATCH, description="tokens; longer inputs are cut")
+    max_length: int = Field(128, ge=4, le=MOST_IN_BATCH, description="tokens; longer inputs are cut")
     method: MethodField = Field(
         Full(), description="what learns when: a method from 'gradgate methods' with its options"
     )
@@ -141,19 +117,19 @@ class RunConfig(_Settings):
     tapt_steps: int | None = Field(
         None,
         ge=1,
-        le=_MOST_STEPS,
+        le=MOST_STEPS,
         description="first train the adapter to fill in masked words of the training texts, for so many steps",
     )
     tapt_epochs: float | None = Field(
-        None, ge=_LEAST_EPOCHS, le=_MOST_EPOCHS, description="the same, in passes over the training texts"
+        None, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="the same, in passes over the training texts"
     )
     seed: int = Field(
         0, ge=0, le=MOST_SEED, description="of the starts of head and adapter, the data order, dropout and masks"
     )
-    epochs: float | None = Field(None, ge=_LEAST_EPOCHS, le=_MOST_EPOCHS, description="passes over the training data")
-    steps: int | None = Field(None, ge=1, le=_MOST_STEPS, description="optimizer steps, instead of epochs")
-    batch_size: int = Field(32, ge=1, le=_MOST_IN_BATCH, description="examples in one forward pass of one process")
-    accumulate: int = Field(1, ge=1, le=_MOST_IN_BATCH, description="forward passes for one optimizer step")
+    epochs: float | None = Field(None, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="passes over the training data")
+    steps: int | None = Field(None, ge=1, le=MOST_STEPS, description="optimizer steps, instead of epochs")
+    batch_size: int = Field(32, ge=1, le=MOST_IN_BATCH, description="examples in one forward pass of one process")
+    accumulate: int = Field(1, ge=1, le=MOST_IN_BATCH, description="forward passes for one optimizer step")
     lr: float = Field(5e-5, gt=0, description="peak learning rate of AdamW")
     lr_scale: LrScaleField = Field(
         None,
@@ -170,14 +146,14 @@ class RunConfig(_Settings):
         description="keep dropout on in the closed layers at the bottom, as FUN's code does; else they run without",
     )
     eval_every: int | None = Field(
-        None, ge=1, le=_MOST_STEPS, description="optimizer steps between scores on dev; default each epoch"
+        None, ge=1, le=MOST_STEPS, description="optimizer steps between scores on dev; default each epoch"
     )
     save_every: int | None = Field(
-        None, ge=1, le=_MOST_STEPS, description="optimizer steps between checkpoints; default each epoch"
+        None, ge=1, le=MOST_STEPS, description="optimizer steps between checkpoints; default each epoch"
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
     threads: int | None = Field(
-        None, ge=1, le=_MOST_THREADS, description="CPU threads of the computation; sums depend on it in their last bits"
+        None, ge=1, le=MOST_THREADS, description="CPU threads of the computation; sums depend on it in their last bits"
     )
     fsdp: bool = Field(False, description="shard the model over the launched processes, with PyTorch's FSDP2")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
@@ -328,72 +304,6 @@ def fingerprint_of(record: Mapping[str, Any]) -> str:
     return sha256(json.dumps(computed, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class PretrainConfig(_Settings):
-    """Everything that decides what a language adapter learns. Without ``epochs`` and ``steps`` it takes one epoch."""
-
-    model: str = Field("sample", description="hub name or folder of a pretrained encoder; 'sample' is built in")
-    language_data: str = Field(
-        description="a text file with one text a line, a csv, tsv, JSON or Parquet file, or a data set of the hub; "
-        "texts are packed into blocks of --max-length tokens"
-    )
-    text: str = Field("text", description="column of the text, where there are columns")
-    subset: str | None = Field(None, description="configuration of a hub data set, such as 20231101.sw")
-    kind: str = Field("pfeiffer+inv", description="kind of adapter with its options, such as pfeiffer+inv:reduction=2")
-    name: str = Field("lang", description="name of the adapter")
-    mlm_probability: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are to be filled in")
-    held_out: float = Field(0.05, ge=0, lt=1, description="share of the texts that is only scored; 0 for none")
-    max_length: int = Field(128, ge=4, le=_MOST_IN_BATCH, description="tokens of a block")
-    steps: int | None = Field(None, ge=1, le=_MOST_STEPS, description="optimizer steps, instead of epochs")
-    epochs: float | None = Field(None, ge=_LEAST_EPOCHS, le=_MOST_EPOCHS, description="passes over the texts")
-    batch_size: int = Field(32, ge=1, le=_MOST_IN_BATCH, description="blocks in one forward pass of one process")
-    accumulate: int = Field(1, ge=1, le=_MOST_IN_BATCH, description="forward passes for one optimizer step")
-    lr: float = Field(1e-4, gt=0, description="peak learning rate of AdamW")
-    schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="learning rate after warm-up")
-    warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
-    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay")
-    clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
-    dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
-    seed: int = Field(
-        0, ge=0, le=MOST_SEED, description="of the adapter's start, the held-out texts, order, masks and dropout"
-    )
-    save_every: int | None = Field(
-        None, ge=1, le=_MOST_STEPS, description="optimizer steps between checkpoints; default ten in all"
-    )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
-    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
-    audit: bool | None = Field(None, description="prove at the end that the pretrained weights are bit-identical")
-    trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
-
-    @field_validator("kind")
-    @classmethod
-    def _known_kind(cls, text: str) -> str:
-        plain = "".join(text.split())
-        try:
-            adapter_config(plain)
-        except AdapterError as error:
-            raise UsageError(str(error)) from None
-        return plain
-
-    @field_validator("name")
-    @classmethod
-    def _possible_name(cls, text: str) -> str:
-        try:
-            check_spelling(text)
-        except AdapterError as error:
-            raise UsageError(str(error)) from None
-        return text
-
-    @model_validator(mode="after")
-    def _one_length(self) -> PretrainConfig:
-        if self.epochs is not None and self.steps is not None:
-            raise ValueError("give epochs or steps, not both")
-        return self
-
-    def record(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return self.model_dump(mode="json")
-
-
 def make_config(**values: Any) -> RunConfig:
     """A RunConfig from plain values; None means not given.
 
@@ -401,26 +311,3 @@ def make_config(**values: Any) -> RunConfig:
         UsageError: naming every unknown name and every value out of range.
     """
     return checked_settings(RunConfig, values)
-
-
-def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
-    """Settings of any kind, as :func:`make_config`."""
-    given = {name: value for name, value in values.items() if value is not None}
-    unknown = [name for name in given if name not in kind.model_fields]
-    if unknown:
-        raise UsageError(
-            "; ".join(f"There is no setting {name!r}.{nearest(name, kind.model_fields)}" for name in unknown)
-        )
-    try:
-        return kind(**given)
-    except ValidationError as error:
-        raise UsageError("; ".join(_explain(item).rstrip(".") for item in error.errors()) + ".") from None
-
-
-def _explain(item: Any) -> str:
-    cause = item.get("ctx", {}).get("error")
-    if isinstance(cause, GradgateError):
-        return str(cause)
-    where = ".".join(str(part) for part in item["loc"])
-    wrong = str(cause or item["msg"])
-    return f"{where}={item['input']!r}: {wrong[0].lower()}{wrong[1:]}" if where else wrong

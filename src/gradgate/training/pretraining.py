@@ -19,9 +19,10 @@ from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
 from gradgate.training.adapter_kinds import NAME, BottleneckKind
 from gradgate.training.checkpoints import writing_to
-from gradgate.training.config import PretrainConfig, RunConfig
+from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import stoppable
 from gradgate.training.masked_lm import Row, Stage, train_masked
+from gradgate.training.pretrain_config import PretrainConfig
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.run_folder import RunFolder
 

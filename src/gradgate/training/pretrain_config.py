@@ -1,0 +1,84 @@
+"""The settings of a language adapter's training."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from gradgate.adapters.config import adapter_config, check_spelling
+from gradgate.errors import AdapterError, UsageError
+from gradgate.training.settings import (
+    LEAST_EPOCHS,
+    MOST_EPOCHS,
+    MOST_IN_BATCH,
+    MOST_SEED,
+    MOST_STEPS,
+    CheckedSettings,
+)
+
+
+class PretrainConfig(CheckedSettings):
+    """Everything that decides what a language adapter learns. Without ``epochs`` and ``steps`` it takes one epoch."""
+
+    model: str = Field("sample", description="hub name or folder of a pretrained encoder; 'sample' is built in")
+    language_data: str = Field(
+        description="a text file with one text a line, a csv, tsv, JSON or Parquet file, or a data set of the hub; "
+        "texts are packed into blocks of --max-length tokens"
+    )
+    text: str = Field("text", description="column of the text, where there are columns")
+    subset: str | None = Field(None, description="configuration of a hub data set, such as 20231101.sw")
+    kind: str = Field("pfeiffer+inv", description="kind of adapter with its options, such as pfeiffer+inv:reduction=2")
+    name: str = Field("lang", description="name of the adapter")
+    mlm_probability: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are to be filled in")
+    held_out: float = Field(0.05, ge=0, lt=1, description="share of the texts that is only scored; 0 for none")
+    max_length: int = Field(128, ge=4, le=MOST_IN_BATCH, description="tokens of a block")
+    steps: int | None = Field(None, ge=1, le=MOST_STEPS, description="optimizer steps, instead of epochs")
+    epochs: float | None = Field(None, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="passes over the texts")
+    batch_size: int = Field(32, ge=1, le=MOST_IN_BATCH, description="blocks in one forward pass of one process")
+    accumulate: int = Field(1, ge=1, le=MOST_IN_BATCH, description="forward passes for one optimizer step")
+    lr: float = Field(1e-4, gt=0, description="peak learning rate of AdamW")
+    schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="learning rate after warm-up")
+    warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay")
+    clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
+    dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
+    seed: int = Field(
+        0, ge=0, le=MOST_SEED, description="of the adapter's start, the held-out texts, order, masks and dropout"
+    )
+    save_every: int | None = Field(
+        None, ge=1, le=MOST_STEPS, description="optimizer steps between checkpoints; default ten in all"
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
+    audit: bool | None = Field(None, description="prove at the end that the pretrained weights are bit-identical")
+    trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, text: str) -> str:
+        plain = "".join(text.split())
+        try:
+            adapter_config(plain)
+        except AdapterError as error:
+            raise UsageError(str(error)) from None
+        return plain
+
+    @field_validator("name")
+    @classmethod
+    def _possible_name(cls, text: str) -> str:
+        try:
+            check_spelling(text)
+        except AdapterError as error:
+            raise UsageError(str(error)) from None
+        return text
+
+    @model_validator(mode="after")
+    def _one_length(self) -> PretrainConfig:
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("give epochs or steps, not both")
+        return self
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return self.model_dump(mode="json")
