@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from gradgate.errors import UsageError
+from gradgate.fisher.track import FisherTrack, read_track
 from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
 from gradgate.methods import Full, Method
 from gradgate.methods import method as read_method
@@ -36,7 +37,7 @@ from gradgate.training.settings import (
 )
 
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
-FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size")
+FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size", "track")
 # Older run folders lack these, so they count only where they are given.
 _ADDED = ("split", "frozen_dropout", "lr_scale", "open_new_tokens")
 
@@ -51,6 +52,9 @@ AdapterField = Annotated[
     InstanceOf[AdapterSetting] | None,
     _parsed(read_adapter),
     PlainSerializer(lambda adapter: adapter and str(adapter)),
+]
+TrackField = Annotated[
+    InstanceOf[FisherTrack] | None, _parsed(read_track), PlainSerializer(lambda track: track and str(track))
 ]
 LrScaleField = Annotated[
     dict[str, float] | None,
@@ -159,6 +163,11 @@ class RunConfig(CheckedSettings):
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
     skip_test: bool | None = Field(None, description="leave the test splits alone, as in a search of settings")
     audit: bool | None = Field(None, description="prove at each change of plan that closed weights are bit-identical")
+    track: TrackField = Field(
+        None,
+        description="measure tr(F), the Fisher information of each layer, while training, which changes no bit of it: "
+        "fisher:every=50,batches=8, in optimizer steps and in training batches for one measurement",
+    )
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
     keep_model: bool = Field(True, description="write the best model into the run folder")
     activation_cache: str = Field(
@@ -214,6 +223,15 @@ class RunConfig(CheckedSettings):
             raise ValueError(
                 f"adapter and fsdp do not go together: {str(self.adapter)!r} is small, so copy the model (DDP). Leave "
                 f"--fsdp out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _tracked_whole(self) -> RunConfig:
+        if self.track is not None and self.fsdp:
+            raise ValueError(
+                f"track={str(self.track)!r} and fsdp do not go together: whole weights are measured, and FSDP2 keeps "
+                f"shards. Leave out one of them"
             )
         return self
 

@@ -17,7 +17,7 @@ from transformers import PrinterCallback, Trainer, set_seed
 from gradgate.activation_cache import ActivationCache
 from gradgate.distributed import launch
 from gradgate.errors import RunError
-from gradgate.layers import map_layers
+from gradgate.layers import LayerMap, map_layers
 from gradgate.methods.new_tokens import NewTokens
 from gradgate.training import adapted, pretraining
 from gradgate.training.adapter_kinds import NAME, AdapterKind
@@ -31,6 +31,7 @@ from gradgate.training.callbacks import (
 )
 from gradgate.training.checkpoints import is_whole, writing_to
 from gradgate.training.config import RunConfig
+from gradgate.training.fisher_tracker import FisherTracker
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
@@ -137,7 +138,8 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
         shard(model, layers, arguments.device)
     best = BestCheckpoint(folder, prepared.metric, prepared.higher_is_better, encoded.predictions)
     timer, shown = StepTimer(), ProgressCallback(progress, prepared.metric, stop)
-    callbacks = [gate, HistoryLogger(folder, gate), best, timer, shown, SealCheckpoint()]
+    tracker = _tracker(config, model, layers, gate, folder, progress)
+    callbacks = [gate, HistoryLogger(folder, gate), best, timer, *tracker, shown, SealCheckpoint()]
     trainer = encoded.trainer(model=model, args=arguments, processing_class=tokenizer, callbacks=callbacks)
     trainer.remove_callback(PrinterCallback)
     checkpoint = launch.on_first(lambda: _resumed(folder, best, progress))
@@ -161,6 +163,15 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
 
     launch.on_first(finish)
     return scores
+
+
+def _tracker(
+    config: RunConfig, model: Any, layers: LayerMap, gate: GateCallback, folder: RunFolder, progress: RunProgress
+) -> list[FisherTracker]:
+    """What measures beside the training, if anything does."""
+    if config.track is None:
+        return []
+    return [FisherTracker(config.track, model, layers, gate, folder, config.seed, progress.note)]
 
 
 def load_start(

@@ -55,6 +55,11 @@ class RunFolder:
         return self.path / "history.jsonl"
 
     @property
+    def fisher_file(self) -> Path:
+        """The Fisher information of each layer by step, one JSON object a line; of a run that tracks it."""
+        return self.path / "fisher.jsonl"
+
+    @property
     def plan_file(self) -> Path:
         """What was open when."""
         return self.path / "plan.yaml"

@@ -1,0 +1,119 @@
+"""Measures the Fisher information of each layer while Trainer trains, and changes no bit of the training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gradgate.distributed import launch
+from gradgate.errors import NonFiniteError, UsageError
+from gradgate.files import append_text, write_text
+from gradgate.fisher import Batches
+from gradgate.fisher.batches import batches_of
+from gradgate.fisher.trace import trace
+from gradgate.fisher.track import FisherRecord, FisherTrack, read_fisher
+from gradgate.layers import LayerMap, named_parameters
+from gradgate.training.gate_callback import GateCallback
+from gradgate.training.history import lines_until
+from gradgate.training.run_folder import RunFolder
+
+
+class FisherTracker(TrainerCallback):  # type: ignore[misc]
+    """Appends tr(F) of each layer to ``fisher.jsonl``, every so many steps, at the start and at the end.
+
+    Each measurement is on the same batches with the same draws of labels, so that two differ by the weights alone.
+    Closed layers are measured as well. A layer stands for its parameters that may learn at all: those of its adapter
+    where there is one. To be made before the tuner closes any, and to come behind what measures time.
+
+    Args:
+        track: how often, and on how much.
+        model: that is trained, not sharded.
+        layers: its map.
+        gate: knows which layers are open.
+        folder: of the run.
+        seed: of the batches and the draws.
+        note: called with what a person should know.
+
+    Raises:
+        UsageError: if no layer has a parameter that may learn.
+    """
+
+    def __init__(
+        self,
+        track: FisherTrack,
+        model: nn.Module,
+        layers: LayerMap,
+        gate: GateCallback,
+        folder: RunFolder,
+        seed: int,
+        note: Callable[[str], None],
+    ) -> None:
+        trained = {name for name, parameter in named_parameters(model).items() if parameter.requires_grad}
+        members = {g.name: [name for name in g.parameter_names if name in trained] for g in layers.at("layer").layers}
+        self._groups = {group: names for group, names in members.items() if names}
+        if not self._groups:
+            raise UsageError(
+                f"track={track} measures the layers, and none of them has a weight that learns: the adapter is "
+                f"outside of them. Leave --track out, or train another --adapter."
+            )
+        self._track, self._model, self._gate, self._folder = track, model, gate, folder
+        self._seed, self._note = seed, note
+        self._batches: Batches | None = None
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        train_dataloader: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Drop what was measured after the checkpoint that training resumes from; measure the start."""
+        if not launch.is_first():
+            return
+        self._batches = batches_of(train_dataloader, self._seed)
+        path, step = self._folder.fisher_file, state.global_step
+        write_text(path, lines_until(path, step) if step > 0 and path.is_file() else "")
+        if all(record.step != step for record in read_fisher(path)):
+            self._measure_if_due(state)
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Measure what is due."""
+        if launch.is_first():
+            self._measure_if_due(state)
+
+    def _measure_if_due(self, state: TrainerState) -> None:
+        step = state.global_step
+        if not self._track.is_due(step, state.max_steps):
+            return
+        assert self._batches is not None, "a run trains on one dataset"
+        request = self._track.request(self._groups, self._seed)
+        try:
+            traces = trace(self._model, self._groups, self._batches(0), request)
+        except NonFiniteError as error:  # the training itself says whether it can go on
+            self._note(f"Step {step} has no Fisher trace. {error}")
+            return
+        record = FisherRecord(
+            step=step,
+            epoch=round(float(state.epoch or 0.0), 4),
+            batches=self._track.batches,
+            open=self._open_layers(),
+            traces=traces,
+        )
+        append_text(self._folder.fisher_file, json.dumps(record.line()) + "\n")
+
+    def _open_layers(self) -> tuple[str, ...]:
+        tuner = self._gate.tuner
+        assert tuner is not None, "the gate's callback comes before"
+        opened = {group.layer for group in tuner.layers if not tuner.plan[group.name].closed}
+        return tuple(name for name in self._groups if name in opened)

@@ -1,0 +1,129 @@
+"""``track=fisher:...`` measures each layer through a training, and changes no bit of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import RunError, UsageError
+from gradgate.fisher.track import FisherRecord, FisherTrack, read_fisher, read_track
+from gradgate.layers import map_layers
+from gradgate.training.config import FREE, RunConfig, make_config
+from gradgate.training.fisher_tracker import FisherTracker
+from gradgate.training.gate_callback import GateCallback
+from gradgate.training.run import train
+from gradgate.training.run_folder import RunFolder
+from support.loop import build
+from support.run_folders import Falls, PowerCutError, assert_same_run
+
+TRACK = "fisher:every=5,batches=2"
+
+
+def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
+    """16 steps, 10 an epoch; dropout on."""
+    return make_config(**settings | {"steps": 16, "train_size": 75, "eval_every": 4, "save_every": 3} | changes)
+
+
+def measured(folder: Path) -> tuple[FisherRecord, ...]:
+    return read_fisher(RunFolder(folder).fisher_file)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "gradual:every=4", "dropout": 0.3},
+        {"method": "layer-graddrop", "dropout": 0.3},
+        {"method": "mixout:p=0.5", "dropout": 0.3},
+        {"method": "fun:every=4,batches=2", "adapter": "pfeiffer:reduction=8"},
+        {"method": "gradual:every=4", "activation_cache": "cache"},
+    ],
+    ids=lambda changes: changes["method"],
+)
+def test_a_tracked_run_is_the_same_bit_for_bit(
+    settings: dict[str, Any], changes: dict[str, Any], tmp_path: Path
+) -> None:
+    if "activation_cache" in changes:
+        changes = {**changes, "activation_cache": str(tmp_path / "cache")}
+    train(config_of(settings, **changes), tmp_path / "plain")
+    train(config_of(settings, **changes, track=TRACK), tmp_path / "tracked")
+    assert_same_run(tmp_path / "tracked", tmp_path / "plain")
+    assert [record.step for record in measured(tmp_path / "tracked")] == [0, 5, 10, 15, 16]
+    assert not RunFolder(tmp_path / "plain").fisher_file.exists()
+
+
+def test_a_resumed_run_measures_the_same(settings: dict[str, Any], tmp_path: Path) -> None:
+    config = config_of(settings, method="gradual:every=4", track=TRACK)
+    train(config, tmp_path / "unbroken")
+    with pytest.raises(PowerCutError):
+        train(config, tmp_path / "run", Falls(11))
+    with (tmp_path / "run/fisher.jsonl").open("a") as file:
+        file.write('{"step": 15, "epo')
+    train(config, tmp_path / "run")
+    assert_same_run(tmp_path / "run", tmp_path / "unbroken")
+    assert measured(tmp_path / "run") == measured(tmp_path / "unbroken")
+
+
+def test_a_run_that_was_begun_without_it_goes_on_with_it(settings: dict[str, Any], tmp_path: Path) -> None:
+    plain, tracked = (config_of(settings, method="gradual:every=4", track=track) for track in (None, TRACK))
+    train(plain, tmp_path / "plain")
+    with pytest.raises(PowerCutError):
+        train(plain, tmp_path / "run", Falls(11))  # with a checkpoint of step 9
+    train(tracked, tmp_path / "run")
+    assert_same_run(tmp_path / "run", tmp_path / "plain")
+    assert [record.step for record in measured(tmp_path / "run")] == [10, 15, 16]
+
+
+def test_closed_layers_are_measured_on_the_same_batches_as_open_ones(settings: dict[str, Any], tmp_path: Path) -> None:
+    for method in ("full", "gradual:every=8"):
+        train(config_of(settings, method=method, track=TRACK), tmp_path / method)
+    full, gradual = measured(tmp_path / "full"), measured(tmp_path / "gradual:every=8")
+    assert full[0].traces == gradual[0].traces
+    assert full[0].traces != full[1].traces
+    assert min(gradual[0].traces.values()) > 0
+    assert [record.open for record in full] == [("layers.0", "layers.1")] * 5
+    # The bottom layer opens before step 8.
+    assert [record.open for record in gradual] == [("layers.1",)] * 2 + [("layers.0", "layers.1")] * 3
+
+
+def test_what_is_tracked_is_free_to_differ() -> None:
+    assert make_config(track=TRACK).fingerprint() == make_config().fingerprint()
+    assert "track" in FREE
+    assert make_config(track="fisher").record()["track"] == "fisher:every=50,batches=8"
+    assert make_config(track=FisherTrack(every=7)).track == read_track("fisher:every=7")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fishes", "no.* by the name 'fishes'.*'fisher'.*Expected fisher:every=50,batches=8"),
+        ("fisher:every=0", "every=0 is no number of optimizer steps; give 1 or more"),
+        ("fisher:each=5", "'fisher' has no option 'each'.*every=50"),
+        ("fisher:every=often", "every='often' of 'fisher' cannot be read"),
+    ],
+)
+def test_what_cannot_be_tracked_is_said(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make_config(track=text)
+
+
+def test_sharded_weights_and_layers_without_weights_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="track='fisher:every=5,batches=2' and fsdp do not go together"):
+        make_config(track=TRACK, fsdp=True)
+    model = build("bert").requires_grad_(False)
+    gate, folder = GateCallback("full"), RunFolder(tmp_path)
+    with pytest.raises(UsageError, match=r"none of them has a weight that learns.*Leave --track out"):
+        FisherTracker(read_track(TRACK), model, map_layers(model), gate, folder, 0, print)
+
+
+def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "fisher.jsonl"
+    good = FisherRecord(step=0, epoch=0.0, batches=2, open=("layers.0",), traces={"layers.0": 0.5})
+    file.write_text(json.dumps(good.line()) + '\n{"step": 5, "epoch": 1.0, "batches": 2, "open": []}\n')
+    with pytest.raises(RunError, match=r"fisher\.jsonl is damaged in line 2: it has no 'traces'"):
+        read_fisher(file)
+    file.write_text(json.dumps({**good.line(), "traces": {"layers.0": -1}}) + "\n")
+    with pytest.raises(RunError, match=r"line 1: expected a trace of 0 or more"):
+        read_fisher(file)
