@@ -17,6 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 import gradgate
 from gradgate.cli.runs import scores_table
 from gradgate.errors import RunError
+from gradgate.fisher.track import read_fisher
 from gradgate.training.config import make_config
 from gradgate.training.evaluation import load_finished
 from gradgate.training.multitask import PreparedMultitask
@@ -65,6 +66,17 @@ def built(settings: dict[str, Any], task: Path, out: Path) -> tuple[MultitaskMod
     trainer = lesson.trainer(model=model, args=arguments, processing_class=tokenizer)
     batches = {int(batch["task_ids"][0]): batch for batch in trainer.get_train_dataloader()}
     return model, [batches[index] for index in range(len(work.tasks))]
+
+
+def test_what_is_looked_at_on_the_way_changes_nothing(together: dict[str, Any], finished: Path, tmp_path: Path) -> None:
+    looking = {"track": "fisher:every=8,batches=2", "test_each_epoch": True}
+    train(make_config(**together | looking), tmp_path)
+    tests = [line for line in history(tmp_path) if "used_for_selection" in line]
+    assert [(line["step"], line["split"]) for line in tests] == [(20, "moods/test"), (20, "scores/test")]
+    assert [record.step for record in read_fisher(tmp_path / "fisher.jsonl")] == [0, 8, 16, 20]
+    kept = [line for line in history(tmp_path) if line not in tests]
+    (tmp_path / "history.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in kept))
+    assert_same_run(tmp_path, finished)
 
 
 @contextmanager

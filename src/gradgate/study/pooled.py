@@ -140,7 +140,9 @@ def _cell(part: StudyResults, label: str, seed: int) -> Cell | None:
 
 def _pooled_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str, average: str) -> Cell:
     first = next(cell for _, _, cell in found if cell is not None)
-    plain = replace(first, status="missing", folder=None, scores=None, failure=None, history=())
+    plain = replace(
+        first, status="missing", folder=None, scores=None, failure=None, history=(), losses=(), test_history=()
+    )
     failed = [(name, cell.failure) for name, _, cell in found if cell is not None and cell.failure is not None]
     if failed:
         reasons = "; ".join(f"{name}: {failure.message}" for name, failure in failed)

@@ -14,7 +14,7 @@ from gradgate.errors import GradgateError, RunError
 from gradgate.study.arms import Arm
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
-from gradgate.training.history import DevRecord, read_history
+from gradgate.training.history import DevRecord, EpochScores, read_history
 from gradgate.training.records import DEV, Failure, Metrics, RunRecord, Scores, read_record, read_scores
 from gradgate.training.run_folder import RunFolder
 
@@ -28,6 +28,8 @@ class Cell:
     """One method with one seed, on an adapter or on the model itself.
 
     A finished cell has ``scores``, a failed one ``failure``. ``part`` names its task or model in pooled results.
+    ``history`` holds the evaluations on dev, ``losses`` steps with the mean training loss up to them, ``test_history``
+    evaluations on test splits that selected nothing.
     """
 
     method: str
@@ -37,6 +39,8 @@ class Cell:
     scores: Scores | None = None
     failure: Failure | None = None
     history: tuple[DevRecord, ...] = ()
+    losses: tuple[tuple[int, float], ...] = ()
+    test_history: tuple[EpochScores, ...] = ()
     versions: dict[str, Any] = field(default_factory=dict)
     adapter: str | None = None
     part: str = ""
@@ -55,6 +59,10 @@ class Cell:
     def score(self, split: str) -> float | None:
         """The study's metric on a split, or None."""
         return None if self.scores is None else self.metrics(split).get(self.scores.metric)
+
+
+NO_HISTORY: dict[str, Any] = {"history": (), "losses": (), "test_history": ()}
+"""What a cell has noted that stands for several, or for none."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +213,10 @@ def _read_cell(folder: RunFolder, cell: Cell) -> Cell:
             scores = read_scores(folder.scores_file)
             if not folder.history_file.is_file():
                 raise RunError(f"{folder.history_file} is missing although the run has finished.")
-            return replace(cell, status="finished", scores=scores, history=read_history(folder.history_file))
+            noted = read_history(folder.history_file)
+            return replace(
+                cell, status="finished", scores=scores, history=noted.dev, losses=noted.losses, test_history=noted.tests
+            )
         if folder.error_file.is_file():
             return replace(cell, status="failed", failure=read_record(folder.error_file, Failure))
     except (GradgateError, OSError) as error:
@@ -222,7 +233,7 @@ def _check_score(cell: Cell, metric: str, split: str) -> Cell:
         missing = value is None and name in (DEV, split)
         if missing or (value is not None and not isfinite(value)):
             reason = f"scores.json: {metric} on {name} is {value}, expected a finite number."
-            return replace(cell, status="failed", scores=None, failure=Failure("RunError", reason), history=())
+            return replace(cell, status="failed", scores=None, failure=Failure("RunError", reason), **NO_HISTORY)
     return cell
 
 

@@ -138,7 +138,8 @@ def search_runs(grid: Grid, arms: Iterable[Arm]) -> list[GridRun]:
 
 
 def _run(grid: Grid, arm: Arm, setting: dict[str, Any], seed: int) -> GridRun:
-    config = grid.config_of(arm, seed, {**setting, "skip_test": True, "keep_model": False, "track": None})
+    extras = {"skip_test": True, "test_each_epoch": None, "keep_model": False, "track": None}
+    config = grid.config_of(arm, seed, {**setting, **extras})
     name = folder_name(written(setting))
     folder = RunFolder(grid.path / "search" / arm.folder / name / f"seed-{seed}")
     against = grid.labelled(arm.label) if grid.search is not None and grid.search.prune else None

@@ -37,7 +37,7 @@ from gradgate.training.settings import (
 )
 
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
-FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size", "track")
+FREE = ("audit", "keep_model", "activation_cache", "activation_cache_size", "track", "test_each_epoch")
 # Older run folders lack these, so they count only where they are given.
 _ADDED = ("split", "frozen_dropout", "lr_scale", "open_new_tokens")
 
@@ -162,6 +162,9 @@ class RunConfig(CheckedSettings):
     fsdp: bool = Field(False, description="shard the model over the launched processes, with PyTorch's FSDP2")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
     skip_test: bool | None = Field(None, description="leave the test splits alone, as in a search of settings")
+    test_each_epoch: bool | None = Field(
+        None, description="score the test splits after each epoch too, for curves; nothing is selected by it"
+    )
     audit: bool | None = Field(None, description="prove at each change of plan that closed weights are bit-identical")
     track: TrackField = Field(
         None,
@@ -224,6 +227,12 @@ class RunConfig(CheckedSettings):
                 f"adapter and fsdp do not go together: {str(self.adapter)!r} is small, so copy the model (DDP). Leave "
                 f"--fsdp out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _scored_or_not(self) -> RunConfig:
+        if self.test_each_epoch and self.skip_test:
+            raise ValueError("test_each_epoch scores the test splits and skip_test leaves them alone; give one of them")
         return self
 
     @model_validator(mode="after")

@@ -1,14 +1,18 @@
-"""``history.jsonl``: a line for each logged training loss and for each evaluation on dev."""
+"""``history.jsonl``: a line for each logged training loss, for each evaluation on dev, and for those on test splits."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.files import parse_json, remedy
 from gradgate.training.records import DEV
+
+TRAIN = "train"
+_UNUSED = "used_for_selection"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +29,7 @@ class TrainRecord:
     def line(self) -> dict[str, Any]:
         """The values of a line of ``history.jsonl``."""
         values = asdict(self)
-        return {"step": values.pop("step"), "epoch": values.pop("epoch"), "split": "train", **values}
+        return {"step": values.pop("step"), "epoch": values.pop("epoch"), "split": TRAIN, **values}
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,37 @@ class DevRecord:
         return {"step": self.step, "epoch": epoch, "split": DEV, **self.metrics}
 
 
-def read_history(path: Path) -> tuple[DevRecord, ...]:
-    """The evaluations on dev in ``history.jsonl``, in their order.
+@dataclass(frozen=True)
+class EpochScores:
+    """One evaluation on a test split during training: metric name to value. Nothing was selected by it."""
+
+    step: int
+    epoch: float
+    split: str
+    metrics: dict[str, float]
+
+    def line(self) -> dict[str, Any]:
+        """The values of a line of ``history.jsonl``."""
+        return {"step": self.step, "epoch": self.epoch, "split": self.split, _UNUSED: False, **self.metrics}
+
+
+@dataclass(frozen=True)
+class History:
+    """What a run noted while it trained, in order.
+
+    Attributes:
+        dev: the evaluations on dev.
+        losses: after how many steps the mean training loss since the line before was what.
+        tests: the evaluations on test splits; none unless they were asked for.
+    """
+
+    dev: tuple[DevRecord, ...] = ()
+    losses: tuple[tuple[int, float], ...] = ()
+    tests: tuple[EpochScores, ...] = ()
+
+
+def read_history(path: Path) -> History:
+    """What ``history.jsonl`` says.
 
     Raises:
         RunError: if the file cannot be read or a line is damaged; the line is named.
@@ -50,20 +83,33 @@ def read_history(path: Path) -> tuple[DevRecord, ...]:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise RunError(f"Cannot read {path}: {error.strerror or error}. {remedy(path)}") from error
-    records = []
+    dev: list[DevRecord] = []
+    losses: list[tuple[int, float]] = []
+    tests: list[EpochScores] = []
     for number, line in enumerate(lines, 1):
         try:
             values = parse_json(line, finite=False)
-            if values["split"] == DEV:
-                metrics = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
-                records.append(DevRecord(int(values["step"]), metrics))
+            split = values["split"]
+            metrics = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
+            if split == DEV:
+                dev.append(DevRecord(int(values["step"]), metrics))
+            elif split != TRAIN:
+                tests.append(_epoch_scores(values, metrics))
+            elif isfinite(metrics.get("loss", float("nan"))):
+                losses.append((int(values["step"]), metrics["loss"]))
         except KeyError as error:
             raise RunError(
                 f"{path} is damaged in line {number}: it has no {error}; expected a split and a step. {remedy(path)}"
             ) from None
         except (ValueError, TypeError, OverflowError) as error:
             raise RunError(f"{path} is damaged in line {number}: {error}. {remedy(path)}") from None
-    return tuple(records)
+    return History(tuple(dev), tuple(losses), tuple(tests))
+
+
+def _epoch_scores(values: dict[str, Any], metrics: dict[str, float]) -> EpochScores:
+    step, epoch, split = int(values["step"]), float(values["epoch"]), str(values["split"])
+    own = {name: value for name, value in metrics.items() if name not in ("step", "epoch", _UNUSED)}
+    return EpochScores(step, epoch, split, own)
 
 
 def lines_until(path: Path, step: int) -> str:

@@ -68,6 +68,14 @@ class EncodedMultitask:
             tasks=tasks,
         )
 
+    def test_metrics(self, trainer: MultitaskTrainer) -> dict[str, dict[str, float]]:
+        """``TASK/SPLIT`` -> metrics; what was predicted for dev stays the latest."""
+        found: dict[str, dict[str, float]] = {}
+        for task, encoded in self.encoded_tasks.items():
+            with encoded.scorer.set_aside():
+                found |= {f"{task}/{split}": trainer.score(task, split) for split in encoded.tests}
+        return found
+
     def _filed(self, task: str) -> dict[str, str]:
         return {f"{task}/{split}": text for split, text in self.encoded_tasks[task].predictions().items()}
 

@@ -33,6 +33,9 @@ class EncodedTask(Protocol):
     def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> SplitScores:
         """Score the weights in the model on the test splits, and write the prediction files of these."""
 
+    def test_metrics(self, trainer: Any) -> dict[str, dict[str, float]]:
+        """Test split -> metrics of the weights in the model, with nothing written; of several tasks, TASK/SPLIT."""
+
 
 class PreparedTask(Protocol):
     """Data that was read and checked, and the model for it.

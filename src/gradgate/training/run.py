@@ -31,6 +31,7 @@ from gradgate.training.callbacks import (
 )
 from gradgate.training.checkpoints import is_whole, writing_to
 from gradgate.training.config import RunConfig
+from gradgate.training.epoch_scores import EachEpochScorer
 from gradgate.training.fisher_tracker import FisherTracker
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
@@ -142,6 +143,8 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     callbacks = [gate, HistoryLogger(folder, gate), best, timer, *tracker, shown, SealCheckpoint()]
     trainer = encoded.trainer(model=model, args=arguments, processing_class=tokenizer, callbacks=callbacks)
     trainer.remove_callback(PrinterCallback)
+    if config.test_each_epoch:
+        trainer.add_callback(EachEpochScorer(trainer, encoded, folder))
     checkpoint = launch.on_first(lambda: _resumed(folder, best, progress))
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     launch.on_first(lambda: _write_plan(gate, folder))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,15 @@ class Scorer:
         held = self.splits[self.split]
         self.latest = self.kind.score(held.rows, held.features, output.predictions, self.data, self.split)
         return self.latest.metrics
+
+    @contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """Score other splits in the body; ``split`` and ``latest`` are afterwards what they were."""
+        kept = self.split, self.latest
+        try:
+            yield
+        finally:
+            self.split, self.latest = kept
 
 
 def predictions_text(scored: Scored) -> str:
@@ -131,10 +141,18 @@ class EncodedSingleTask:
         """Score the weights in the model on the test splits, and write the prediction files of these."""
         tests: dict[str, dict[str, float]] = {}
         for name in self.tests:
-            self.scorer.split = name
-            tests[name] = dev_scores(trainer.predict(self.splits[name].features, metric_key_prefix="eval").metrics)
+            tests[name] = self._score_test(trainer, name)
             launch.on_first(functools.partial(write_predictions, folder, self.predictions()))
         return SplitScores(metric=self.metric, dev=dev, tests=tests, averages=self.averages(dev, tests))
+
+    def test_metrics(self, trainer: Any) -> dict[str, dict[str, float]]:
+        """The metrics on each test split; what was predicted for dev stays the latest."""
+        with self.scorer.set_aside():
+            return {name: self._score_test(trainer, name) for name in self.tests}
+
+    def _score_test(self, trainer: Any, name: str) -> dict[str, float]:
+        self.scorer.split = name
+        return dev_scores(trainer.predict(self.splits[name].features, metric_key_prefix="eval").metrics)
 
     def averages(self, dev: dict[str, float], tests: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
         """Means over languages, as :func:`gradgate.tasks.languages.average` gives them."""

@@ -1,0 +1,53 @@
+"""Scores on the test splits while a run trains: to be looked at, and not to select by."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gradgate.distributed import launch
+from gradgate.files import append_text
+from gradgate.torch_state import preserved_state
+from gradgate.training.history import EpochScores
+from gradgate.training.prepared_task import EncodedTask
+from gradgate.training.run_folder import RunFolder
+
+_WHOLE = 1e-6  # how far an epoch that has ended may be from a whole number
+
+
+class EachEpochScorer(TrainerCallback):  # type: ignore[misc]
+    """Scores every test split where dev is scored at the end of an epoch, and after the last step.
+
+    The scores go into ``history.jsonl`` and nowhere else. The training draws and selects as if they had not been made.
+
+    Args:
+        trainer: that trains.
+        encoded: the data.
+        folder: of the run.
+    """
+
+    def __init__(self, trainer: Any, encoded: EncodedTask, folder: RunFolder) -> None:
+        self._trainer, self._encoded, self._folder = trainer, encoded, folder
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Score, and add a line for each split."""
+        epoch = float(state.epoch or 0.0)
+        if abs(epoch - round(epoch)) > _WHOLE and state.global_step < state.max_steps:
+            return
+        with preserved_state(model):
+            found = self._encoded.test_metrics(self._trainer)
+        if launch.is_first():
+            records = [
+                EpochScores(state.global_step, round(epoch, 4), split, scores) for split, scores in found.items()
+            ]
+            lines = [json.dumps(record.line()) + "\n" for record in records]
+            append_text(self._folder.history_file, "".join(lines))

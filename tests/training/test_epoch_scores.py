@@ -1,0 +1,75 @@
+"""``test_each_epoch`` scores the test splits while a run trains, and the run is the same bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import UsageError
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.history import EpochScores, read_history
+from gradgate.training.run import train
+from support.run_folders import Falls, PowerCutError, assert_same_run, history
+
+
+def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
+    """24 steps, 10 an epoch, dev each epoch and half; dropout on."""
+    fixed = {"steps": 24, "train_size": 75, "eval_every": 5, "save_every": 3, "method": "gradual:every=4"}
+    return make_config(**settings | fixed | {"dropout": 0.3} | changes)
+
+
+def without_tests(folder: Path) -> Path:
+    """The run as if no test split had been scored on the way."""
+    lines = [line for line in history(folder) if "used_for_selection" not in line]
+    (folder / "history.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return folder
+
+
+def test_it_changes_no_bit_and_no_choice(settings: dict[str, Any], tmp_path: Path) -> None:
+    train(config_of(settings), tmp_path / "plain")
+    train(config_of(settings, test_each_epoch=True), tmp_path / "run")
+    lines = [line for line in history(tmp_path / "run") if line["split"] == "test"]
+    # 10 steps an epoch; the last step ends the run within one.
+    assert [(line["step"], line["epoch"], line["used_for_selection"]) for line in lines] == [
+        (10, 1.0, False),
+        (20, 2.0, False),
+        (24, 2.4, False),
+    ]
+    final = json.loads((tmp_path / "run/scores.json").read_text())
+    at_best = [line for line in lines if line["step"] == final["best_step"]]
+    for line in at_best:
+        assert {name: line[name] for name in final["tests"]["test"]} == final["tests"]["test"]
+    assert_same_run(without_tests(tmp_path / "run"), tmp_path / "plain")
+
+
+def test_a_resumed_run_has_each_score_once(settings: dict[str, Any], tmp_path: Path) -> None:
+    config = config_of(settings, test_each_epoch=True)
+    train(config, tmp_path / "unbroken")
+    with pytest.raises(PowerCutError):
+        train(config, tmp_path / "run", Falls(11))  # with a checkpoint of step 9
+    train(config, tmp_path / "run")
+    assert_same_run(tmp_path / "run", tmp_path / "unbroken")
+
+
+def test_what_is_read_back(tmp_path: Path) -> None:
+    scores = EpochScores(10, 1.0, "de", {"accuracy": 0.5, "loss": 0.7})
+    lines = [
+        {"step": 5, "epoch": 0.5, "split": "train", "loss": 0.9, "lr": 1e-3, "grad_norm": None, "open_fraction": 1.0},
+        {"step": 6, "epoch": 0.6, "split": "train", "loss": float("nan")},
+        {"step": 10, "epoch": 1.0, "split": "dev", "accuracy": 0.6},
+        scores.line(),
+    ]
+    (tmp_path / "history.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    found = read_history(tmp_path / "history.jsonl")
+    assert found.losses == ((5, 0.9),)
+    assert [record.metrics["accuracy"] for record in found.dev] == [0.6]
+    assert found.tests == (scores,)
+
+
+def test_it_does_not_go_with_leaving_the_tests_alone() -> None:
+    with pytest.raises(UsageError, match="test_each_epoch scores the test splits and skip_test leaves them alone"):
+        make_config(test_each_epoch=True, skip_test=True)
+    assert make_config(test_each_epoch=True).fingerprint() == make_config().fingerprint()
