@@ -41,7 +41,7 @@ def test_closed_groups_keep_every_bit_under_weight_decay_and_open_ones_learn(nam
     before, learns = weights(model), learnable(model)
     optimizer = adamw(model)
     with Tuner(model, optimizer, "freeze:layers=1", audit=True) as tuner:
-        train(model, optimizer, 20)
+        train(model, optimizer, 8)
         closed = names_of(model, "embeddings", "layers.0")
         assert {group for group, gate in tuner.plan.items() if gate.closed} == {"embeddings", "layers.0"}
         assert learns - closed <= moved(before, model) <= set(before) - closed
@@ -56,12 +56,13 @@ def test_gradual_moves_each_group_from_its_step_on(name: str) -> None:
         pytest.skip("one layer runs at every depth")
     before, learns = weights(model), learnable(model)
     optimizer = adamw(model)
-    method = Gradual(every=3)
+    method = Gradual(every=2)
+    steps = 2 * len(layers)
     seen: list[set[str]] = []
-    with Tuner(model, optimizer, method, audit=True):
-        train(model, optimizer, 20, after=lambda _: seen.append(moved(before, model)))
+    with Tuner(model, optimizer, method, audit=True, layers=layers):
+        train(model, optimizer, steps, after=lambda _: seen.append(moved(before, model)))
     opened: set[str] = set()
-    for number in range(20):
+    for number in range(steps):
         plan = method.plan(Clock(number), layers, Memory())
         opened |= names_of(model, *(group for group, gate in plan.items() if gate.open))
         assert opened & learns <= seen[number] <= opened, f"step {number + 1}"
