@@ -96,6 +96,7 @@ MISTAKES = {
     "no run": ("evaluate no-run", 1, "no-run holds no run"),
     "no study to work on": ("worker no-study", 1, "no-study"),
     "no study to report": ("report no-study", 1, "no-study"),
+    "no run to analyze": ("analyze landscape no-run", 1, "no-run holds neither a run nor a study"),
     "two lengths": ("pretrain-adapter --language-data x --steps 1 --epochs 1", 2, "give epochs or steps, not both"),
 }
 

@@ -1,4 +1,4 @@
-"""Measure how far training has moved the representations of tokens: after AdapterEff (He et al. 2021), Fig. 2, 7, 8."""
+"""Measure how far training has moved the representations of tokens: after He et al. 2021, Fig. 2, 7 and 8."""
 
 from __future__ import annotations
 

@@ -92,6 +92,52 @@ def representations(
         print_json([asdict(row) for row in every])
 
 
+@analyze_app.command()
+def landscape(
+    paths: Analyzed,
+    out: Out = None,
+    rows: Annotated[int, typer.Option(help="Rows of train and of dev whose mean loss is taken.")] = 64,
+    low: Annotated[float, typer.Option("--from", help="Where the line begins; the paper: -2.")] = -0.5,
+    high: Annotated[float, typer.Option("--to", help="Where it ends; the paper: 2.")] = 1.5,
+    points: Annotated[int, typer.Option(help="Points of the line, to which 0 and 1 are added; the paper: 20.")] = 21,
+    plane: Annotated[int, typer.Option(help="Points of each side of the plane, an odd number; 0 for no plane.")] = 11,
+    span: Annotated[float, typer.Option(help="Half of a side of the plane; 1 is as long as the weights.")] = 1.0,
+    plane_seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm for which the plane is measured.")] = 1,
+    seed: Seed = 0,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    threads: Threads = None,
+    data: Data = None,
+    trust_remote_code: Trusted = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """The loss between the weights before and after training and beyond, and on a random plane around the latter."""
+    from gradgate.analysis.landscape import NAME, landscape_folder, seen
+
+    groups = groups_of(paths, out, quiet or as_json)
+
+    from gradgate.analysis.finished import Computing  # torch loads after the folders are checked
+    from gradgate.analysis.loss_surface import Request, measure
+    from gradgate.report.sections.landscape import draw_landscape, flatness_table
+
+    computing = Computing(
+        batch_size=batch_size, device=device, threads=threads, data=data, trust_remote_code=trust_remote_code
+    )
+    request = Request(rows=rows, seed=seed, low=low, high=high, points=points, plane=plane, span=span)
+    every = []
+    for group in groups:
+        folder = landscape_folder(folder_of(group, NAME, out))
+        with progress_of(quiet or as_json, "measuring", "points") as progress:
+            found = measure(group.runs, folder, request, plane_seeds, computing, progress)
+        every += found
+        arms = list(dict.fromkeys(run.arm for run in group.runs))
+        show(folder.path, draw_landscape(found, arms), [flatness_table(found)], [seen(found)], quiet or as_json)
+    if as_json:
+        print_json([asdict(row) for row in every])
+
+
 def groups_of(paths: Sequence[Path], out: Path | None, quiet: bool) -> list[RunGroup]:
     """The runs to analyze.
 

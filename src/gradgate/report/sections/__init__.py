@@ -11,6 +11,7 @@ from gradgate.report.sections.evidence import EvidenceSection
 from gradgate.report.sections.freezing import FreezingSection
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
+from gradgate.report.sections.landscape import LandscapeSection
 from gradgate.report.sections.rates import RatesSection
 from gradgate.report.sections.representations import RepresentationsSection
 from gradgate.report.sections.scores import ScoresSection
@@ -35,6 +36,7 @@ SECTIONS: tuple[type[Section], ...] = (
     StabilitySection,
     TimelineSection,
     RepresentationsSection,
+    LandscapeSection,
     HowMadeSection,
     SearchSection,
 )

@@ -1,0 +1,319 @@
+"""Measure the loss around the weights of finished runs: after He et al. 2021, Fig. 6, and Li et al. 2018."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradgate.analysis.finished import Computing, Loader, Measured
+from gradgate.analysis.folder import AnalysisFolder
+from gradgate.analysis.landscape import LINE, PLANE, LandscapeRow, Where
+from gradgate.analysis.runs import KeptRun
+from gradgate.analysis.weight_space import displace, distance, filter_normalized, interpolate, put_back
+from gradgate.distributed import launch
+from gradgate.errors import RunError, UsageError
+from gradgate.layers import map_layers, named_parameters
+from gradgate.layers.units import HEAD
+from gradgate.training.pretrained import silence_libraries
+from gradgate.training.progress import RunProgress, about
+from gradgate.training.records import DEV
+from gradgate.training.single_task import TRAIN
+
+SPLITS = (TRAIN, DEV)
+Point = tuple[float, float | None]
+"""``x`` and ``y``; a point of the line has no ``y``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to measure.
+
+    Attributes:
+        rows: of train and of dev, drawn without replacement; all where there are fewer.
+        seed: of this draw and of the plane's directions.
+        low, high, points: of the line; its ends, and how many points divide it evenly. 0 and 1 are always added. The
+            paper has 20 points from -2 to 2.
+        plane: points of each side of the plane, an odd number; 0 for no plane.
+        span: the plane reaches from ``-span`` to ``span`` in both directions; 1 is as long as the weights.
+    """
+
+    rows: int = 64
+    seed: int = 0
+    low: float = -0.5
+    high: float = 1.5
+    points: int = 21
+    plane: int = 11
+    span: float = 1.0
+
+    def __post_init__(self) -> None:
+        wrong = [
+            f"--{name} {value}: expected {expected}"
+            for name, value, expected, right in (
+                ("rows", self.rows, "1 or more", self.rows >= 1),
+                ("from", self.low, "a number below 0", -100 <= self.low < 0),
+                ("to", self.high, "a number above 1", 1 < self.high <= 100),
+                ("points", self.points, "2 or more", self.points >= 2),
+                ("plane", self.plane, "an odd number, or 0 for no plane", self.plane == 0 or self.plane % 2 == 1),
+                ("span", self.span, "a number above 0", 0 < self.span <= 100),
+            )
+            if not right
+        ]
+        if wrong:
+            raise UsageError(f"{'; '.join(wrong)}.")
+
+    @property
+    def line_points(self) -> list[Point]:
+        """Along the line."""
+        even = {round(float(x), 9) for x in np.linspace(self.low, self.high, self.points)}
+        return [(x, None) for x in sorted(even | {0.0, 1.0})]
+
+    @property
+    def plane_points(self) -> list[Point]:
+        """Row by row."""
+        side = [round(float(x), 9) for x in np.linspace(-self.span, self.span, self.plane)] if self.plane > 1 else []
+        return [(x, y) for y in side for x in side]
+
+
+@dataclass(frozen=True)
+class Todo:
+    """A run with the points that are still to be measured."""
+
+    run: KeptRun
+    line: list[Point]
+    plane: list[Point]
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.line) + len(self.plane)
+
+
+def measure(
+    runs: Sequence[KeptRun],
+    folder: AnalysisFolder[LandscapeRow],
+    request: Request,
+    plane_seeds: int,
+    computing: Computing,
+    progress: RunProgress,
+) -> list[LandscapeRow]:
+    """Measure the loss on the line of each run, and on the plane of some; points in the folder are not measured again.
+
+    Args:
+        runs: of one pretrained model and task.
+        folder: keeps the rows.
+        plane_seeds: of how many runs of each arm the plane is measured.
+
+    Raises:
+        RunError: for a damaged run, or data that have changed.
+        DataError: for data that cannot be read.
+    """
+    launch.refuse("gradgate analyze")
+    silence_libraries()
+    folder.claim(asdict(request))
+    current = {(run.arm, run.seed, run.mark) for run in runs}
+    done = _done(folder.read())
+    rows = folder.keep(lambda row: _key(row) in done and (row.arm, row.seed, row.run) in current)
+    todo = [item for item in _todo(runs, request, plane_seeds, done) if item.count]
+    counter = _Counter(progress, todo, len(rows) // len(SPLITS))
+
+    def keep(found: list[LandscapeRow]) -> None:
+        folder.append(found)
+        rows.extend(found)
+
+    with computing.limited():
+        loader, first = Loader(computing), None
+        for item in todo:
+            measured = loader.load(item.run)
+            first = first or measured
+            measured.check_shares(first)
+            _Run(measured, request, counter, keep).measure(item)
+    if not todo:
+        progress.note("Every point is measured already.")
+    return rows
+
+
+def _key(row: LandscapeRow) -> tuple[object, ...]:
+    return row.arm, row.seed, row.run, row.where, row.x, row.y
+
+
+def _done(rows: Sequence[LandscapeRow]) -> set[tuple[object, ...]]:
+    """The points that every split has."""
+    splits: dict[tuple[object, ...], set[str]] = {}
+    for row in rows:
+        splits.setdefault(_key(row), set()).add(row.split)
+    return {point for point, found in splits.items() if found >= set(SPLITS)}
+
+
+def _todo(runs: Sequence[KeptRun], request: Request, plane_seeds: int, done: set[tuple[object, ...]]) -> Iterator[Todo]:
+    planes: dict[str, int] = {}
+    for run in runs:
+        planes[run.arm] = planes.get(run.arm, 0) + 1
+        wanted = {LINE: request.line_points, PLANE: request.plane_points if planes[run.arm] <= plane_seeds else []}
+        left = {
+            where: [(x, y) for x, y in points if (run.arm, run.seed, run.mark, where, x, y) not in done]
+            for where, points in wanted.items()
+        }
+        yield Todo(run, left[LINE], left[PLANE])
+
+
+class _Counter:
+    """Says once how long the points will take, then counts them."""
+
+    def __init__(self, progress: RunProgress, todo: Sequence[Todo], done: int) -> None:
+        self._progress, self._runs = progress, len(todo)
+        self._line, self._plane = sum(len(item.line) for item in todo), sum(len(item.plane) for item in todo)
+        self._done = done
+        self._total = self._done + self._line + self._plane
+        self.announced = False
+
+    def announce(self, seconds: float) -> None:
+        """Say how long all points take, if one takes so many seconds."""
+        self._progress.note(
+            f"{self._runs} runs, {self._line} points on lines and {self._plane} on planes: "
+            f"{about(seconds * (self._line + self._plane))}."
+        )
+        self._progress.begin(self._total, self._done)
+        self.announced = True
+
+    def advance(self, points: int, loss: float | None) -> None:
+        """So many points more are measured."""
+        self._done += points
+        self._progress.advance(self._done, loss)
+
+
+class _Losses:
+    """The mean loss of a model on a sample of each split, as the loss on dev is computed in training."""
+
+    def __init__(self, measured: Measured, request: Request) -> None:
+        self._trainer = measured.trainer(measured.found.model)
+        self._batches = {split: self._sample(measured, split, request) for split in SPLITS}
+        self.rows = {split: sum(_rows(batch) for batch in batches) for split, batches in self._batches.items()}
+
+    def _sample(self, measured: Measured, split: str, request: Request) -> list[dict[str, Tensor]]:
+        rows = measured.rows(split)
+        drawn = np.random.default_rng(request.seed).permutation(len(rows))[: request.rows]
+        features = measured.features(rows.select(drawn))
+        lengths = [len(row) for row in features["input_ids"]]
+        features = features.select(np.argsort(lengths, kind="stable"))  # batches of one length pad the least
+        return [self._trainer._prepare_inputs(batch) for batch in self._trainer.get_test_dataloader(features)]
+
+    def __call__(self) -> dict[str, float | None]:
+        """Split to mean loss; None where it is not finite."""
+        with torch.no_grad(), self._trainer.compute_loss_context_manager():
+            found = {split: self._mean(batches) for split, batches in self._batches.items()}
+        return {split: loss if math.isfinite(loss) else None for split, loss in found.items()}
+
+    def _mean(self, batches: Sequence[dict[str, Tensor]]) -> float:
+        model = self._trainer.model
+        total = sum(float(self._trainer.compute_loss(model, dict(batch))) * _rows(batch) for batch in batches)
+        return total / sum(map(_rows, batches))
+
+
+def _rows(batch: dict[str, Tensor]) -> int:
+    return len(next(iter(batch.values())))
+
+
+class _Trained:
+    """What a run has trained, in its model, and where it began.
+
+    Attributes:
+        parameters: every parameter that has moved.
+        line: those of the line: without the head, its pooler, and what the pretrained weights lacked. These keep their
+            tuned weights at both ends, as the random ones that they began with would hide what the others are worth.
+    """
+
+    def __init__(self, measured: Measured) -> None:
+        model = measured.found.model
+        start, fresh = measured.start()
+        before, own = named_parameters(start), named_parameters(model)
+        if own.keys() != before.keys():
+            differing = sorted(own.keys() ^ before.keys())
+            raise RunError(
+                f"The model in {measured.run.path} and the one that its training began with differ in their "
+                f"parameters ({differing[0]}); expected the same. Was it trained by another version?"
+            )
+        self.parameters = {
+            name: parameter for name, parameter in own.items() if not torch.equal(parameter.cpu(), before[name].cpu())
+        }
+        layers = map_layers(model, layers=measured.config.layers)
+        head = fresh.union(*(group.parameter_names for group in layers if group.name == HEAD))
+        self.line = {name: parameter for name, parameter in self.parameters.items() if name not in head}
+        self._start = {name: before[name].detach() for name in self.line}
+
+    @cached_property
+    def start(self) -> dict[str, Tensor]:
+        """The weights of the line where the run began, on the device of the model."""
+        return {name: weight.to(self.line[name].device) for name, weight in self._start.items()}
+
+
+class _Run:
+    """Measures the points of one run; the weights of its model are as they were afterwards.
+
+    Args:
+        keep: called with the rows of each point.
+    """
+
+    def __init__(
+        self, measured: Measured, request: Request, counter: _Counter, keep: Callable[[list[LandscapeRow]], None]
+    ) -> None:
+        self.run, self.request, self.counter, self.keep = measured.run, request, counter, keep
+        self.trained, self.losses = _Trained(measured), _Losses(measured, request)
+        if not counter.announced:
+            began = time.monotonic()
+            self.losses()
+            counter.announce(time.monotonic() - began)
+
+    def measure(self, todo: Todo) -> None:
+        """Measure what is left."""
+        if self.trained.line:
+            self.line(todo.line)
+        else:  # nothing but the head was trained
+            self.counter.advance(len(todo.line), None)
+        if todo.plane:
+            self.plane(todo.plane)
+
+    def line(self, points: Sequence[Point]) -> None:
+        """From the weights that training began with to those that it found, and beyond."""
+        parameters, start = self.trained.line, self.trained.start
+        way = distance(start, parameters)
+        with put_back(parameters) as end:
+            for x, _ in points:
+                interpolate(parameters, start, end, x)
+                self._point(LINE, x, None, way)
+
+    def plane(self, points: Sequence[Point]) -> None:
+        """Around the weights that training found. Biases and the weights of norms do not move."""
+        parameters = {name: weight for name, weight in self.trained.parameters.items() if weight.ndim > 1}
+        with put_back(parameters) as centre:
+            directions = [filter_normalized(centre, self.request.seed, axis) for axis in (0, 1)]
+            for x, y in points:
+                displace(parameters, centre, directions, (x, y or 0.0))
+                self._point(PLANE, x, y, None)
+
+    def _point(self, where: Where, x: float, y: float | None, way: float | None) -> None:
+        found, run = self.losses(), self.run
+        self.keep(
+            [
+                LandscapeRow(
+                    arm=run.arm,
+                    seed=run.seed,
+                    run=run.mark,
+                    where=where,
+                    split=split,
+                    rows=self.losses.rows[split],
+                    x=x,
+                    y=y,
+                    loss=found[split],
+                    distance=way,
+                )
+                for split in SPLITS
+            ]
+        )
+        self.counter.advance(1, found[DEV])

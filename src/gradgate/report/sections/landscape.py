@@ -1,0 +1,267 @@
+"""The loss around the weights that each run found, where it was analyzed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from gradgate.analysis.folder import AnalysisFolder
+from gradgate.analysis.landscape import (
+    NAME,
+    PLANE,
+    RISE,
+    LandscapeRow,
+    flatness_of,
+    lines,
+    seen,
+    width_text,
+)
+from gradgate.errors import RunError
+from gradgate.report import formats
+from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_below, legend_label, look, styled
+from gradgate.report.findings import Findings
+from gradgate.report.formats import NONE
+from gradgate.report.sections.base import Section
+from gradgate.report.table import Column, Entry, Raw, Table, spread_record
+from gradgate.training.records import DEV
+
+Losses = NDArray[np.float64]
+Plane = tuple[Losses, Losses]
+"""The coordinates of a side, and the losses: the second direction upwards, the first to the right."""
+
+_SPLITS = ("train", DEV)
+_LEVELS = 9  # colours of the plane
+
+
+@dataclass(frozen=True)
+class LandscapeSection(Section):
+    """The losses that ``gradgate analyze landscape`` has measured."""
+
+    rows: list[LandscapeRow]
+    problem: str = ""
+
+    @classmethod
+    def find(cls, findings: Findings) -> LandscapeSection | None:
+        """None for a study that was not analyzed."""
+        folder = AnalysisFolder.of(findings.results.folder, NAME, LandscapeRow)
+        try:
+            rows = [row for row in folder.read() if row.arm in findings.results.study.labels]
+        except RunError as error:
+            return cls(findings, [], str(error))
+        return cls(findings, rows) if rows else None
+
+    def tables(self) -> list[Table]:
+        """One row an arm."""
+        return [flatness_table(self.rows)] if self.rows else []
+
+    def drawings(self) -> list[Drawing]:
+        """The lines, and the planes."""
+        return draw_landscape(self.rows, self.findings.results.study.labels)
+
+    def cautions(self) -> list[str]:
+        """Why what was measured cannot be read."""
+        return [self.problem] if self.problem else []
+
+
+def flatness_table(rows: Sequence[LandscapeRow]) -> Table:
+    """The width of each arm's minimum, and the losses at the ends of its way."""
+    arms = list(dict.fromkeys(row.arm for row in rows))
+    return Table(
+        NAME,
+        "The loss around the tuned weights",
+        (
+            Column("method", "Method", numeric=False),
+            Column(
+                "flatness", "Flatness", f"interval of the way around the tuned weights with dev loss ≤ theirs + {RISE}"
+            ),
+            Column("distance", "Way", "Euclidean distance from the weights before to those after, without the head"),
+            *(
+                Column(f"{split}_{x}", f"Loss, {split}, {name}", "mean over seeds, on the sample of rows")
+                for split in _SPLITS
+                for x, name in ((0, "before"), (1, "tuned"))
+            ),
+        ),
+        tuple(_row(rows, arm) for arm in arms),
+        tuple(_record(rows, arm) for arm in arms),
+    )
+
+
+def _row(rows: Sequence[LandscapeRow], arm: str) -> tuple[Entry, ...]:
+    record = _record(rows, arm)
+    found = flatness_of(rows, arm)
+    text = width_text(found).replace("at least ", "≥ ") if found else NONE
+    numbers = [record[key] for key in ("distance", *(f"{split}_{x}" for split in _SPLITS for x in (0, 1)))]
+    return (
+        Entry(arm, arm),
+        Entry(text, record["mean"]),
+        *(Entry(formats.decimal(value if isinstance(value, float) else None), value) for value in numbers),
+    )
+
+
+def _record(rows: Sequence[LandscapeRow], arm: str) -> dict[str, Raw]:
+    found = flatness_of(rows, arm)
+    ways = [row.distance for row in rows if row.arm == arm and row.distance is not None]
+    ends = {f"{split}_{x}": _mean_at(rows, arm, split, float(x)) for split in _SPLITS for x in (0, 1)}
+    return {
+        "method": arm,
+        "measure": "flatness",
+        **spread_record([flat.width for flat in found]),
+        "at_least": sum(flat.at_least for flat in found),
+        "distance": float(np.mean(ways)) if ways else None,
+        **ends,
+    }
+
+
+def _mean_at(rows: Sequence[LandscapeRow], arm: str, split: str, place: float) -> float | None:
+    found = [dict(points).get(place) for points in lines(rows, arm, split).values()]
+    known = [loss for loss in found if loss is not None]
+    return float(np.mean(known)) if known else None
+
+
+def draw_landscape(rows: Sequence[LandscapeRow], order: Sequence[str]) -> list[Drawing]:
+    """The losses on the lines of all arms, and on the plane of each, where these were measured.
+
+    Args:
+        order: of the arms; their places decide the colours.
+    """
+    arms = [arm for arm in order if any(row.arm == arm for row in rows)]
+    drawings = []
+    if any(lines(rows, arm, DEV) for arm in arms):
+        drawings.append(_draw_lines(rows, arms, order))
+    planes = {arm: plane for arm in arms if (plane := _plane(rows, arm)) is not None}
+    if planes:
+        drawings.append(_draw_planes(planes, max(row.rows for row in rows)))
+    return drawings
+
+
+def _draw_lines(rows: Sequence[LandscapeRow], arms: Sequence[str], order: Sequence[str]) -> Drawing:
+    with styled(4.6 + 0.19 * len(arms)) as figure:
+        panels = figure.subplots(2, sharex=True)
+        for axes, split in zip(panels, _SPLITS, strict=True):
+            for arm in arms:
+                _draw_line(axes, rows, arm, split, order.index(arm), label=axes is panels[0])
+            for place in (0, 1):
+                axes.axvline(place, color=MUTED, lw=0.8, zorder=0)
+            axes.grid(color=MUTED, alpha=0.2, lw=0.6)
+            axes.set_ylabel(f"loss, {split}")
+        panels[1].set_xlabel("share of the way: 0 before, 1 tuned")
+        legend_below(figure)
+        title = "Loss between the weights before and after training"
+        return finish(figure, f"{NAME}-line", title, _line_caption(rows), _line_text(rows, arms), NAME)
+
+
+def _draw_line(axes: Axes, rows: Sequence[LandscapeRow], arm: str, split: str, place: int, label: bool) -> None:
+    style = look(place)
+    by_x: dict[float, list[float]] = {}
+    for points in lines(rows, arm, split).values():
+        for x, loss in points:
+            by_x.setdefault(x, []).append(np.nan if loss is None else loss)
+    places = np.array(sorted(by_x))
+    means = np.array([np.mean(by_x[x]) for x in places])
+    spread = np.array([np.std(by_x[x], ddof=1) if len(by_x[x]) > 1 else 0.0 for x in places])
+    name = legend_label(arm, 40) if label else None
+    every = max(1, len(places) // 10)
+    axes.plot(
+        places,
+        means,
+        color=style.colour,
+        ls=style.dash,
+        marker=style.marker,
+        markevery=every,
+        ms=3.5,
+        lw=1.6,
+        label=name,
+    )
+    axes.fill_between(places, means - spread, means + spread, color=style.colour, alpha=0.14, lw=0)
+
+
+def _line_caption(rows: Sequence[LandscapeRow]) -> str:
+    count = max(row.rows for row in rows)
+    return (
+        f"{seen(rows)} That is flatness: the length of the interval around the tuned weights in which the dev loss is "
+        f"at most {RISE} above theirs, on the line that He et al. 2021 draw in Fig. 6; its unit is the way that the "
+        f"run went. Only what was trained moves. The head has its tuned weights at both ends, so that the loss before "
+        f"training is that of the model as it began under the tuned head. Losses are means over up to {count} rows of "
+        f"each split; lines are means over the seeds, bands ± one standard deviation."
+    )
+
+
+def _line_text(rows: Sequence[LandscapeRow], arms: Sequence[str]) -> str:
+    parts = []
+    for arm in arms:
+        for split in _SPLITS:
+            before, tuned = (_mean_at(rows, arm, split, x) for x in (0.0, 1.0))
+            parts.append(f"{arm}: {split} loss {_number(before)} before, {_number(tuned)} tuned")
+        if found := flatness_of(rows, arm):
+            parts.append(f"{arm}: flatness {width_text(found)}")
+    return f"{'; '.join(parts)}."
+
+
+def _number(value: float | None) -> str:
+    return NONE if value is None else f"{value:.3f}"
+
+
+def _draw_planes(planes: dict[str, Plane], rows: int) -> Drawing:
+    levels = _levels(planes)
+    columns = min(2, len(planes))
+    height = -(-len(planes) // columns)
+    with styled(0.9 + (2.1 if columns == 2 else 3.4) * height) as figure:
+        panels = figure.subplots(height, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, (arm, plane) in zip(panels.flat, planes.items(), strict=False):
+            side, losses = plane
+            shown = axes.contourf(side, side, np.ma.masked_invalid(losses), levels, cmap="Blues", extend="max")
+            axes.contour(side, side, np.ma.masked_invalid(losses), levels, colors=MUTED, linewidths=0.5)
+            axes.plot(0, 0, "+", color=INK, ms=8)
+            axes.set_title("\n".join(wrap(formats.shortened(arm, 50), 26)), fontsize=9)
+            axes.set_aspect("equal")
+        for axes in panels.flat[len(planes) :]:
+            axes.set_visible(False)
+        bar = figure.colorbar(shown, ax=panels, location="bottom", shrink=0.9, aspect=40, format="%.2g")
+        bar.set_label("loss, dev")
+        title = "Dev loss on a random plane around the tuned weights"
+        return finish(figure, f"{NAME}-plane", title, _plane_caption(rows), _plane_text(planes), NAME)
+
+
+def _levels(planes: dict[str, Plane]) -> Losses:
+    """Where colours change: the same for all panels, and closer together where most losses are."""
+    finite = np.concatenate([losses[np.isfinite(losses)] for _, losses in planes.values()])
+    low, high = float(finite.min()), float(np.quantile(finite, 0.95))
+    return np.linspace(low, max(high, low + 1e-6), _LEVELS)
+
+
+def _plane(rows: Sequence[LandscapeRow], arm: str) -> Plane | None:
+    """The coordinates of a side, and the mean dev losses over the seeds; None where points are missing."""
+    found: dict[tuple[float, float], list[float]] = {}
+    for row in rows:
+        if (row.arm, row.where, row.split) == (arm, PLANE, DEV) and row.y is not None:
+            found.setdefault((row.x, row.y), []).append(np.nan if row.loss is None else row.loss)
+    side = sorted({x for x, _ in found})
+    if len(side) < 2 or len(found) < len(side) ** 2:
+        return None
+    losses = np.array([[np.mean(found[x, y]) for x in side] for y in side])
+    return (np.array(side), losses) if np.isfinite(losses).any() else None
+
+
+def _plane_caption(rows: int) -> str:
+    return (
+        f"The cross is the tuned weights; the darker, the higher the loss, on one scale for all. To the right and "
+        f"upwards are two random directions in which each filter is as long at 1 as that of the weights (Li et al. "
+        f"2018, section 4); biases and the weights of norms do not move, nor does what was not trained. Means over up "
+        f"to {rows} rows of dev, of the first seed unless more were asked for."
+    )
+
+
+def _plane_text(planes: dict[str, Plane]) -> str:
+    parts = []
+    for arm, (side, losses) in planes.items():
+        middle = len(side) // 2
+        edge = np.concatenate([losses[0], losses[-1], losses[1:-1, 0], losses[1:-1, -1]])
+        known = edge[np.isfinite(edge)]
+        rim = f"{known.min():.3f} to {known.max():.3f} at the rim" if len(known) else "no number at the rim"
+        parts.append(f"{arm}: dev loss {losses[middle, middle]:.3f} at the tuned weights, {rim}")
+    return f"{'; '.join(parts)}."

@@ -1,0 +1,140 @@
+"""`gradgate analyze landscape`: the losses that a run has noted, only what was trained moves, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gradgate.analysis.finished import Computing, Loader
+from gradgate.analysis.landscape import LINE, PLANE, landscape_folder
+from gradgate.analysis.loss_surface import Request, measure
+from gradgate.analysis.runs import find_runs
+from gradgate.errors import GradgateError, RunError, UsageError
+from gradgate.training.config import make_config
+from gradgate.training.evaluation import load_finished
+from gradgate.training.progress import Silent
+from gradgate.training.run import train
+
+HERE = Computing(device="cpu", batch_size=8)
+SMALL = {"rows": 100, "points": 5, "plane": 3}
+
+
+@pytest.fixture(scope="module", params=[None, "houlsby:size=4", "lora:r=2"], ids=["whole", "houlsby", "lora"])
+def run(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, request: Any) -> Path:
+    """A run of the upper layer, or of its adapter."""
+    if request.param == "lora:r=2":
+        pytest.importorskip("peft")
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    train(make_config(**settings | {"method": "freeze:layers=1", "lr": 1e-2}, adapter=request.param), folder)
+    return folder
+
+
+def measured(run: Path, out: Path, progress: Silent | None = None, **request: Any):
+    (group,) = find_runs([run], lambda text: None)
+    return measure(group.runs, landscape_folder(out), Request(**SMALL | request), 1, HERE, progress or Silent())
+
+
+def test_the_loss_at_the_tuned_weights_is_the_dev_loss_of_the_run(run, tmp_path):
+    rows = measured(run, tmp_path)
+    dev = json.loads((run / "scores.json").read_text())["dev"]["loss"]
+    tuned = [row for row in rows if row.split == "dev" and (row.where, row.x) == (LINE, 1.0)]
+    centre = [row for row in rows if row.split == "dev" and (row.where, row.x, row.y) == (PLANE, 0.0, 0.0)]
+    assert [row.loss for row in (*tuned, *centre)] == pytest.approx([dev, dev], abs=1e-5)
+    assert {row.rows for row in rows if row.split == "dev"} == {30}
+    assert {row.rows for row in rows if row.split == "train"} == {80}
+    assert sorted({row.x for row in rows if row.where == LINE}) == [-0.5, 0.0, 0.5, 1.0, 1.5]
+    assert len({(row.x, row.y) for row in rows if row.where == PLANE}) == 9
+    assert len({row.loss for row in rows}) > 20  # the points differ
+
+
+def test_weights_are_back_and_only_what_was_trained_has_moved(run, tmp_path, monkeypatch):
+    loaded: list[Any] = []
+    seen: list[dict[str, torch.Tensor]] = []
+
+    class Watching(Loader):
+        def load(self, kept):
+            loaded.append(super().load(kept))
+            return loaded[-1]
+
+    class Looks(Silent):
+        def advance(self, step: int, loss: float | None) -> None:
+            seen.append({n: p.detach().clone() for n, p in loaded[-1].found.model.named_parameters()})
+            if step == stop:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradgate.analysis.loss_surface.Loader", Watching)
+    for stop in (2, 8):  # on the line, and on the plane
+        with pytest.raises(KeyboardInterrupt):
+            measured(run, tmp_path / str(stop), Looks())
+        kept = dict(load_finished(run).model.named_parameters())
+        for name, weight in loaded[-1].found.model.named_parameters():
+            assert torch.equal(weight, kept[name]), name
+    moved = {name for state in seen for name, weight in state.items() if not torch.equal(weight, kept[name])}
+    bottom = {name for name in kept if "embeddings" in name or "layer.0." in name}
+    assert moved
+    assert not moved & bottom
+    if json.loads((run / "run.json").read_text())["config"]["adapter"]:
+        own = ("lora", "adapter", "Norm", "classifier", "pooler")
+        assert all(any(part in name for part in own) for name in moved), moved
+
+
+def test_an_interrupted_analysis_goes_on_where_it_stopped(run, tmp_path):
+    class Stops(Silent):
+        def advance(self, step: int, loss: float | None) -> None:
+            if step == 4:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measured(run, tmp_path / "out", Stops())
+    file = tmp_path / "out" / "landscape.csv"
+    before = file.read_text()
+    assert len(before.splitlines()) == 1 + 2 * 4
+    file.write_text(before[:-3])  # the last line was cut off, so that its point lacks a split
+    rows = measured(run, tmp_path / "out")
+    assert file.read_text().startswith("".join(before.splitlines(keepends=True)[:7]))
+    whole = measured(run, tmp_path / "whole")
+    assert {repr(row) for row in rows} == {repr(row) for row in whole}
+    assert measured(run, tmp_path / "out") == rows
+    with pytest.raises(RunError, match="rows: 100 there, 10 here"):
+        measured(run, tmp_path / "out", rows=10)
+
+
+def test_a_head_alone_has_a_plane_and_no_line(settings, tmp_path, command):
+    train(make_config(**settings | {"method": "head"}), tmp_path / "run")
+    rows = measured(tmp_path / "run", tmp_path / "out")
+    assert {row.where for row in rows} == {PLANE}
+    words = ("--rows", "8", "--plane", "3", "--device", "cpu")
+    said = command("analyze", "landscape", str(tmp_path / "run"), *words)
+    assert said.code == 0, said.err
+    assert "No run has a line: only the heads were trained." in said.out
+    out = tmp_path / "run" / "analyses" / "landscape"
+    assert {file.name for file in out.iterdir()} == {
+        "landscape.csv", "settings.json", "landscape-plane.svg", "landscape-plane.pdf",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"plane": 4}, "--plane 4: expected an odd number"),
+        ({"low": 0.5}, "--from 0.5: expected a number below 0"),
+        ({"high": 1.0, "rows": 0}, "--rows 0: expected 1 or more; --to 1.0: expected a number above 1"),
+        ({"span": float("nan")}, "--span nan"),
+    ],
+)
+def test_settings_out_of_range_are_refused_together(request_, message):
+    with pytest.raises(UsageError, match=message):
+        Request(**request_)
+
+
+def test_a_damaged_model_is_said(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    for file in (tmp_path / "run" / "model").glob("*.safetensors"):
+        file.write_bytes(b"no tensors")
+    with pytest.raises(GradgateError, match="safetensors"):
+        measured(tmp_path / "run", tmp_path / "out")
