@@ -139,35 +139,25 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     Raises:
         RunError: if the file cannot be written.
     """
-    write_text(path, json.dumps(value, indent=2) + "\n")
+    write_files(path.parent, {path.name: json.dumps(value, indent=2) + "\n"})
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file so that it is whole or as it was before.
 
-    Surrogates, which UTF-8 has no bytes for, are written as their escapes in JSON and Python.
-
     Raises:
         RunError: if the file cannot be written.
     """
-    write_bytes(path, text.encode(errors="backslashreplace"))
+    write_files(path.parent, {path.name: text})
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that it is whole or as it was before.
-
-    Raises:
-        RunError: if the file cannot be written.
-    """
-    write_files(path.parent, {path.name: content})
-
-
-def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     """Write several files of one folder: none takes its place before all are on the disk.
 
     Args:
         folder: made if it is absent.
-        contents: by file name.
+        contents: by file name. Text is written as UTF-8; surrogates, which UTF-8 has no bytes for, become their
+            escapes in JSON and Python.
 
     Raises:
         RunError: if one cannot be written; then all are as they were before.
@@ -177,8 +167,9 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, part in parts.items():
+            content = contents[path.name]
             with part.open("wb") as file:
-                file.write(contents[path.name])
+                file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
         for path, part in parts.items():

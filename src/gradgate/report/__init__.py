@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from gradgate.files import write_bytes, write_text
+from gradgate.files import write_files
 from gradgate.report.drawing import Drawing
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.findings import find
@@ -55,26 +55,21 @@ def _write(results: StudyResults) -> Report:
     sections = find_sections(findings)
     tables = [table for section in sections for table in section.tables()]
     drawings = [drawing for section in sections for drawing in section.drawings()]
-    table_files = {
-        folder / "tables" / f"{table.name}.{ending}": writer(table)
-        for table in tables
-        for ending, writer in _WRITERS.items()
-    }
-    html = folder / PAGE
-    for path, text in {**table_files, html: render_page(findings, sections, tables, drawings)}.items():
-        write_text(path, text)
-    return Report(html, tuple(table_files), write_drawings(folder / "figures", drawings))
+    exports = {f"{table.name}.{ending}": writer(table) for table in tables for ending, writer in _WRITERS.items()}
+    page = render_page(findings, sections, tables, drawings)
+    write_files(folder / "tables", exports)
+    figures = write_drawings(folder / "figures", drawings)
+    write_files(folder, {PAGE: page})
+    return Report(folder / PAGE, tuple(folder / "tables" / name for name in exports), figures)
 
 
 def write_drawings(folder: Path, drawings: Sequence[Drawing]) -> tuple[Path, ...]:
     """Write each figure as SVG and PDF; RunError if one cannot be written."""
-    pictures = {folder / f"{drawing.name}.svg": drawing.svg for drawing in drawings}
-    prints = {folder / f"{drawing.name}.pdf": drawing.pdf for drawing in drawings}
-    for path, text in pictures.items():
-        write_text(path, text)
-    for path, content in prints.items():
-        write_bytes(path, content)
-    return (*pictures, *prints)
+    pictures: dict[str, str | bytes] = {f"{drawing.name}.svg": drawing.svg for drawing in drawings}
+    pictures |= {f"{drawing.name}.pdf": drawing.pdf for drawing in drawings}
+    if pictures:
+        write_files(folder, pictures)
+    return tuple(folder / name for name in pictures)
 
 
 def render_table(folder: Path, console: Console) -> None:

@@ -39,6 +39,8 @@ class MethodFindings:
 
     Attributes:
         cells: one for each seed of the study.
+        finished: the cells that have scores.
+        failed: how many cells have failed.
         score: on the main split.
         dev: on dev.
         versus: the difference to the reference on the main split; None for the reference itself.
@@ -48,20 +50,13 @@ class MethodFindings:
 
     name: str
     cells: tuple[Cell, ...]
+    finished: tuple[Cell, ...]
+    failed: int
     score: Summary
     dev: Summary
     versus: Comparison | None
     p: float | None
     cost: CostSummary
-
-    @property
-    def finished(self) -> tuple[Cell, ...]:
-        """The cells that have scores."""
-        return tuple(cell for cell in self.cells if cell.scores)
-
-    def count(self, status: str) -> int:
-        """How many cells have this status."""
-        return sum(cell.status == status for cell in self.cells)
 
 
 @dataclass(frozen=True)
@@ -142,6 +137,8 @@ def _find_method(results: StudyResults, name: str, reference: dict[int, float]) 
     return MethodFindings(
         name,
         cells,
+        tuple(cell for cell in cells if cell.scores),
+        sum(cell.status == "failed" for cell in cells),
         summarize(list(scores.values())),
         summarize(list(_scores(cells, DEV).values())),
         versus,

@@ -15,16 +15,18 @@ def verdict(findings: Findings) -> str:
     best = findings.best
     if not best:
         return "Nothing has finished yet."
+    winner, where = best[0], _where(findings)
+    value = findings.format.with_spread(winner.score.mean, winner.score.sd)
+    score = f"{value} {findings.format.name} ({counted(winner.score.n, 'seed')})"
     if len(best) > 1:
-        return (
-            f"{listed([method.name for method in best])} are level on {_where(findings)}: {_score(findings, best[0])}."
-        )
-    winner = best[0]
+        return f"{listed([method.name for method in best])} are level on {where}: {score}."
     if len(findings.scored) == 1:
-        return f"{winner.name} reached {_score(findings, winner)} on {_where(findings)}. {_alone(findings)}"
+        return f"{winner.name} reached {score} on {where}. {_alone(findings)}"
+    extreme = "highest" if findings.results.study.task.metric_higher_is_better else "best (lowest)"
+    lead = f"{winner.name} scored {extreme} on {where}: {score}"
     if winner is findings.reference:
-        return f"{_lead(findings, winner)}. {_runner_up(findings)}"
-    return f"{_lead(findings, winner)}, {_difference(findings, winner)}."
+        return f"{lead}. {_runner_up(findings)}"
+    return f"{lead}, {_difference(findings, winner)}."
 
 
 def cautions(findings: Findings) -> list[str]:
@@ -87,16 +89,6 @@ def _where(findings: Findings) -> str:
     if findings.split in findings.results.averages:
         return f"the {findings.split_label}"
     return f"the {findings.split} split" if findings.split == DEV else findings.split
-
-
-def _score(findings: Findings, method: MethodFindings) -> str:
-    text = findings.format.with_spread(method.score.mean, method.score.sd)
-    return f"{text} {findings.format.name} ({counted(method.score.n, 'seed')})"
-
-
-def _lead(findings: Findings, winner: MethodFindings) -> str:
-    extreme = "highest" if findings.results.study.task.metric_higher_is_better else "best (lowest)"
-    return f"{winner.name} scored {extreme} on {_where(findings)}: {_score(findings, winner)}"
 
 
 def _difference(findings: Findings, method: MethodFindings) -> str:

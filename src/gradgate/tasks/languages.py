@@ -8,7 +8,7 @@ languages, those outside of the Indo-European family.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
@@ -75,19 +75,19 @@ def average(
         metric -> mean, for metrics that every language has. Empty where no language but the source was scored; an
         average of no language is left out.
     """
-    members = averaged_splits(scores, languages, source, definition, task)
+    members = averaged_splits(list(scores), languages, source, definition, task)
     return {name: _means([scores[split] for split in splits]) for name, splits in members.items()}
 
 
 def averaged_splits(
-    splits: Iterable[str],
+    splits: Sequence[str],
     languages: Mapping[str, str],
     source: str,
     definition: Literal["genealogical", "paper"] = "genealogical",
     task: str = "",
 ) -> dict[str, tuple[str, ...]]:
     """The splits that each average is over, one for each language; as of :func:`average`."""
-    by_language = _one_kind(list(splits), languages, source)
+    by_language = _one_kind(splits, languages, source)
     targets = [language for language in by_language if language != source]
     everyone = list(by_language) if source in by_language else []
     members = {ALL: everyone, ZERO_SHOT: targets, DISTANT: distant_languages(targets, definition, task)}
@@ -96,7 +96,7 @@ def averaged_splits(
     return {name: tuple(by_language[code] for code in codes) for name, codes in members.items() if codes}
 
 
-def _one_kind(names: list[str], languages: Mapping[str, str], source: str) -> dict[str, str]:
+def _one_kind(names: Sequence[str], languages: Mapping[str, str], source: str) -> dict[str, str]:
     """Language -> its split."""
     splits = [split for split in names if split in languages and split != base_of(split)]
     kinds = list(dict.fromkeys(base_of(split) for split in splits))

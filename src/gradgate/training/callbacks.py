@@ -23,7 +23,7 @@ from gradgate.training.gate_callback import GateCallback
 from gradgate.training.history import DevRecord, TrainRecord, lines_until
 from gradgate.training.progress import RunProgress
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.trainer import WEIGHTS_FILE
+from gradgate.training.trainer import WEIGHTS_FILE, dev_scores
 
 COST_FILE = "cost.json"
 PREDICTIONS_FOLDER = "predictions"
@@ -278,10 +278,3 @@ class SealCheckpoint(TrainerCallback):  # type: ignore[misc]
         launch.wait()  # each process writes its own random state
         if launch.is_first():
             seal(checkpoint_of(args, state))
-
-
-def dev_scores(metrics: dict[str, Any]) -> dict[str, float]:
-    """Trainer's evaluation metrics under their own names, without its timings."""
-    timings = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
-    named = {name.removeprefix("eval_"): value for name, value in metrics.items() if name.startswith("eval_")}
-    return {name: float(value) for name, value in named.items() if name not in timings}

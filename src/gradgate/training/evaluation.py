@@ -21,7 +21,6 @@ from gradgate.tasks.languages import average
 from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.types import QuestionAnsweringOptions
-from gradgate.training.callbacks import dev_scores
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
 from gradgate.training.named_tasks import find_task_of
@@ -37,7 +36,7 @@ from gradgate.training.records import (
 )
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import Scorer, Split, predictions_text, task_record, write_predictions
-from gradgate.training.trainer import RunTrainer, scoring_arguments
+from gradgate.training.trainer import RunTrainer, dev_scores, scoring_arguments
 from gradgate.training.weights import add_rows, check_loaded, check_vocabulary
 
 
@@ -166,7 +165,8 @@ def evaluate(
     held = load_tests(spec, found.task.labels)
     for note in held.notes:
         progress.note(note)
-    return to_json(_score_task(found, held, folder, progress))
+    record: dict[str, Any] = to_json(_score_task(found, held, folder, progress))
+    return record
 
 
 def _score_task(found: FinishedRun, held: TaskData, folder: RunFolder, progress: RunProgress) -> EvaluationRecord:
@@ -232,6 +232,6 @@ def _score(
     for number, (split, held) in enumerate(scorer.splits.items(), 1):
         scorer.split = split
         tests[split] = dev_scores(trainer.predict(held.features, metric_key_prefix="eval").metrics)
-        predictions[split] = predictions_text(scorer.latest)
+        predictions[split] = predictions_text(scorer.latest.predictions)
         progress.advance(number, None)
     return tests, predictions

@@ -88,7 +88,7 @@ class EncodedMultitask:
             tests[split] = trainer.score(task, split)
             write_predictions(folder, self._filed(task))
         own = {name.removeprefix(f"{task}/"): value for name, value in dev.items() if name.startswith(f"{task}/")}
-        return SplitScores(metric=encoded.metric, dev=own, tests=tests, averages=encoded.averages(own, tests))
+        return encoded.split_scores(own, tests)
 
 
 class PreparedMultitask:

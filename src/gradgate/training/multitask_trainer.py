@@ -15,10 +15,9 @@ from torch.utils.data import ConcatDataset, DataLoader, Sampler
 from transformers import TrainerControl
 
 from gradgate.tasks.multitask import TaskMixing
-from gradgate.training.callbacks import dev_scores
 from gradgate.training.records import DEV
 from gradgate.training.single_task import TRAIN, EncodedSingleTask
-from gradgate.training.trainer import RunTrainer
+from gradgate.training.trainer import RunTrainer, dev_scores
 
 TASK_IDS = "task_ids"
 """The name of the tensor that holds a batch's task: int64, shape ``(rows,)``, the index of the task in each row."""

@@ -330,20 +330,15 @@ def write_record(path: Path, record: Any) -> None:
     write_json(path, to_json(record))
 
 
-def to_json(record: Any) -> dict[str, Any]:
-    """The plain JSON values of a record."""
-    values = {item.name: getattr(record, item.name) for item in fields(record)}
-    left_out = {item.name for item in fields(record) if item.metadata.get("if_given") and values[item.name] is None}
-    return {name: _plain(value) for name, value in values.items() if name not in left_out}
-
-
-def _plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
+    """The plain JSON values of a record, or of what a field of one holds."""
     if is_dataclass(value):
-        return to_json(value)
+        held = ((item, getattr(value, item.name)) for item in fields(value))
+        return {f.name: to_json(given) for f, given in held if given is not None or not f.metadata.get("if_given")}
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [to_json(item) for item in value]
     return value
 
 

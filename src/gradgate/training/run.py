@@ -87,13 +87,12 @@ def train(
         if launch.on_first(lambda: folder.claim_alone(config, held)):
             launch.on_first(lambda: read_record(folder.run_file, RunRecord).check_plan(config.followed, folder.path))
             progress.note(f"{folder.path} is finished; nothing to do.")
-            return to_json(launch.on_first(lambda: read_scores(folder.scores_file)))
-        return to_json(_run(config, folder, progress, cache or folder.cache))
-
-
-def _run(config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Path) -> Scores:
-    with writing_to(folder.path), stoppable(progress.note) as stop, _threads(config.threads):
-        return _train(config, folder, progress, stop, cache)
+            scores = launch.on_first(lambda: read_scores(folder.scores_file))
+        else:
+            with writing_to(folder.path), stoppable(progress.note) as stop, _threads(config.threads):
+                scores = _train(config, folder, progress, stop, cache or folder.cache)
+    record: dict[str, Any] = to_json(scores)
+    return record
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,12 @@ from gradgate.distributed import launch
 from gradgate.files import write_text
 from gradgate.tasks import Kind, Scored, TaskData, greater_is_better, kind_of, load_task, subsample
 from gradgate.tasks.languages import average
-from gradgate.training.callbacks import dev_scores
 from gradgate.training.config import RunConfig
 from gradgate.training.named_tasks import find_task_of
 from gradgate.training.pretrained import load_with_fresh
 from gradgate.training.records import DEV, SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.trainer import RunTrainer
+from gradgate.training.trainer import RunTrainer, dev_scores
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,9 @@ class Scorer:
             self.split, self.latest = kept
 
 
-def predictions_text(scored: Scored) -> str:
+def predictions_text(rows: Iterable[dict[str, Any]]) -> str:
     """The content of a prediction file: one JSON object for each row."""
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in scored.predictions)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
@@ -125,7 +124,7 @@ class EncodedSingleTask:
 
     def predictions(self) -> dict[str, str]:
         """Name -> content of the file for what was predicted last."""
-        return {self.scorer.split: predictions_text(self.scorer.latest)}
+        return {self.scorer.split: predictions_text(self.scorer.latest.predictions)}
 
     def trainer(self, **options: Any) -> RunTrainer:
         """A Trainer for it; ``options`` are all but the data."""
@@ -143,7 +142,7 @@ class EncodedSingleTask:
         for name in self.tests:
             tests[name] = self._score_test(trainer, name)
             launch.on_first(functools.partial(write_predictions, folder, self.predictions()))
-        return SplitScores(metric=self.metric, dev=dev, tests=tests, averages=self.averages(dev, tests))
+        return self.split_scores(dev, tests)
 
     def test_metrics(self, trainer: Any) -> dict[str, dict[str, float]]:
         """The metrics on each test split; what was predicted for dev stays the latest."""
@@ -154,9 +153,10 @@ class EncodedSingleTask:
         self.scorer.split = name
         return dev_scores(trainer.predict(self.splits[name].features, metric_key_prefix="eval").metrics)
 
-    def averages(self, dev: dict[str, float], tests: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-        """Means over languages, as :func:`gradgate.tasks.languages.average` gives them."""
-        return average({"dev": dev, **tests}, self.data.languages, self.data.spec.source)
+    def split_scores(self, dev: dict[str, float], tests: dict[str, dict[str, float]]) -> SplitScores:
+        """The scores with their means over languages."""
+        means = average({DEV: dev, **tests}, self.data.languages, self.data.spec.source)
+        return SplitScores(metric=self.metric, dev=dev, tests=tests, averages=means)
 
 
 def task_record(data: TaskData) -> TaskRecord:

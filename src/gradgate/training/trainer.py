@@ -265,6 +265,13 @@ class RunTrainer(Trainer):  # type: ignore[misc]
             super()._run_epoch(**kwargs)
 
 
+def dev_scores(metrics: dict[str, Any]) -> dict[str, float]:
+    """Trainer's evaluation metrics under their own names, without its timings."""
+    timings = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
+    named = {name.removeprefix("eval_"): value for name, value in metrics.items() if name.startswith("eval_")}
+    return {name: float(value) for name, value in named.items() if name not in timings}
+
+
 def _span_loss(outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """The mean over the windows of a batch of the cross-entropies of start and end, halved.
 

@@ -88,6 +88,8 @@ def main_table(findings: Findings) -> Table:
 def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
     metric, versus, cost = findings.format, method.versus, method.cost
     first = findings.reference.cost
+    failed = f"({method.failed} failed)" if method.failed else ""
+    finished = len(method.finished)
     difference = Entry("reference" if versus is None else NONE)
     if versus is not None and versus.difference is not None:
         interval = f"[{metric.interval(versus.interval)}]" if versus.interval else ""
@@ -95,7 +97,7 @@ def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
         difference = Entry(shown, versus.difference, interval)
     return {
         "method": Entry(method.name, method.name),
-        "seeds": _seeds(method),
+        "seeds": Entry(f"{finished} of {len(method.cells)}", finished, failed),
         "score": Entry(metric.with_spread(method.score.mean, method.score.sd), method.score.mean),
         "difference": difference,
         "p": Entry(formats.p_value(method.p), method.p),
@@ -107,11 +109,6 @@ def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
         "memory": Entry(formats.size(cost.peak_memory_bytes), cost.peak_memory_bytes),
         "total": _timed(cost.seconds_total, first.seconds_total),
     }
-
-
-def _seeds(method: MethodFindings) -> Entry:
-    finished, failed = method.count("finished"), method.count("failed")
-    return Entry(f"{finished} of {len(method.cells)}", finished, f"({failed} failed)" if failed else "")
 
 
 def _timed(value: float | None, reference: float | None) -> Entry:
@@ -127,8 +124,8 @@ def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
     return {
         "method": method.name,
         "planned": len(method.cells),
-        "finished": method.count("finished"),
-        "failed": method.count("failed"),
+        "finished": len(method.finished),
+        "failed": method.failed,
         "split": findings.split,
         "metric": findings.format.metric,
         "mean": score.mean,
