@@ -19,6 +19,7 @@ from gradgate.errors import RunError
 
 _MOST_BYTES = 256 << 20  # of a text file; the longest ones hold the seconds of each step
 _MOST_LEVELS = 50  # of YAML; the parser in C ends the process where values are nested too deeply
+_WRITABLE = "Name a file in a folder that can be written, or make room on its disk."
 # The pure Python loader takes many seconds on a plan that changes at every step.
 _SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -36,7 +37,7 @@ def read_json(path: Path, *, finite: bool = True) -> dict[str, Any]:
     try:
         return parse_json(read_bytes(path), finite=finite)
     except OSError as error:
-        raise RunError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise RunError(f"Cannot read {path}: {error.strerror or error}. Expected a file that can be read.") from error
     except ValueError as error:
         raise RunError(f"{path} is damaged: {error}. {remedy(path)}") from None
 
@@ -178,7 +179,7 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
         for part in parts.values():
             with suppress(OSError, ValueError):
                 part.unlink()
-        raise RunError(f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.") from error
+        raise RunError(f"Cannot write {path}: {getattr(error, 'strerror', None) or error}. {_WRITABLE}") from error
 
 
 def append_text(path: Path, text: str) -> None:
@@ -191,7 +192,7 @@ def append_text(path: Path, text: str) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+        raise RunError(f"Cannot write {path}: {error.strerror or error}. {_WRITABLE}") from error
 
 
 def is_part(path: Path) -> bool:

@@ -241,7 +241,7 @@ def architecture_of(model: Any) -> Architecture:
     if found is None:
         raise AdapterError(
             f"Adapters do not know the places of {type(model).__name__} (model type {kind!r}). "
-            f"Supported: {', '.join(ARCHITECTURES)}."
+            f"Supported: {', '.join(ARCHITECTURES)}. Use a model of one of these types."
         )
     try:
         layers: Any = model.base_model.get_submodule(found.layers)
@@ -253,6 +253,7 @@ def architecture_of(model: Any) -> Architecture:
     except AttributeError as error:
         raise AdapterError(
             f"{type(model).__name__} is not built as models of type {kind!r} are: {error}. This version of "
-            f"transformers may have changed it; adapters were written for transformers 5."
+            f"transformers may have changed it; adapters were written for transformers 5. Install "
+            f"one of its releases."
         ) from None
     return found

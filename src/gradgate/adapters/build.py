@@ -93,7 +93,8 @@ def _check(base: Any, architecture: Architecture, config: AdapterConfig, layers:
         raise AdapterError(f"leave_out names all {layers} layers, so the adapter would have no module. Name fewer.")
     if config.residual_before_ln == "post_add" and not architecture.post_norm:
         raise AdapterError(
-            "residual_before_ln='post_add' needs a layer norm after each sub-layer; this model has none."
+            "residual_before_ln='post_add' needs a layer norm after each sub-layer; this model has none. Use True or "
+            "False instead."
         )
 
 

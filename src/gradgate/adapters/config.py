@@ -166,7 +166,8 @@ class AdapterConfig:
         values = dict(record)
         if values.pop("architecture", None):
             raise AdapterError(
-                f"The configuration is that of a {record['architecture']!r}; only bottleneck adapters are supported."
+                f"The configuration is that of a {record['architecture']!r}; only bottleneck adapters are supported. "
+                f"Give one whose architecture is null, or use PEFT for LoRA and its like."
             )
         nested = values.pop("invertible_adapter", None)  # how their first version wrote it
         if isinstance(nested, Mapping):
@@ -176,11 +177,16 @@ class AdapterConfig:
             }
         for name in ("phm_layer", "stochastic_depth"):
             if values.get(name):
-                raise AdapterError(f"The configuration asks for {name}={values[name]!r}, which is not supported.")
+                raise AdapterError(
+                    f"The configuration asks for {name}={values[name]!r}, which is not supported. Expected an adapter "
+                    f"without it."
+                )
         known = {name: kind for name, kind in get_type_hints(cls).items() if name != "extra"}
         missing = [name for name in ("mh_adapter", "output_adapter", "non_linearity") if name not in values]
         if missing:
-            raise AdapterError(f"The configuration of a bottleneck adapter needs {', '.join(missing)}.")
+            raise AdapterError(
+                f"The configuration of a bottleneck adapter needs {', '.join(missing)}. Add what is absent."
+            )
         chosen = {name: checked(name, known[name], value) for name, value in values.items() if name in known}
         return cls(**chosen, extra={name: value for name, value in values.items() if name not in known})
 

@@ -239,7 +239,9 @@ def read_tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
             )
         _check_finite(tensors, f"{name} in {files.where}")
         return tensors
-    raise AdapterFileError(f"{files.where} has no {' or '.join(names)}.")
+    raise AdapterFileError(
+        f"{files.where} has no {' or '.join(names)}. Expected a folder that adapters.save wrote, or fetch it again."
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -294,7 +296,9 @@ def _stack_of(record: Mapping[str, Any], where: str) -> tuple[str, ...]:
         raise AdapterFileError(f"{where}: only a stack of adapters can be loaded, got {setup!r:.200}.")
     unsafe = [name for name in names if Path(name).name != name]
     if unsafe:
-        raise AdapterFileError(f"{where}: {unsafe[0]!r} cannot be the name of an adapter.")
+        raise AdapterFileError(
+            f"{where}: {unsafe[0]!r} cannot be the name of an adapter. Expected the names of folders beside it."
+        )
     return tuple(names)
 
 

@@ -175,11 +175,17 @@ def _flexible(
         match = re.fullmatch(rf"heads\.{re.escape(name)}\.(\d+)\.(\w+)", key)
         module = shape.modules.get(int(match[1])) if match else None
         if match is None or module is None:
-            raise HeadMismatchError(f"{where} has a tensor {key!r} that a head of type {shape.kind!r} does not have.")
+            raise HeadMismatchError(
+                f"{where} has a tensor {key!r} that a head of type {shape.kind!r} does not have. Load the adapter "
+                "without head=True."
+            )
         placed[f"{module}.{match[2]}"] = tensor
     absent = [module for module in shape.modules.values() if f"{module}.weight" not in placed]
     if absent:
-        raise HeadMismatchError(f"{where} is incomplete: its head has no weights for {absent[0]!r}.")
+        raise HeadMismatchError(
+            f"{where} is incomplete: its head has no weights for {absent[0]!r}. Fetch it again, or load the adapter "
+            "without head=True."
+        )
     return placed
 
 
@@ -209,7 +215,8 @@ def _check(model: Any, placed: Mapping[str, Tensor], where: str) -> None:
         if own[name].shape != tensor.shape:
             raise HeadMismatchError(
                 f"{where} has a head with {name} of shape {tuple(tensor.shape)}; the model's is "
-                f"{tuple(own[name].shape)}, so it is for another number of labels or words."
+                f"{tuple(own[name].shape)}, so it is for another number of labels or words. Load "
+                "the adapter without head=True, or into a model with as many."
             )
         if id(own[name]) in base and not name.startswith(stem) and not _is_same(own[name], tensor):
             raise HeadMismatchError(

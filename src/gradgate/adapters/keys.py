@@ -135,7 +135,8 @@ def _check(states: States, names: Mapping[nn.Module, str], strange: list[str], w
     if strange:
         raise AdapterFileError(
             f"{where} has {len(strange)} tensors that have no place in this model, such as {_listed(sorted(strange))}. "
-            f"It was written for another model, or its configuration does not belong to its weights."
+            f"It was written for another model, or its configuration does not belong to its weights. Load "
+            f"it into the model that it was trained on, or fetch it again."
         )
     missing = [
         f"{names[module]}.{key}" for module, state in states.items() for key in module.state_dict() if key not in state
@@ -143,7 +144,8 @@ def _check(states: States, names: Mapping[nn.Module, str], strange: list[str], w
     if missing:
         raise AdapterFileError(
             f"{where} lacks {len(missing)} tensors of the adapter, such as {_listed(missing)}. "
-            f"It is incomplete, or was written for a model with fewer layers."
+            f"It is incomplete, or was written for a model with fewer layers. Fetch it again, or load it into "
+            f"that model."
         )
     for module, state in states.items():
         own = module.state_dict()

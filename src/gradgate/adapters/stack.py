@@ -184,7 +184,10 @@ def layer_numbers(found: Attached, layers: int | Iterable[int]) -> frozenset[int
         raise AdapterError(f"Cannot skip {layers} layers: the model has {count}. Give 0 to {count}.")
     numbers = frozenset(range(layers) if isinstance(layers, int) else layers)
     if not numbers <= set(range(count)):
-        raise AdapterError(f"Cannot skip layer {sorted(numbers - set(range(count)))[0]}: there are 0 to {count - 1}.")
+        raise AdapterError(
+            f"Cannot skip layer {sorted(numbers - set(range(count)))[0]}: there are 0 to {count - 1}. "
+            f"Give numbers of these."
+        )
     return numbers
 
 

@@ -74,7 +74,9 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     names = [str(name).replace("_", "-") for name in values]
     unknown = [f"There is no setting {name!r}.{nearest(name, flags)}" for name in names if name not in flags]
     if unknown:
-        raise UsageError(f"--config {file}: {' '.join(unknown)}")
+        raise UsageError(
+            f"--config {file}: {' '.join(unknown)} Expected flags of the command without '--'; see --help."
+        )
     given: dict[str, Any] = {}
     for name, value in zip(names, values.values(), strict=True):
         if name in given:

@@ -39,7 +39,11 @@ def choose(
     information = _information(model, names, batches, selection)
     flat = torch.cat([values.flatten() for values in information.values()])
     if not bool(torch.isfinite(flat).all()):
-        raise NonFiniteError("The Fisher information is not finite: gradients overflow. Use bf16 or fp32, not fp16.")
+        wrong = next(name for name, values in information.items() if not bool(torch.isfinite(values).all()))
+        raise NonFiniteError(
+            "The Fisher information is not finite: gradients overflow. Use bf16 or fp32, not fp16. "
+            f"The first such weight is {wrong}."
+        )
     left_out = min(flat.numel() - 1, round((1.0 - selection.share) * flat.numel()))
     edge = flat.kthvalue(left_out + 1).values
     return {name: pack(values >= edge) for name, values in information.items()}

@@ -197,7 +197,9 @@ class _Reader:
             tied = {name for tie in self.layers.ties for name in tie}
             tables += [name for name in self._of_group(EMBEDDINGS) if weights[name].rows and name in tied]
         if not tables:
-            raise self._error(f"{shown(term)}: the {group} of this model have no table with one row a token")
+            raise self._error(
+                f"{shown(term)}: the {group} of this model have no table with one row a token; leave the rows out"
+            )
         size = weights[tables[0]].shape[0]
         first, last, _ = slice(int(start) if start else None, int(stop) if stop else None).indices(size)
         given = [int(number) for number in (start, stop) if number]

@@ -165,7 +165,8 @@ def named_stacks(model: nn.Module, paths: str, trace: Trace | None) -> list[Stac
         stack = _stack(path, lists[path], trace or Trace(), by_class=False)
         if not stack.layers:
             raise LayerMapError(
-                f"layers={path!r} names a list in which no module has parameters. {describe_lists(model, trace)}"
+                f"layers={path!r} names a list in which no module has parameters. {describe_lists(model, trace)} "
+                f"Expected the path of one with parameters."
             )
         stacks.append(stack)
     if all(stack.runs for stack in stacks):

@@ -112,5 +112,8 @@ def _range(found: re.Match[str], size: int, pattern: str, file: str) -> tuple[in
     start = int(found[2] or 0)
     stop = int(found[4]) if found[4] else size if found[3] else start + 1
     if not 0 <= start < stop <= size:
-        raise MethodError(f"{file}: {pattern!r} selects no row; the parameter has {size} rows, 0 to {size - 1}.")
+        raise MethodError(
+            f"{file}: {pattern!r} selects no row; the parameter has {size} rows, 0 to {size - 1}. Give a range "
+            f"of these rows."
+        )
     return start, stop

@@ -138,7 +138,10 @@ def _load_entry_points() -> None:
     for entry in entry_points(group=ENTRY_POINTS):
         cls = entry.load()
         if not (isinstance(cls, type) and issubclass(cls, Method)):
-            raise MethodError(f"The entry point {entry.name!r} ({entry.value}) is no class derived from Method.")
+            raise MethodError(
+                f"The entry point {entry.name!r} ({entry.value}) is no class derived from Method. Correct "
+                f"the package that declares it."
+            )
         register(cls)
 
 

@@ -95,7 +95,8 @@ class Combined(Decided):
             what = f"{deciding[0]!r} decides that as well" if deciding else "there is no second method"
             raise MethodError(
                 f"{self.spec!r} cannot be: the first method of a combination decides what learns, and those after '+' "
-                f"may only change how that learns, such as layerwise-lr and mixout; {what}."
+                f"may only change how that learns, such as layerwise-lr and mixout; {what}. Leave out "
+                f"all but one that decides, or name a second one that does not."
             )
         if sum(method.mixing is not None for method in self.methods) > 1:
             raise MethodError(f"{self.spec!r} mixes weights twice. Give mixout once.")

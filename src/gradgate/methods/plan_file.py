@@ -291,7 +291,9 @@ def read_timeline(path: Path) -> Timeline:
     try:
         return _timeline_in(_read(path))
     except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror or error}.") from None
+        raise RunError(
+            f"{path} cannot be read: {error.strerror or error}. Expected the plan that a run wrote."
+        ) from None
     except ValueError as error:
         raise RunError(f"{path} is damaged: {error}. {remedy(path)}") from None
 

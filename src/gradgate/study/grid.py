@@ -231,7 +231,10 @@ def check_arms(methods: Sequence[str], seeds: Sequence[int], adapters: Sequence[
         UsageError: without a method or a seed, or for a method or an adapter that cannot be.
     """
     if not methods or not seeds:
-        raise UsageError("A comparison needs at least one method (-m) or a sweep (--sweep), and one seed.")
+        raise UsageError(
+            "A comparison needs at least one method (-m) or a sweep (--sweep), and one seed. "
+            f"Got {len(methods)} methods and {len(seeds)} seeds."
+        )
     for method in methods:
         read_method(method)
     for adapter in adapters:

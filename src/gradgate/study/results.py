@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gradgate.errors import GradgateError, RunError
+from gradgate.files import remedy
 from gradgate.study.arms import Arm
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
@@ -212,7 +213,9 @@ def _read_cell(folder: RunFolder, cell: Cell) -> Cell:
         if folder.finished:
             scores = read_scores(folder.scores_file)
             if not folder.history_file.is_file():
-                raise RunError(f"{folder.history_file} is missing although the run has finished.")
+                raise RunError(
+                    f"{folder.history_file} is missing although the run has finished. {remedy(folder.history_file)}"
+                )
             noted = read_history(folder.history_file)
             return replace(
                 cell, status="finished", scores=scores, history=noted.dev, losses=noted.losses, test_history=noted.tests

@@ -82,7 +82,10 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
     if ranged and trials is None:
         raise UsageError(f"--search {ranged[0]} is a range, which needs --trials, the number of settings to draw.")
     if trials is not None and not ranged:
-        raise UsageError("--trials is for ranges, as in --search lr=1e-5..1e-4; lists are tried in full.")
+        raise UsageError(
+            "--trials is for ranges, as in --search lr=1e-5..1e-4; lists are tried in full. "
+            f"Leave out --trials {trials}, or give a range."
+        )
     count = trials or prod(len(values) for values in axes.values())
     if count * seeds > MOST_RUNS:
         raise UsageError(

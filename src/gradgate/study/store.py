@@ -52,7 +52,10 @@ def explained_errors(place: str, *, is_file: bool) -> Iterator[None]:
     except ImportError as error:
         raise StoreError(_driver_advice(place, error)) from error
     except RuntimeError as error:  # optuna: tables of another version
-        raise StoreError(f"{place}: {error}") from error
+        raise StoreError(
+            f"{place}: {str(error).rstrip('.')}. Expected a store of the installed Optuna; give another --store, or "
+            "install the version that made it."
+        ) from error
     except _OVER_DAMAGE as error:
         if not is_file:
             raise

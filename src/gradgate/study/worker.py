@@ -165,7 +165,10 @@ class Workers:
         try:
             folder.scores_file.rename(aside)
         except OSError as error:
-            raise RunError(f"{damage} It cannot be renamed to {aside.name}: {error.strerror or error}.") from error
+            raise RunError(
+                f"{damage} It cannot be renamed to {aside.name}: {error.strerror or error}. Make "
+                f"{folder.path} writable."
+            ) from error
         self.progress.note(f"{run.label}: {damage} The file is kept as {aside.name}, and the run is trained again.")
 
     def _is_poor(self, run: QueuedRun, step: int, score: float) -> bool:

@@ -135,7 +135,9 @@ def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:
     import numpy as np
 
     if not 1 <= size <= len(dataset):
-        raise UsageError(f"--train-size {size} is not possible: the train split has {len(dataset)} rows")
+        raise UsageError(
+            f"--train-size {size} is not possible: the train split has {len(dataset)} rows; give at most as many"
+        )
     return dataset.select(np.random.default_rng(seed).permutation(len(dataset))[:size])
 
 

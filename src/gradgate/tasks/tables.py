@@ -97,7 +97,7 @@ def check_files(spec: TaskSpec) -> None:
     for split in scored(spec.places):
         path = spec.folder / spec.places[split]
         if not path.is_file():
-            raise DataError(missing(path))
+            raise DataError(f"{missing(path)}. Put the file there, or name another one")
         if split in TRAIN_AND_DEV and path.stat().st_size <= _MOST_LOOKED_AT:
             _check_columns(spec, path, split)
 

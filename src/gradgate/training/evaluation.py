@@ -75,7 +75,10 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     try:
         config = RunConfig.model_validate(record.config)
     except ValidationError as error:
-        raise RunError(f"{folder.run_file} is damaged or of another version: {error}.") from None
+        raise RunError(
+            f"{folder.run_file} is damaged or of another version: {error}. Train it again with "
+            f"--out and another folder."
+        ) from None
     task = record.task
     if task is not None and task.kind == MIXED:
         raise RunError(
@@ -197,7 +200,7 @@ def _task(
     config: RunConfig, task: str | None, data: Path | None, languages: Sequence[str] | None, test_file: Path | None
 ) -> TaskSpec:
     if task is not None and is_multitask(task):
-        raise UsageError(f"--task {task} is several tasks, and a model is scored on one.")
+        raise UsageError(f"--task {task} is several tasks, and a model is scored on one. Name one of them.")
     if task is None or task == config.task:
         changes = {"data": data, "languages": ",".join(languages) if languages else None, "test_file": test_file}
         return find_task_of(config.model_copy(update={k: v for k, v in changes.items() if v is not None}))

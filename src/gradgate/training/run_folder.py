@@ -201,7 +201,10 @@ class RunFolder:
         except NoLocksError:
             return None
         except OSError as error:
-            raise RunError(f"Cannot write {self.lock_file}: {error.strerror or error}.") from error
+            raise RunError(
+                f"Cannot write {self.lock_file}: {error.strerror or error}. Make the folder writable, or give another "
+                f"--out."
+            ) from error
         if lock is not None:
             with suppress(OSError):
                 self.lock_file.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")

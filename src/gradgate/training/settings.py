@@ -52,6 +52,7 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
     if unknown:
         raise UsageError(
             "; ".join(f"There is no setting {name!r}.{nearest(name, kind.model_fields)}" for name in unknown)
+            + f" Expected fields of {kind.__name__}, which are the command's flags."
         )
     try:
         return kind(**given)

@@ -95,7 +95,8 @@ class Audit(Effect):
             if fingerprint(self._parameters[name]) == before:
                 raise AuditError(
                     f"{name} is open and had a gradient in step {step.number}, but did not move. Is it missing from "
-                    f"the optimizer that was stepped, or is something putting it back?"
+                    f"the optimizer that was stepped, or is something putting it back? Give it "
+                    f"to the optimizer, or leave it closed."
                 )
         self._must_move = {}
 
@@ -123,7 +124,8 @@ class Audit(Effect):
 def _moved(name: str, step: int) -> str:
     return (
         f"{name} is closed, but it is no longer what it was when its phase began (seen after step {step}). "
-        f"Something other than the gated optimizer wrote to it."
+        f"Something other than the gated optimizer wrote to it. Let the optimizer "
+        f"alone change weights, or open it."
     )
 
 

@@ -72,10 +72,12 @@ class Mixing(Effect):
             RunError: if they are of other weights.
         """
         shapes = {name: tuple(tensor.shape) for name, tensor in initial.items()}
-        if shapes != {name: tuple(tensor.shape) for name, tensor in self.initial.items()}:
+        mine = {name: tuple(tensor.shape) for name, tensor in self.initial.items()}
+        differing = [name for name in (*shapes, *mine) if shapes.get(name) != mine.get(name)]
+        if differing:
             raise RunError(
                 "The saved initial weights of mixout are not those of this model's linear layers. Load the model "
-                "that the state was saved with."
+                f"that the state was saved with. The first that differs is {differing[0]}."
             )
         for name, tensor in initial.items():
             self.initial[name].copy_(tensor)

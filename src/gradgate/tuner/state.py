@@ -120,7 +120,8 @@ class TunerState:
         if self.optimizer_parameters != optimizer_parameters:
             raise RunError(
                 "The saved state belongs to an optimizer with other parameters or another order of them; its "
-                "moments would land on the wrong tensors. Build model and optimizer as in the saved training."
+                "moments would land on the wrong tensors. Build model and optimizer as in the saved training. "
+                f"It has {self.optimizer_parameters!r:.100}, this one {optimizer_parameters!r:.100}."
             )
 
 

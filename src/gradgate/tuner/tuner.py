@@ -298,7 +298,10 @@ class Tuner:
         """
         if self.method.decides_by_measuring or self.method.mixing:
             needed = "the weights that it began with" if self.method.mixing else "what it measured"
-            raise RunError(f"{self.method.spec!r} needs {needed}, so it cannot resume without its saved state.")
+            raise RunError(
+                f"{self.method.spec!r} needs {needed}, so it cannot resume without its saved state. "
+                f"Give Tuner that state as state=."
+            )
         self.timeline, self._open_sum = Timeline(), 0.0
         for done in range(step):
             self.clock = replace(self.clock, step=done)

@@ -155,7 +155,10 @@ def check_predictions(predictions: Array, rows: int, width: int) -> None:
         )
     bad = np.flatnonzero(~np.isfinite(predictions).all(axis=1))
     if len(bad):
-        raise NonFiniteError(f"The model's outputs for {len(bad)} of {rows} rows are not finite (row {bad[0]})")
+        raise NonFiniteError(
+            f"The model's outputs for {len(bad)} of {rows} rows are not finite (row {bad[0]}); expected finite "
+            f"numbers for each"
+        )
 
 
 def softmax(logits: Array) -> Array:

@@ -65,7 +65,8 @@ def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[A
     ):
         raise DataError(
             "The model returned no start and end logits for each window. Expected a question-answering head; "
-            "load the model with AutoModelForQuestionAnswering."
+            "load the model with AutoModelForQuestionAnswering. "
+            f"Got {type(outputs).__name__} for {len(features)} windows."
         )
     starts, ends = (np.asarray(logits) for logits in outputs[:2])
     answers = [Answer() for _ in contexts]
@@ -74,7 +75,9 @@ def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[A
         own = slice(len(begins))
         start, end = starts[window, own].astype(np.float64), ends[window, own].astype(np.float64)
         if not (np.isfinite(start).all() and np.isfinite(end).all()):
-            raise NonFiniteError(f"The model's outputs for question {row} are not finite")
+            raise NonFiniteError(
+                f"The model's outputs for question {row} are not finite; expected finite numbers for each sub-word"
+            )
         answer = answers[row]
         answer.nothing = min(answer.nothing, float(start[null] + end[null]))
         for first, last in _spans(start, end, np.asarray(begins) != OUTSIDE):

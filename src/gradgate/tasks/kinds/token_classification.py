@@ -85,7 +85,9 @@ class TokenClassification:
         for window, row, own in zip(logits, features["row"][:], features["labels"][:], strict=True):
             chosen = window[np.flatnonzero(np.asarray(own) != tokens.IGNORED)]
             if not np.isfinite(chosen).all():
-                raise NonFiniteError(f"The model's outputs for sentence {row} are not finite")
+                raise NonFiniteError(
+                    f"The model's outputs for sentence {row} are not finite; expected finite numbers for each word"
+                )
             predicted[row] += [labels[best] for best in chosen.argmax(axis=1)]
         gold = [[labels[number] for number in numbers] for numbers in rows["label"][:]]
         return Scored(

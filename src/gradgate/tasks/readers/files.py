@@ -50,7 +50,7 @@ def read_table(path: Path, fmt: FileFormat) -> Table:
         DataError: a file that is missing, empty, not UTF-8 or malformed; the message names the line.
     """
     if not path.is_file():
-        raise DataError(missing(path))
+        raise DataError(f"{missing(path)}. Put the file there, or name another one")
     table = _parquet(path) if _is_parquet(path, fmt) else _parse(path, _decode(path), fmt)
     if not len(table):
         raise DataError(f"{path} is empty: it holds no rows; expected one row for each example")

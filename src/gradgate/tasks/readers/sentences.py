@@ -31,7 +31,10 @@ def read_conllu(path: Path, text: str) -> Table:
     for lines in sentences:
         words = [(number, token) for number, token in _tokens(path, lines) if isinstance(token["id"], int)]
         if not words:
-            raise DataError(f"{path}:{lines[0][0]}: the sentence has no words, only multiword tokens or empty nodes")
+            raise DataError(
+                f"{path}:{lines[0][0]}: the sentence has no words, only multiword tokens or empty nodes; "
+                f"expected a line with a whole number as ID"
+            )
         for name, cells in columns.items():
             cells.append([token[name] for _, token in words])
         item_lines.append([number for number, _ in words])
