@@ -15,6 +15,7 @@ from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError
 
 if TYPE_CHECKING:
+    from gradgate.analysis.fisher import TrackedGroup
     from gradgate.analysis.runs import RunGroup
     from gradgate.report.drawing import Drawing
     from gradgate.report.table import Table
@@ -138,6 +139,34 @@ def landscape(
         print_json([asdict(row) for row in every])
 
 
+@analyze_app.command()
+def fisher(
+    paths: Analyzed,
+    out: Out = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """The Fisher information of each layer through training, as 'train --track fisher' measured it."""
+    from gradgate.analysis.fisher import NAME, find_tracked
+    from gradgate.files import write_text
+    from gradgate.report.export import to_csv
+    from gradgate.report.sections.fisher import fisher_drawings, fisher_tables, schedules_seen, seen, shown_as
+
+    groups = find_tracked(paths)
+    check_shared(paths, out)
+    for group in groups:
+        folder = folder_of(group, NAME, out)
+        order, metric, split = shown_as(group)
+        tables = fisher_tables(group.runs, metric, split)
+        for table in tables:
+            write_text(folder / f"{table.name}.csv", to_csv(table))
+        sentences = [seen(group.runs), *([schedules_seen(group.runs)] if metric else [])]
+        show(folder, fisher_drawings(group.runs, order, metric), tables, sentences, quiet or as_json)
+        if as_json:
+            print_json({table.name: table.records for table in tables})
+
+
 def groups_of(paths: Sequence[Path], out: Path | None, quiet: bool) -> list[RunGroup]:
     """The runs to analyze.
 
@@ -148,12 +177,17 @@ def groups_of(paths: Sequence[Path], out: Path | None, quiet: bool) -> list[RunG
     from gradgate.analysis.runs import find_runs
 
     groups = find_runs(paths, (lambda text: None) if quiet else (lambda text: errors.print(text, soft_wrap=True)))
-    if len(paths) > 1 and out is None:
-        raise UsageError(f"{len(paths)} runs were named; expected --out, a folder for what is measured of them all.")
+    check_shared(paths, out)
     return groups
 
 
-def folder_of(group: RunGroup, name: str, out: Path | None) -> Path:
+def check_shared(paths: Sequence[Path], out: Path | None) -> None:
+    """UsageError for several runs that have no folder to share."""
+    if len(paths) > 1 and out is None:
+        raise UsageError(f"{len(paths)} runs were named; expected --out, a folder for what is measured of them all.")
+
+
+def folder_of(group: RunGroup | TrackedGroup, name: str, out: Path | None) -> Path:
     """Where the analysis of a group is kept."""
     from gradgate.analysis.folder import ANALYSES_FOLDER
 

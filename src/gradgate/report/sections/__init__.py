@@ -8,6 +8,7 @@ from gradgate.report.sections.cost import CostSection
 from gradgate.report.sections.curves import CurvesSection
 from gradgate.report.sections.every_score import EveryScoreSection
 from gradgate.report.sections.evidence import EvidenceSection
+from gradgate.report.sections.fisher import FisherSection
 from gradgate.report.sections.freezing import FreezingSection
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
@@ -35,6 +36,7 @@ SECTIONS: tuple[type[Section], ...] = (
     EveryScoreSection,
     StabilitySection,
     TimelineSection,
+    FisherSection,
     RepresentationsSection,
     LandscapeSection,
     HowMadeSection,
