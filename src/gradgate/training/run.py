@@ -18,6 +18,7 @@ from gradgate.activation_cache import ActivationCache
 from gradgate.distributed import launch
 from gradgate.errors import RunError
 from gradgate.layers import LayerMap, map_layers
+from gradgate.methods.base import Method
 from gradgate.methods.new_tokens import NewTokens
 from gradgate.training import adapted, pretraining
 from gradgate.training.adapter_kinds import NAME, AdapterKind
@@ -122,15 +123,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
         pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
     model, fresh = load_start(config, folder, prepared, tokenizer)
     layers = map_layers(model, layers=config.layers)
-    gate = GateCallback(
-        method,
-        seed=config.seed,
-        audit=config.audit,
-        layers=layers,
-        activation_cache=kept,
-        frozen_dropout=bool(config.frozen_dropout),
-        lr_scale=config.lr_scale,
-    )
+    gate = _gate(config, method, layers, kept)
     method.check(layers.at(method.grouped_by))
     launch.on_first(lambda: _write_run_file(config, folder, prepared.record(), model, encoded.examples))
     arguments = training_arguments(config, folder, encoded.windows)
@@ -151,20 +144,47 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     kind = config.adapter.kind if config.adapter is not None else None
     scores = _score(trainer, encoded, best, folder, lambda: _cost(trainer, gate, timer, fresh, kind))
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
-
-    def finish() -> None:
-        if config.keep_model and config.adapter is not None:
-            adapted.save_adapted(model, config.adapter.kind, folder.model, fresh)
-        elif config.keep_model:
-            prepared.save_model(model, config, folder, whole)
-        if config.keep_model:
-            tokenizer.save_pretrained(folder.model)
-        write_record(folder.scores_file, scores)
-        folder.error_file.unlink(missing_ok=True)
-        folder.clean()
-
-    launch.on_first(finish)
+    launch.on_first(lambda: _keep_model(config, folder, prepared, model, tokenizer, fresh, whole))
+    launch.on_first(lambda: _finish(folder, scores))
     return scores
+
+
+def _gate(config: RunConfig, method: Method, layers: LayerMap, cache: ActivationCache | None) -> GateCallback:
+    return GateCallback(
+        method,
+        seed=config.seed,
+        audit=config.audit,
+        layers=layers,
+        activation_cache=cache,
+        frozen_dropout=bool(config.frozen_dropout),
+        lr_scale=config.lr_scale,
+    )
+
+
+def _keep_model(
+    config: RunConfig,
+    folder: RunFolder,
+    prepared: PreparedTask,
+    model: Any,
+    tokenizer: Any,
+    fresh: frozenset[str],
+    whole: dict[str, Any] | None,
+) -> None:
+    """Write the trained model, or its adapter; ``whole`` are the weights of a sharded one."""
+    if not config.keep_model:
+        return
+    if config.adapter is not None:
+        adapted.save_adapted(model, config.adapter.kind, folder.model, fresh)
+    else:
+        prepared.save_model(model, config, folder, whole)
+    tokenizer.save_pretrained(folder.model)
+
+
+def _finish(folder: RunFolder, scores: Scores) -> None:
+    """Write the scores last: with them the run counts as finished."""
+    write_record(folder.scores_file, scores)
+    folder.error_file.unlink(missing_ok=True)
+    folder.clean()
 
 
 def _tracker(
