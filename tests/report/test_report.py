@@ -70,11 +70,13 @@ def test_every_file_is_written_and_named(tmp_path):
     assert written.html == tmp_path / "report.html"
     expected = {
         f"{table}.{kind}"
-        for table in ("main", "statistics", "seeds", "metrics", "evaluations", "curves", "timeline")
+        for table in ("main", "statistics", "seeds", "metrics", "evaluations", "curves", "losses", "timeline")
         for kind in ("csv", "md", "tex")
     }
     assert {path.name for path in written.tables} == expected
-    figures = {f"{name}.{kind}" for name in ("scores", "cost", "curves", "timeline") for kind in ("svg", "pdf")}
+    figures = {
+        f"{name}.{kind}" for name in ("scores", "cost", "curves", "losses", "timeline") for kind in ("svg", "pdf")
+    }
     assert {path.name for path in written.figures} == figures
     assert all(path.read_bytes().startswith(b"%PDF") for path in written.figures if path.suffix == ".pdf")
     assert all(path.is_file() for path in (written.html, *written.tables, *written.figures))

@@ -6,6 +6,7 @@ from gradgate.report.findings import Findings
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.cost import CostSection
 from gradgate.report.sections.curves import CurvesSection
+from gradgate.report.sections.epoch_curves import EpochCurvesSection
 from gradgate.report.sections.every_score import EveryScoreSection
 from gradgate.report.sections.evidence import EvidenceSection
 from gradgate.report.sections.fisher import FisherSection
@@ -13,6 +14,7 @@ from gradgate.report.sections.freezing import FreezingSection
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
 from gradgate.report.sections.landscape import LandscapeSection
+from gradgate.report.sections.losses import LossesSection
 from gradgate.report.sections.rates import RatesSection
 from gradgate.report.sections.representations import RepresentationsSection
 from gradgate.report.sections.scores import ScoresSection
@@ -31,6 +33,8 @@ SECTIONS: tuple[type[Section], ...] = (
     FreezingSection,
     CostSection,
     CurvesSection,
+    LossesSection,
+    EpochCurvesSection,
     RatesSection,
     SharedRateSection,
     EveryScoreSection,
