@@ -21,7 +21,12 @@ from gradgate.papers.claims.numbers import (
     FLATNESS,
     LOSS_RISE,
     SAVED,
+    SCHEDULES,
     TOP_DOWN,
+    TRACE_AREA,
+    TRACE_EARLY,
+    TRACE_HILL,
+    TRACE_PEAK,
     Key,
     LackingError,
     Numbers,
@@ -355,6 +360,33 @@ def test_an_arm_that_two_studies_have_is_not_one_arm() -> None:
         UNKNOWN,
         "XNLI, XLM-R-Large: GradDrop - SFT: two arms fit GradDrop: a, b",
     )
+
+
+@pytest.mark.parametrize(
+    ("early", "hill", "state"),
+    [
+        ([2.0, 2.2, 2.1], [0.5, 0.6, 0.55], HOLDS),
+        ([0.5, 0.6, 0.55], [0.5, 0.6, 0.55], FAILS),
+        ([2.0, 2.2, 2.1], [0.0, 0.01, 0.02], FAILS),
+    ],
+)
+def test_a_tracked_trace_settles_whether_gradual_unfreezing_has_a_hill(
+    early: list[float], hill: list[float], state: str
+) -> None:
+    own = {"Ada": {TRACE_EARLY: [1.0, 1.0, 1.0]}, "Ada+GU": {TRACE_EARLY: early, TRACE_HILL: hill}}
+    scores = {Key(PLACE, arm, on): dict(enumerate(v)) for arm, by in own.items() for on, v in by.items()}
+    assert check(find_claim("F9"), Numbers(scores, exact=False)).state == state
+    lacking = check(find_claim("F9"), Numbers({}, exact=False))
+    assert (lacking.state, "trained with --track fisher" in lacking.findings[0].text) == (UNKNOWN, True)
+
+
+@pytest.mark.parametrize(("peak", "state"), [([0.9, 0.8, 0.85], HOLDS), ([-0.9, -0.8, -0.85], FAILS)])
+def test_schedules_settle_whether_a_higher_peak_transfers_better(peak: list[float], state: str) -> None:
+    area = [-0.7, -0.6, -0.65]
+    scores = {Key(PLACE, SCHEDULES, on): dict(enumerate(v)) for on, v in ((TRACE_PEAK, peak), (TRACE_AREA, area))}
+    assert check(find_claim("F10"), Numbers(scores, exact=False)).state == state
+    lacking = check(find_claim("F10"), Numbers({}, exact=False))
+    assert (lacking.state, "needs four schedules or more" in lacking.findings[0].text) == (UNKNOWN, True)
 
 
 def test_a_late_rise_of_the_loss_counts_for_half_of_its_claim() -> None:

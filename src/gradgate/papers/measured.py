@@ -19,6 +19,7 @@ from gradgate.papers.claims.numbers import (
     DEV_DROP,
     DEV_MEAN,
     LOSS_RISE,
+    SCHEDULES,
     SECONDS,
     SEED_SPREAD,
     TOP_DOWN,
@@ -26,6 +27,7 @@ from gradgate.papers.claims.numbers import (
     Numbers,
     Place,
 )
+from gradgate.papers.fisher_numbers import schedule_correlations, tracked_quantities
 from gradgate.report.findings import find
 from gradgate.report.formats import ScoreFormat
 from gradgate.report.sections.rates import searched_runs
@@ -100,11 +102,25 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     rows = [Measured(place, label, own, results.of(own), results) for own, label in labels.items()]
     numbers = numbers_of(paper, rows, stand_in=task is None, notes=notes)
     scores, arms = dict(numbers.scores), dict(numbers.arms)
+    if paper == "fun":
+        found, scheduled = schedule_correlations(
+            (cell, _transfer(paper, row, cell)) for row in rows for cell in row.cells
+        )
+        for name, by_seed in found.items():
+            scores[Key(place, SCHEDULES, name)] = by_seed
+            arms[Key(place, SCHEDULES, name)] = (", ".join(scheduled),)
     for own, spreads in seed_spreads(results).items():
         key = Key(place, labels[own], SEED_SPREAD)
         scores.setdefault(key, spreads)
         arms[key] = (*arms.get(key, ()), own)
     return replace(numbers, scores=scores, arms=arms, source=str(results.folder))
+
+
+def _transfer(paper: str, row: Measured, cell: Cell) -> float | None:
+    """The paper's average of a run; where there is none, what methods are compared on."""
+    if cell.scores is None:
+        return None
+    return scores_by_language(paper, row, cell).get("avg", cell.score(row.results.main_split))
 
 
 def scores_by_language(paper: str, row: Measured, cell: Cell, metric: str | None = None) -> dict[str, float]:
@@ -170,6 +186,8 @@ def _scores(paper: str, row: Measured, cell: Cell) -> dict[str, float]:
         LOSS_RISE: loss_rise(cell),
         TOP_DOWN: opening_order(cell) if row.label == _ORDERED else None,
     }
+    if paper == "fun":
+        own |= tracked_quantities(cell)
     return found | {name: value for name, value in own.items() if value is not None}
 
 

@@ -11,14 +11,25 @@ from gradgate.papers.claims.base import (
     Outcome,
     above,
     all_of,
+    any_of,
     at_least_about,
     below,
     both,
     most_of,
     tasks_in,
 )
-from gradgate.papers.claims.numbers import TOP_DOWN, Key, Numbers, Place
-from gradgate.papers.claims.quantities import gap_difference, mean_minus, minus, place_minus, value
+from gradgate.papers.claims.numbers import (
+    SCHEDULES,
+    TOP_DOWN,
+    TRACE_AREA,
+    TRACE_EARLY,
+    TRACE_HILL,
+    TRACE_PEAK,
+    Key,
+    Numbers,
+    Place,
+)
+from gradgate.papers.claims.quantities import gap_difference, mean_minus, minus, place_minus, ratio, value
 from gradgate.papers.published import read_table
 
 ADA, RAND, GU, LPFT, FUN, REV = "Ada", "Ada+Rand", "Ada+GU", "Ada+LPFT", "Ada+FUN", "Ada+GU-rev"
@@ -147,7 +158,33 @@ def _f11(numbers: Numbers) -> Outcome:
     return all_of([*helped, *not_helped], f"needs {GU} and {ADA} with mDeBERTa")
 
 
-_ANALYSIS = "traces of the Fisher information through training, which scores do not have"
+def _f9(numbers: Numbers) -> Outcome:
+    """Figure 3 gives no number. A hill has a peak that is a tenth of itself or more above both ends of the curve."""
+    places = [place for place in numbers.places(GU, ADA) if TRACE_EARLY in numbers.on(place, GU, ADA)]
+    higher = [
+        above(numbers, f"{place}: early trace of {GU} / that of {ADA}", ratio(place, GU, ADA, TRACE_EARLY), 1.0)
+        for place in places
+    ]
+    hills = [
+        above(numbers, f"{place}: hill of {GU}", value(place, GU, TRACE_HILL), 0.1, or_equal=True)
+        for place in places
+        if TRACE_HILL in numbers.on(place, GU)
+    ]
+    return all_of([*higher, *hills], f"needs {GU} and {ADA}, both {_TRACKED}")
+
+
+def _f10(numbers: Numbers) -> Outcome:
+    """Peak or area may be what ranks with transfer, so that each is tested as one of two."""
+    findings = [
+        above(numbers, f"{place}: {what} of the trace with the score", value(place, SCHEDULES, on), tests=2)
+        for place in numbers.places(SCHEDULES)
+        for what, on in (("peak", TRACE_PEAK), ("area", TRACE_AREA))
+        if on in numbers.on(place, SCHEDULES)
+    ]
+    return any_of(findings, f"needs four schedules or more that open layers on the way, all {_TRACKED}")
+
+
+_TRACKED = "trained with --track fisher:every=50,batches=8"
 CLAIMS = (
     Claim(
         "F1",
@@ -181,8 +218,8 @@ CLAIMS = (
         (("fun_table11",),),
         _f8,
     ),
-    Claim("F9", "fun", "With gradual unfreezing the Fisher trace is higher early on and hill-shaped.", needs=_ANALYSIS),
-    Claim("F10", "fun", "Schedules with a higher and wider peak of the Fisher trace transfer better.", needs=_ANALYSIS),
+    Claim("F9", "fun", "With gradual unfreezing the Fisher trace is higher early on and hill-shaped.", (), _f9),
+    Claim("F10", "fun", "Schedules with a higher and wider peak of the Fisher trace transfer better.", (), _f10),
     Claim(
         "F11",
         "fun",

@@ -18,6 +18,12 @@ LOSS_RISE, TOP_DOWN, FLATNESS = "loss-rise", "top-down", "flatness"
 rank correlation; how wide the interval around the minimum is in which the loss rises by at most 0.5."""
 SEED_SPREAD = "seed-spread"
 """The standard deviation of the dev score over the seeds of a search, one value for each learning rate."""
+TRACE_EARLY, TRACE_HILL = "trace-early", "trace-hill"
+"""The mean height of the normalised Fisher trace in the first third of a training; and how far its peak is above both
+of its ends, as a share of the peak."""
+SCHEDULES, TRACE_PEAK, TRACE_AREA = "schedules", "trace-peak", "trace-area"
+"""All schedules of a study that open layers on the way, and how the peak and the area of their normalised Fisher trace
+rank with their scores (Spearman's correlation, one value for each seed)."""
 QUALITY, SAVED = "quality", "saved"
 """A relative quality as the paper prints it, which its rounded scores would not give as well; and the share of the
 parameters that sharing the frozen layers saves."""
