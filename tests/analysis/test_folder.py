@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradgate.analysis.folder import AnalysisFolder
-from gradgate.errors import RunError
+from gradgate.errors import FolderLockedError, RunError
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,16 @@ def test_other_settings_are_refused_and_nothing_is_lost(folder):
     folder.csv_file.unlink()
     folder.claim({"seed": 1})
     assert folder.settings() == {"seed": 1}
+
+
+def test_two_processes_do_not_measure_into_one_folder(folder):
+    with folder.locked():
+        with pytest.raises(FolderLockedError, match="Another process measures points in"), folder.locked():
+            pass
+        folder.claim({"seed": 0})
+    with folder.locked():
+        assert folder.read() == POINTS
+    assert {file.name for file in folder.path.iterdir()} == {"points.csv", "settings.json"}
 
 
 def test_a_folder_of_other_files_is_refused(tmp_path):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from gradgate.errors import RunError
-from gradgate.files import append_text, in_use, read_bytes, read_json, write_json, write_text
+from gradgate.errors import FolderLockedError, RunError
+from gradgate.files import Lock, NoLocksError, append_text, in_use, read_bytes, read_json, write_json, write_text
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -49,6 +50,34 @@ class AnalysisFolder(Generic[Row]):
     def settings_file(self) -> Path:
         """The settings that all rows share."""
         return self.path / "settings.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The right to write here; a file system without locks gives it to all.
+
+        Raises:
+            FolderLockedError: if another process has it.
+            RunError: if nothing can be written.
+        """
+        file = self.path / f"{self.name}.lock"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = Lock.take(file)
+        except NoLocksError:
+            yield
+            return
+        except OSError as error:
+            raise RunError(f"Cannot write {file}: {error.strerror or error}.") from error
+        if lock is None:
+            raise FolderLockedError(
+                f"Another process measures {self.name} in {self.path}. Wait until it has ended, or give another --out."
+            )
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                file.unlink()
+            lock.release()
 
     def claim(self, settings: dict[str, Any]) -> None:
         """Make the folder that of these settings, or check that it is.

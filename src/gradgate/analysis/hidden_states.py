@@ -80,12 +80,24 @@ def measure(
         folder: keeps the rows.
 
     Raises:
+        FolderLockedError: while another process measures there.
         UsageError: for runs of different models or tasks, or a split that is not there.
         RunError: for a damaged run, data that have changed, or a model that shows no hidden states.
         DataError: for data that cannot be read.
     """
     launch.refuse("gradgate analyze")
     silence_libraries()
+    with folder.locked(), computing.limited():
+        return _measure(runs, folder, request, Loader(computing), progress)
+
+
+def _measure(
+    runs: Sequence[KeptRun],
+    folder: AnalysisFolder[RepresentationRow],
+    request: Request,
+    loader: Loader,
+    progress: RunProgress,
+) -> list[RepresentationRow]:
     folder.claim({"tokens": request.tokens, "seed": request.seed})
     current = {(run.arm, run.seed, run.mark) for run in runs}
     held = folder.read()
@@ -98,10 +110,9 @@ def measure(
     ]
     if not missing:
         progress.note("Every layer is measured already.")
-    with computing.limited():
-        for found in _measured(missing, request, Loader(computing), progress):
-            folder.append(found)
-            rows += found
+    for found in _measured(missing, request, loader, progress):
+        folder.append(found)
+        rows += found
     return rows
 
 

@@ -111,11 +111,25 @@ def measure(
         plane_seeds: of how many runs of each arm the plane is measured.
 
     Raises:
+        FolderLockedError: while another process measures there.
+        UsageError: for runs of different models or tasks.
         RunError: for a damaged run, or data that have changed.
         DataError: for data that cannot be read.
     """
     launch.refuse("gradgate analyze")
     silence_libraries()
+    with folder.locked(), computing.limited():
+        return _measure(runs, folder, request, plane_seeds, Loader(computing), progress)
+
+
+def _measure(
+    runs: Sequence[KeptRun],
+    folder: AnalysisFolder[LandscapeRow],
+    request: Request,
+    plane_seeds: int,
+    loader: Loader,
+    progress: RunProgress,
+) -> list[LandscapeRow]:
     folder.claim(asdict(request))
     current = {(run.arm, run.seed, run.mark) for run in runs}
     done = _done(folder.read())
@@ -127,13 +141,12 @@ def measure(
         folder.append(found)
         rows.extend(found)
 
-    with computing.limited():
-        loader, first = Loader(computing), None
-        for item in todo:
-            measured = loader.load(item.run)
-            first = first or measured
-            measured.check_shares(first)
-            _Run(measured, request, counter, keep).measure(item)
+    first: Measured | None = None
+    for item in todo:
+        measured = loader.load(item.run)
+        first = first or measured
+        measured.check_shares(first)
+        _Run(measured, request, counter, keep).measure(item)
     if not todo:
         progress.note("Every point is measured already.")
     return rows

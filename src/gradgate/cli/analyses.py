@@ -103,7 +103,9 @@ def landscape(
     points: Annotated[int, typer.Option(help="Points of the line, to which 0 and 1 are added; the paper: 20.")] = 21,
     plane: Annotated[int, typer.Option(help="Points of each side of the plane, an odd number; 0 for no plane.")] = 11,
     span: Annotated[float, typer.Option(help="Half of a side of the plane; 1 is as long as the weights.")] = 1.0,
-    plane_seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm for which the plane is measured.")] = 1,
+    plane_seeds: Annotated[
+        int, typer.Option(min=0, help="Runs of each arm for which the plane is measured; 0 for the lines alone.")
+    ] = 1,
     seed: Seed = 0,
     batch_size: BatchSize = 32,
     device: Device = "auto",
