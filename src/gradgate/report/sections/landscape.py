@@ -221,7 +221,7 @@ def _draw_planes(planes: dict[str, Plane], rows: int) -> Drawing:
             axes.set_aspect("equal")
         for axes in panels.flat[len(planes) :]:
             axes.set_visible(False)
-        bar = figure.colorbar(shown, ax=panels, location="bottom", shrink=0.9, aspect=40, format="%.2g")
+        bar = figure.colorbar(shown, ax=panels, location="bottom", shrink=0.9, aspect=40, format="%.3g")
         bar.set_label("loss, dev")
         title = "Dev loss on a random plane around the tuned weights"
         return finish(figure, f"{NAME}-plane", title, _plane_caption(rows), _plane_text(planes), NAME)
