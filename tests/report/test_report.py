@@ -285,7 +285,7 @@ def test_what_failed_and_what_is_missing_is_on_the_page(tmp_path):
 )
 def test_odd_studies_still_give_a_report(tmp_path, study, recwarn):
     written, html = report(tmp_path, **study)
-    assert len(written.figures) == 2 * 4
+    assert len(written.figures) == 2 * 5
     assert "How the numbers are made" in html
     assert not recwarn.list
 
