@@ -40,4 +40,6 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	# Its other dependencies bring torchvision; traces of Fisher matrices need none of them.
+	$(BIN)/python -m pip install --quiet --no-deps "curvlinops-for-pytorch>=3,<4" einconv einops
 	touch $@

@@ -141,10 +141,11 @@ def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any
         output_loading_info=True,
     )
     _check_fit(config, settings)
+    if not config.open_new_tokens:
+        check_vocabulary(model, tokenizer, config.model)
     missing = check_loaded(model, report, config.model)
     if config.open_new_tokens:
         add_rows(model, tokenizer)
-    check_vocabulary(model, tokenizer, config.model)
     check_end_token(model, tokenizer, config.model)
     return model, missing
 
