@@ -101,6 +101,7 @@ def test_a_run_may_go_on_with_the_cache_switched(settings: dict[str, Any], tmp_p
     assert (tmp_path / "run" / "scores.json").is_file()
 
 
+@pytest.mark.slow
 def test_methods_and_seeds_of_a_study_share_the_cache(settings: dict[str, Any], tmp_path: Path) -> None:
     base = config_of(settings, keep_model=False)
     tally = compare(base, ["freeze:layers=1", "head"], [0, 1], tmp_path / "study", SilentStudy())

@@ -83,6 +83,7 @@ def test_weights_are_back_and_only_what_was_trained_has_moved(run, tmp_path, mon
         assert all(any(part in name for part in own) for name in moved), moved
 
 
+@pytest.mark.slow
 def test_an_interrupted_analysis_goes_on_where_it_stopped(run, tmp_path):
     class Stops(Silent):
         def advance(self, step: int, loss: float | None) -> None:

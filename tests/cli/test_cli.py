@@ -156,6 +156,7 @@ def test_a_comparison_prints_its_table_and_the_path_of_its_report(
     assert (study / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_tasks_and_models_are_repeated_flags(
     command: Command, settings: dict[str, Any], tiny_gpt2: Path, tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ def test_the_papers_command_lists_and_checks(command: Command, elsa: Path) -> No
     assert (code, "Did you mean 'elsa'" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_table_is_reproduced_on_the_sample_end_to_end(command: Command, tmp_path: Path) -> None:
     out = tmp_path / "e4"
     words = ("reproduce", "elsa-table4", "--scale", "sample", "--seeds", "0,", "--out", str(out), "--device", "cpu")

@@ -232,10 +232,10 @@ def test_links_of_the_page_lead_to_files(tmp_path):
     _, html = report(tmp_path, scores=SCORES, tests=("en", "de"))
     links = [attrs["href"] for tag, attrs in Page(html).tags if tag == "a"]
     inside = {link.removeprefix("#") for link in links if link.startswith("#")}
-    assert inside == {"table-main", "table-t-statistics", "table-curves", "table-timeline"}
+    assert inside == {"table-main", "table-t-statistics", "table-losses", "table-curves", "table-timeline"}
     assert inside <= set(Page(html).ids)
     files = [link for link in links if not link.startswith("#")]
-    assert len(files) == 10 * 3 + 5 * 2
+    assert len(files) == 11 * 3 + 6 * 2
     assert all((tmp_path / link).is_file() for link in files)
 
 
@@ -248,7 +248,7 @@ def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(t
         "What was open when. full keeps 4 of 4 groups open throughout; "
         "gradual:every=40 starts with 1 of 4 groups open and has 3 open from step 40."
     ) in labels
-    assert len(labels) == 4
+    assert len(labels) == 5
     assert len(page.ids) == len(set(page.ids))
     root = ElementTree.parse(tmp_path / "figures" / "cost.svg").getroot()
     described = root.find("{http://www.w3.org/2000/svg}desc").text

@@ -75,6 +75,7 @@ def test_a_part_is_a_study_by_itself(done: Path, base: RunConfig) -> None:
     assert (first.count("finished"), first.study.labels) == (2, ("full", "head"))
 
 
+@pytest.mark.slow
 def test_a_task_and_a_model_are_added_with_the_methods_and_seeds_that_are_there(
     base: RunConfig, weather: str, gpt2: str, tmp_path: Path
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_worker_takes_the_runs_of_every_part(done: Path, tmp_path: Path) -> No
     assert {cell["task"] + cell["model"] + cell["method"]: cell["score"] for cell in records(study)} == wanted
 
 
+@pytest.mark.slow
 def test_each_part_chooses_its_own_setting_of_a_search(base: RunConfig, weather: str, tmp_path: Path) -> None:
     parts = Parts.of(base, [base.task, weather])
     space = read_space(["lr=1e-5,1e-2"])

@@ -99,6 +99,7 @@ def test_the_model_is_loaded_once_and_not_for_what_is_wrong_without_it(
     assert len(seen) == loads
 
 
+@pytest.mark.slow
 def test_a_sweep_on_the_command_line_gives_the_curve_and_goes_on(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

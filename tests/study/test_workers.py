@@ -67,6 +67,7 @@ def wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> Non
             raise AssertionError(f"ended with {process.wait(timeout=0.02)} too early")
 
 
+@pytest.mark.slow
 def test_a_killed_study_is_finished_by_another_worker_with_the_same_results(
     base: RunConfig, done: Path, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -157,16 +157,18 @@ def fisher(
 
     groups = find_tracked(paths)
     check_shared(paths, out)
+    every: dict[str, list[Any]] = {}
     for group in groups:
         folder = folder_of(group, NAME, out)
         order, metric, split = shown_as(group)
         tables = fisher_tables(group.runs, metric, split)
         for table in tables:
+            every.setdefault(table.name, []).extend(table.records)
             write_text(folder / f"{table.name}.csv", to_csv(table))
         sentences = [seen(group.runs), *([schedules_seen(group.runs)] if metric else [])]
         show(folder, fisher_drawings(group.runs, order, metric), tables, sentences, quiet or as_json)
-        if as_json:
-            print_json({table.name: table.records for table in tables})
+    if as_json:
+        print_json(every)
 
 
 def groups_of(paths: Sequence[Path], out: Path | None, quiet: bool) -> list[RunGroup]:
