@@ -203,6 +203,7 @@ def test_a_config_file_has_the_names_of_the_flags_and_flags_win(
     assert not (tmp_path / "from-file/model").exists()
 
 
+@pytest.mark.slow
 def test_a_config_file_lists_methods_and_seeds_of_a_comparison(
     command: Command, settings: dict[str, Any], tmp_path: Path
 ) -> None:

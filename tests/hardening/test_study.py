@@ -369,6 +369,7 @@ class KillsTheForkServer(SilentStudy):
         return Steps()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork server")
 def test_a_study_outlives_its_fork_server(base: RunConfig, done: Path, tmp_path: Path) -> None:
     progress = KillsTheForkServer()

@@ -95,6 +95,7 @@ def test_a_task_and_a_model_are_added_with_the_methods_and_seeds_that_are_there(
     assert (len(parts.tasks), parts.models) == (2, (base.model, gpt2))
 
 
+@pytest.mark.slow
 def test_a_worker_takes_the_runs_of_every_part(done: Path, tmp_path: Path) -> None:
     study = Path(shutil.copytree(done, tmp_path / "study"))
     wanted = {cell["task"] + cell["model"] + cell["method"]: cell["score"] for cell in records(study)}
@@ -168,6 +169,7 @@ def test_a_setting_of_one_task_is_refused_for_several(base: RunConfig, tmp_path:
         parts.configured(tmp_path / "study", described)
 
 
+@pytest.mark.slow
 def test_parts_that_were_given_other_methods_are_brought_together(done: Path, base: RunConfig, tmp_path: Path) -> None:
     study = Path(shutil.copytree(done, tmp_path / "study"))
     second = part_folders(study)[1] / "study.json"
