@@ -20,7 +20,7 @@ DROPPED = "layer-graddrop:p=0.5,unit=module"
 STEPS = 1000  # of the training that is planned, of which a few are timed
 
 
-def run(rounds: int = 15) -> list[str]:
+def run(rounds: int = 9) -> list[str]:
     """One table for each way to choose; the model is stepped once in each round."""
     lines = [f"{gg.map_layers(encoder(64, 256)).at('module').layer_count + 2} groups"]
     for method in (KEPT, DRAWN, DROPPED):
