@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from gradgate.analysis.runs import run_folder
 from gradgate.errors import RunError, UsageError
 from gradgate.fisher.track import FisherRecord, read_fisher
 from gradgate.study.parts import PARTS_FILE, part_folders
@@ -250,12 +251,7 @@ def tracked_runs(results: StudyResults) -> list[TrackedRun]:
 
 
 def _single(path: Path) -> TrackedRun:
-    folder = RunFolder(path)
-    if not folder.run_file.is_file():
-        raise RunError(
-            f"{path} holds neither a run nor a study: expected {folder.run_file.name} or {STUDY_FILE} there. Name a "
-            f"folder that 'gradgate train' or 'gradgate compare' made."
-        )
+    folder = run_folder(path)
     records = read_fisher(folder.fisher_file)
     if not records:
         raise RunError(f"The run in {path} has not tracked its Fisher information: {_MISSING}.")

@@ -74,13 +74,19 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
     return [_of_study(part, "" if part == paths[0] else part.name, note) for part in parts]
 
 
-def _single(path: Path) -> KeptRun:
+def run_folder(path: Path) -> RunFolder:
+    """The folder of a run that was begun; RunError if there is none."""
     folder = RunFolder(path)
     if not folder.run_file.is_file():
         raise RunError(
             f"{path} holds neither a run nor a study: expected {folder.run_file.name} or {STUDY_FILE} there. Name a "
             f"folder that 'gradgate train' or 'gradgate compare' made."
         )
+    return folder
+
+
+def _single(path: Path) -> KeptRun:
+    folder = run_folder(path)
     folder.require_finished()
     record = read_record(folder.run_file, RunRecord)
     return KeptRun(path, titled(record.method, record.adapter), record.seed)

@@ -38,9 +38,8 @@ class NewTokens(Decided):
 
     def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         plan = self.method.plan(clock, layers, memory)
-        always = [group for group in self._groups(layers) if group == EMBEDDINGS or plan[group].closed]
-        if HEAD in always and HEAD in self.method.reaches(layers):
-            always.remove(HEAD)
+        reached = self.method.reaches(layers)
+        always = [group for group in self._groups(layers) if group == EMBEDDINGS or group not in reached]
         return Plan({**plan, **{group: replace(OPEN, lr=plan[group].lr) for group in always}})
 
     def check(self, layers: LayerMap) -> None:

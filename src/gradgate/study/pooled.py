@@ -14,7 +14,7 @@ from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
-from gradgate.study.results import COMBINATION, TASK, Cell, StudyResults, read_study
+from gradgate.study.results import COMBINATION, NO_HISTORY, TASK, Cell, StudyResults, read_study
 from gradgate.study.study_file import StudyRecord
 from gradgate.training.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 
@@ -140,9 +140,7 @@ def _cell(part: StudyResults, label: str, seed: int) -> Cell | None:
 
 def _pooled_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str, average: str) -> Cell:
     first = next(cell for _, _, cell in found if cell is not None)
-    plain = replace(
-        first, status="missing", folder=None, scores=None, failure=None, history=(), losses=(), test_history=()
-    )
+    plain = replace(first, status="missing", folder=None, scores=None, failure=None, **NO_HISTORY)
     failed = [(name, cell.failure) for name, _, cell in found if cell is not None and cell.failure is not None]
     if failed:
         reasons = "; ".join(f"{name}: {failure.message}" for name, failure in failed)

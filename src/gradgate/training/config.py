@@ -246,7 +246,7 @@ class RunConfig(CheckedSettings):
 
     @model_validator(mode="after")
     def _rows_of_one_model(self) -> RunConfig:
-        if self.open_new_tokens and (self.tapt is not None):
+        if self.open_new_tokens and self.tapt is not None:
             raise ValueError(
                 "open_new_tokens and tapt_steps or tapt_epochs do not go together: new rows would be drawn anew after "
                 "the pre-training. Add the tokens, train their rows in a run of its own, and go on from its model"
