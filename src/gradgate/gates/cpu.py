@@ -32,18 +32,25 @@ _PART = 2**20
 
 # The casts keep every step in 32 bits, for 16-bit elements too, which is what lets LLVM use full vector registers.
 @numba.njit(inline="always")  # type: ignore[untyped-decorator]
-def _mix(word: np.uint32) -> np.uint32:
-    word = np.uint32(word ^ (word >> _S16))
-    word = np.uint32(word * _M1)
-    word = np.uint32(word ^ (word >> _S15))
-    word = np.uint32(word * _M2)
+def _folded(word: np.uint32) -> np.uint32:
     word = np.uint32(word ^ (word >> _S16))
     return word  # noqa: RET504 - numba takes the type from the assignment
 
 
 @numba.njit(inline="always")  # type: ignore[untyped-decorator]
+def _multiplied(word: np.uint32) -> np.uint32:
+    word = np.uint32(word * _M1)
+    word = np.uint32(word ^ (word >> _S15))
+    word = np.uint32(word * _M2)
+    return word  # noqa: RET504 - numba takes the type from the assignment
+
+
+# Folding is linear in XOR and undoes itself. So the fold that ends the first round and the one that begins the second
+# cancel, and what is left of them is the fold of the key, which is the same for all elements: `_over_segments` has it.
+@numba.njit(inline="always")  # type: ignore[untyped-decorator]
 def _passes(i: int, low: np.uint32, key_1: np.uint32, key_2: np.uint32, first: np.uint32, width: np.uint32) -> Any:
-    word = _mix(np.uint32(_mix(np.uint32(np.uint32(low + np.uint32(i)) ^ key_1)) ^ key_2))
+    word = _multiplied(np.uint32(_folded(np.uint32(low + np.uint32(i))) ^ key_1))
+    word = _folded(_multiplied(np.uint32(word ^ key_2)))
     return np.uint32(word - first) < width
 
 
@@ -199,7 +206,8 @@ def _over_segments(
     work: Callable[[slice, list[np.uint32]], None], begin: int, till: int, first: int, end: int, key: int, offset: int
 ) -> None:
     for start, stop, block, low in segments(till - begin, offset):
-        words = [np.uint32(word) for word in (low, *block_key(key, block), first, end - first)]
+        folded = [word ^ (word >> 16) for word in block_key(key, block)]
+        words = [np.uint32(word) for word in (low, *folded, first, end - first)]
         work(slice(begin + start, begin + stop), words)
 
 
