@@ -47,7 +47,7 @@ from gradgate.methods import (
 )
 
 if TYPE_CHECKING:
-    from gradgate import adapters, gates
+    from gradgate import adapters, deltas, gates
     from gradgate import lightning as lightning
     from gradgate.activation_cache import ActivationCache
     from gradgate.layers import Selection, map_layers, select
@@ -98,6 +98,7 @@ __all__ = [
     "Selection",
     "Tuner",
     "adapters",
+    "deltas",
     "gates",
     "map_layers",
     "method",
@@ -115,6 +116,7 @@ __getattr__, __dir__ = lazy_names(
         "GateCallback": "gradgate.training.gate_callback",
         "Tuner": "gradgate.tuner",
         "adapters": "gradgate.adapters",
+        "deltas": "gradgate.deltas",
         "gates": "gradgate.gates",
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
         "Selection": "gradgate.layers",

@@ -59,6 +59,10 @@ class AdapterFileError(AdapterError):
     """Adapter files that are absent, damaged, unsafe, or written for another model."""
 
 
+class DeltaError(GradgateError, ValueError):
+    """A delta that cannot be made, is damaged, or belongs to another base model."""
+
+
 class RunError(GradgateError, RuntimeError):
     """A run folder, checkpoint or model that cannot be used."""
 

@@ -1,11 +1,37 @@
-"""Whether the Hugging Face hub can be asked, and why not."""
+"""Where a model is: embedded, in a folder or on the Hugging Face hub; whether that can be asked, and why not."""
 
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Literal
 
+from gradgate import sample
+from gradgate.errors import RunError
+
 _TIMEOUT_SECONDS = 10
+
+
+def model_source(name: str) -> str:
+    """Where ``from_pretrained`` finds a model: the embedded one for ``sample``, else the name itself.
+
+    Raises:
+        RunError: for a path that does not exist, or a folder without a model.
+    """
+    if name == "sample":
+        return str(sample.MODEL)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise RunError(
+                f"{name} is a folder without config.json, so it holds no pretrained model. Expected a folder that "
+                f"save_pretrained has written."
+            )
+        return str(path)
+    looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
+    if looks_like_path:
+        raise RunError(f"There is no folder {name}. Give a folder with config.json and weights, or a hub name.")
+    return name
 
 
 def is_offline() -> bool:

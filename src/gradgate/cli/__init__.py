@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import gradgate
-from gradgate.cli import analyses, lists, models, papers, runs, studies
+from gradgate.cli import analyses, deltas, lists, models, papers, runs, studies
 from gradgate.cli.render import errors, print_error, print_line, survive_any_encoding
 from gradgate.errors import GradgateError, UsageError
 
@@ -41,6 +41,7 @@ for command in (
 ):
     app.command(command.__name__.replace("_", "-"))(command)
 app.add_typer(studies.study_app, name="study")
+app.add_typer(deltas.delta_app, name="delta")
 app.add_typer(analyses.analyze_app, name="analyze")
 
 # Newer typer brings its own click, so the class is taken from what typer exports.

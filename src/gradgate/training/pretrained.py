@@ -18,8 +18,9 @@ from transformers import (
     AutoTokenizer,
 )
 
-from gradgate import hub, sample
+from gradgate import hub
 from gradgate.errors import RunError
+from gradgate.hub import model_source
 from gradgate.tasks import Kind, TaskData
 from gradgate.training.config import RunConfig
 from gradgate.training.weights import (
@@ -60,28 +61,6 @@ def silence_libraries() -> None:
     datasets.disable_progress_bars()
     for message in ("One of the base layers adapted with", "Sparse invariant checks are implicitly disabled"):
         warnings.filterwarnings("ignore", message, UserWarning)  # SHiRA's, of a weight with hooks
-
-
-def model_source(name: str) -> str:
-    """Where ``from_pretrained`` finds a model: the embedded one for ``sample``, else the name itself.
-
-    Raises:
-        RunError: for a path that does not exist, or a folder without a model.
-    """
-    if name == "sample":
-        return str(sample.MODEL)
-    path = Path(name).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise RunError(
-                f"{name} is a folder without config.json, so it holds no pretrained model. Expected a folder that "
-                f"save_pretrained has written."
-            )
-        return str(path)
-    looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
-    if looks_like_path:
-        raise RunError(f"There is no folder {name}. Give a folder with config.json and weights, or a hub name.")
-    return name
 
 
 def load_tokenizer(config: RunConfig) -> Any:

@@ -1,0 +1,109 @@
+"""The commands for deltas: what a training changed, as one file beside the base model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gradgate.cli.options import AsJson, Config
+from gradgate.cli.render import print_json, print_line
+from gradgate.errors import UsageError
+
+delta_app = typer.Typer(
+    help="What a training changed, as one safetensors file beside the base model.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+DeltaFile = Annotated[Path, typer.Argument(help="The delta file, or the folder of a run that stored one.")]
+_MOST_LISTED = 12
+
+
+@delta_app.command()
+def create(
+    model: Annotated[str, typer.Argument(help="Folder of a finished run, or folder or hub name of a trained model.")],
+    out_file: Annotated[Path, typer.Option("--out", "-o", help="File to write.")],
+    base: Annotated[
+        str | None,
+        typer.Option(help="Folder or hub name of the model it was trained from, or 'sample'; a run knows it."),
+    ] = None,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Write what a trained model has that its base does not; both together are the trained model, bit for bit."""
+    from gradgate.training.run_folder import RunFolder
+
+    run = RunFolder(Path(model))
+    if run.run_file.is_file():
+        from gradgate.training.stored_model import delta_of_run
+
+        made = delta_of_run(run, out_file, base)
+    elif base is None:
+        raise UsageError(f"{model} is no run, so its base is not known. Add --base with the model it was trained from.")
+    else:
+        from gradgate import deltas
+
+        made = deltas.create(model, base, out_file)
+    _show(made.describe(), as_json)
+
+
+@delta_app.command()
+def info(file: DeltaFile, as_json: AsJson = False, config_file: Config = None) -> None:
+    """Say what a delta belongs to and holds; a damaged file is an error."""
+    from gradgate.deltas import info as read
+
+    _show(read(_file_of(file)), as_json)
+
+
+@delta_app.command()
+def apply(
+    file: DeltaFile,
+    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the model; new or empty.")],
+    base: Annotated[
+        str | None, typer.Option(help="Folder or hub name of the base; by default the one that the delta names.")
+    ] = None,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Write the trained model: weights, configuration and tokenizer, as from_pretrained loads them."""
+    from gradgate import deltas
+
+    folder = deltas.apply(_file_of(file), base, out_folder)
+    if as_json:
+        print_json({"folder": str(folder)})
+    else:
+        print_line(f"The model is in {folder}")
+
+
+def _file_of(place: Path) -> Path:
+    """The delta file that was meant."""
+    from gradgate.deltas.delta import DELTA_FILE
+
+    inside = (place / "model" / DELTA_FILE, place / DELTA_FILE)
+    return next((file for file in inside if file.is_file()), place)
+
+
+def _show(held: dict[str, Any], as_json: bool) -> None:
+    """What a delta holds, in a few lines."""
+    if as_json:
+        print_json(held)
+        return
+    print_line(f"{held['file']}: {held['bytes']:,} bytes")
+    print_line(f"base         {held['base']} (fingerprint {held['base_fingerprint'][:16]}…)")
+    for name in ("method", "task"):
+        if held[name]:
+            print_line(f"{name:<12} {held[name]}")
+    whole, sparse = held["whole"], held["sparse"]
+    print_line(f"whole        {len(whole)} tensors, {held['whole_bytes']:,} bytes{_first(whole)}")
+    print_line(f"sparse       {len(sparse)} tensors, {held['sparse_bytes']:,} bytes{_first(sparse)}")
+    if held["shapes"]:
+        print_line(f"other shape  {', '.join(f'{name} {shape}' for name, shape in held['shapes'].items())}")
+    if held["left_out"]:
+        print_line(f"not of base  {', '.join(held['left_out'][:_MOST_LISTED])}")
+
+
+def _first(names: dict[str, Any]) -> str:
+    listed = ", ".join(list(names)[:_MOST_LISTED])
+    return f": {listed}{', …' if len(names) > _MOST_LISTED else ''}" if names else ""

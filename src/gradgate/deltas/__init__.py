@@ -1,0 +1,37 @@
+"""What training changed, as one safetensors file beside the base model.
+
+A delta holds tensors that differ from the base's: whole under their names, or as ``NAME.idx`` (flat indices of the
+elements that differ, rising; int32, or int64 from 2^31 elements on) and ``NAME.val`` (their values), whichever is
+smaller. Everything else is as in the base, whose fingerprint the delta knows. A table with more or fewer rows than the
+base's is stored like any other: flat indices are those of the new shape, which the metadata name, and every element of
+a new row is among them.
+
+::
+
+    gg.deltas.create("trained", "base", "task.safetensors")
+    gg.deltas.apply("task.safetensors", "base", "trained-again")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradgate.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from gradgate.deltas.application import apply
+    from gradgate.deltas.creation import create
+    from gradgate.deltas.delta import Delta, info, load
+
+__all__ = ["Delta", "apply", "create", "info", "load"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Delta": "gradgate.deltas.delta",
+        "apply": "gradgate.deltas.application",
+        "create": "gradgate.deltas.creation",
+        "info": "gradgate.deltas.delta",
+        "load": "gradgate.deltas.delta",
+    },
+)

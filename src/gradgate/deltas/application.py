@@ -1,0 +1,110 @@
+"""Put a base and a delta together again, as a folder that ``from_pretrained`` loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from gradgate.deltas.delta import Delta, load
+from gradgate.deltas.model_files import copy_files, has_tokenizer
+from gradgate.deltas.patched import Patched, open_weights
+from gradgate.deltas.safetensors_file import Entry, streamed
+from gradgate.deltas.weights import INDEX_FILE, WEIGHTS_FILE
+from gradgate.errors import DeltaError, RunError
+from gradgate.files import in_use, write_files
+
+_MOST_SHARD_BYTES = 5 << 30
+
+
+def apply(
+    delta: str | os.PathLike[str] | Delta,
+    base: str | os.PathLike[str] | None,
+    out: str | os.PathLike[str],
+    *,
+    shard_bytes: int = _MOST_SHARD_BYTES,
+) -> Path:
+    """Write the trained model, bit for bit: weights, configuration and tokenizer.
+
+    The folder appears when everything in it is on the disk. The tokenizer is the one in the delta, else one that lies
+    beside it, as in the folder of a run, else the base's.
+
+    Args:
+        delta: the file.
+        base: the model that it belongs to; None for the one that it names.
+        out: a folder that is absent or empty.
+        shard_bytes: the size at which a further file of weights begins.
+
+    Returns:
+        The folder.
+
+    Raises:
+        DeltaError: if the delta is damaged or of another base, or the folder cannot be written.
+    """
+    delta = delta if isinstance(delta, Delta) else load(Path(delta))
+    out = Path(out).expanduser()
+    if in_use(out):
+        raise DeltaError(f"{out} is not empty. Give a folder that is new.")
+    held = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
+    part = out.with_name(f".{out.name}.part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        _write_weights(held, part, shard_bytes)
+        _write_files(held, part)
+        if out.is_dir():
+            shutil.rmtree(out)
+        part.replace(out)
+    except (OSError, RunError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DeltaError(
+            f"Cannot write {out}: {reason}. Name a folder that can be written, or make room on its disk."
+        ) from error
+    finally:
+        held.close()
+        with suppress(OSError):
+            shutil.rmtree(part, ignore_errors=True)
+    return out
+
+
+def _write_weights(held: Patched, folder: Path, most: int) -> None:
+    shards = list(_shards(held.entries, most))
+    total = sum(entry.bytes for entry in held.entries.values())
+    files = {
+        WEIGHTS_FILE if len(shards) == 1 else f"model-{number:05}-of-{len(shards):05}.safetensors": names
+        for number, names in enumerate(shards, 1)
+    }
+    for file, names in files.items():
+        with streamed(folder / file, {name: held.entries[name] for name in names}, {"format": "pt"}) as writing:
+            for name in names:
+                writing.write(name, held.read(name))
+        held.close()
+    if len(files) > 1:
+        places = {name: file for file, names in files.items() for name in names}
+        index = {"metadata": {"total_size": total}, "weight_map": places}
+        write_files(folder, {INDEX_FILE: json.dumps(index, indent=2) + "\n"})
+
+
+def _shards(entries: dict[str, Entry], most: int) -> Iterator[list[str]]:
+    """The names in order, in groups of at most so many bytes, or of one tensor."""
+    names: list[str] = []
+    size = 0
+    for name, entry in entries.items():
+        if names and size + entry.bytes > most:
+            yield names
+            names, size = [], 0
+        names.append(name)
+        size += entry.bytes
+    yield names
+
+
+def _write_files(held: Patched, folder: Path) -> None:
+    beside = held.delta.path.parent
+    copy_files(held.base.folder, folder)
+    if has_tokenizer(beside):
+        copy_files(beside, folder)
+    if held.delta.origin.files:
+        write_files(folder, held.delta.origin.files)

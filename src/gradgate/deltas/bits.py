@@ -1,0 +1,69 @@
+"""Tensors as bits: two that differ only in the sign of a zero or in the kind of NaN are different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_CODES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "C64": "complex64",
+    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
+    "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
+    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
+}  # fmt: skip
+_DTYPES: dict[str, torch.dtype] = {code: getattr(torch, name) for code, name in _CODES.items() if hasattr(torch, name)}
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_AT_ONCE = 1 << 24  # elements that are compared at a time, so that masks stay small
+
+
+def code_of(dtype: torch.dtype) -> str:
+    """A type as safetensors writes it."""
+    return next(code for code, known in _DTYPES.items() if known is dtype)
+
+
+def dtype_of(code: str) -> torch.dtype:
+    """The type behind a code of safetensors; KeyError for one that torch lacks."""
+    return _DTYPES[code]
+
+
+def flat_bits(tensor: Tensor) -> Tensor:
+    """The elements in a row, as integers of their size; shares memory where the tensor is contiguous."""
+    return tensor.detach().reshape(-1).view(_INTEGERS[tensor.element_size()])
+
+
+def changed_at(tensor: Tensor, base: Tensor) -> Iterator[Tensor]:
+    """The places where the bits of a tensor differ from the base's, in rising order, some at a time.
+
+    Args:
+        tensor: of any shape.
+        base: of the same type. Only elements that both have are compared; further ones of ``tensor`` differ.
+    """
+    mine, theirs = flat_bits(tensor), flat_bits(base)
+    common = min(mine.numel(), theirs.numel())
+    for start in range(0, common, _AT_ONCE):
+        stop = min(start + _AT_ONCE, common)
+        yield (mine[start:stop] != theirs[start:stop]).nonzero().view(-1) + start
+    if mine.numel() > common:
+        yield torch.arange(common, mine.numel())
+
+
+def count_changed(tensor: Tensor, base: Tensor) -> int:
+    """How many elements :func:`changed_at` gives."""
+    mine, theirs = flat_bits(tensor), flat_bits(base)
+    common = min(mine.numel(), theirs.numel())
+    if torch.equal(mine[:common], theirs[:common]):
+        return mine.numel() - common
+    starts = range(0, common, _AT_ONCE)
+    pieces = ((mine[s : min(s + _AT_ONCE, common)], theirs[s : min(s + _AT_ONCE, common)]) for s in starts)
+    return sum(int((a != b).count_nonzero()) for a, b in pieces) + mine.numel() - common
+
+
+def digest_of(tensor: Tensor) -> str:
+    """SHA-256 of a tensor's bytes."""
+    data: Any = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return sha256(data).hexdigest()

@@ -1,0 +1,170 @@
+"""What differs between a trained model and its base, and how each tensor is stored best."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from gradgate.deltas.bits import count_changed
+from gradgate.deltas.delta import FLOATS, INDICES, VALUES, Origin
+from gradgate.deltas.fingerprint import digests_of, fingerprint, in_threads
+from gradgate.deltas.patched import Mapped, mapped
+from gradgate.deltas.safetensors_file import Entry, sum_bytes
+from gradgate.deltas.weights import Weights, grouped_by_file
+from gradgate.errors import DeltaError
+
+_MOST_INT32 = 2**31
+Stored = Literal["not", "sparse", "whole"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One tensor of the trained model.
+
+    Attributes:
+        stored: ``not`` where it is bit for bit the base's.
+        count: elements that differ from the base's; all of a tensor that the base does not have.
+    """
+
+    stored: Stored
+    count: int
+
+
+@dataclass(frozen=True)
+class Changes:
+    """A trained model beside its base.
+
+    Attributes:
+        trained, base: the weights.
+        origin: what the delta will say, without method, task and files.
+        found: the change of each tensor of the trained model.
+    """
+
+    trained: Weights
+    base: Mapped
+    origin: Origin
+    found: dict[str, Change]
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """What the delta will hold."""
+        entries: dict[str, Entry] = {}
+        for name, change in self.found.items():
+            entry = self.trained.entries[name]
+            if change.stored == "whole":
+                entries[name] = entry
+            elif change.stored == "sparse":
+                entries[name + INDICES] = Entry(index_type(entry.elements), (change.count,))
+                entries[name + VALUES] = Entry(entry.dtype, (change.count,))
+        return entries
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the tensors in the delta."""
+        return sum_bytes(self.entries.values())
+
+
+def index_type(elements: int) -> str:
+    """The type of the places in a tensor of so many elements."""
+    return "I32" if elements < _MOST_INT32 else "I64"
+
+
+def compare(trained: Weights, base: Weights, name: str | None = None) -> Changes:
+    """Compare every bit of a trained model with its base, some tensors at a time.
+
+    Args:
+        trained, base: the weights.
+        name: of the base, to be recorded; by default where it lies.
+
+    Raises:
+        DeltaError: if a file is damaged, or the trained model has nothing of the base.
+    """
+    _check_names(trained)
+    digests = digests_of(base)
+    prefix = _prefix(trained.entries, base.entries)
+    all_of_base = Mapped(base, prefix)
+    shared = [key for key in trained.entries if key in all_of_base.entries]
+    if not shared:
+        raise DeltaError(
+            f"{trained.where} has no tensor of the base {base.where}: {', '.join(list(trained.entries)[:3])} there, "
+            f"{', '.join(list(base.entries)[:3])} in the base. Give the base that it was trained from."
+        )
+    left_out = tuple(sorted(set(base.entries) - {all_of_base.name_in_base(key) for key in shared}))
+    origin = Origin(
+        base=name or base.where,
+        base_fingerprint=fingerprint(base.entries, digests),
+        shared_fingerprint="",
+        prefix=prefix,
+        left_out=left_out,
+        dtype=_cast(trained.entries, all_of_base.entries),
+    )
+    theirs = mapped(base, origin)
+    found: dict[str, Change] = {}
+    for names in grouped_by_file(trained):
+        found |= dict(zip(names, in_threads(lambda key: _change(key, trained, theirs), names), strict=True))
+        trained.close()
+        theirs.close()
+    shapes = {
+        key: trained.entries[key].shape
+        for key, change in found.items()
+        if change.stored == "sparse" and trained.entries[key].shape != theirs.entries[key].shape
+    }
+    shared_fingerprint = fingerprint(theirs.entries, theirs.digests(digests))
+    theirs.close()
+    return Changes(trained, theirs, replace(origin, shapes=shapes, shared_fingerprint=shared_fingerprint), found)
+
+
+def _check_names(trained: Weights) -> None:
+    taken = [name for name in trained.entries if name.endswith((INDICES, VALUES))]
+    if taken:
+        raise DeltaError(
+            f"{trained.where} has a tensor {taken[0]!r}, and in a delta such names are of single elements. Rename it."
+        )
+
+
+def _change(name: str, trained: Weights, base: Mapped) -> Change:
+    mine = trained.entries[name]
+    theirs = base.entries.get(name)
+    if theirs is None or not comparable(mine, theirs):
+        return Change("whole", mine.elements)
+    return stored_best(mine, theirs, count_changed(trained.read(name), base.read(name)))
+
+
+def comparable(mine: Entry, theirs: Entry) -> bool:
+    """Whether elements of two tensors are the same in number or in rows, and of one type."""
+    rows_only = bool(mine.shape) and mine.shape[1:] == theirs.shape[1:] and len(mine.shape) == len(theirs.shape)
+    return mine.dtype == theirs.dtype and mine.item_bytes in (1, 2, 4, 8) and (mine.shape == theirs.shape or rows_only)
+
+
+def stored_best(mine: Entry, theirs: Entry, count: int) -> Change:
+    """The smaller form of a tensor of which ``count`` elements differ; whole where both are equal."""
+    if count == 0 and mine.shape == theirs.shape:
+        return Change("not", 0)
+    sparse = count * (Entry(index_type(mine.elements), ()).bytes + mine.item_bytes)
+    return Change("sparse" if sparse < mine.bytes else "whole", count)
+
+
+def _prefix(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> tuple[str, str]:
+    """How names of the trained model become names of the base: its class may put them below a name, or the base's."""
+    mine = Counter(name.partition(".")[0] + "." for name in trained if "." in name)
+    theirs = Counter(name.partition(".")[0] + "." for name in base if "." in name)
+    choices = [("", ""), *((word, "") for word in mine), *(("", word) for word in theirs)]
+    return max(choices, key=lambda pair: _matches(trained, base, *pair))
+
+
+def _matches(trained: Mapping[str, Entry], base: Mapping[str, Entry], mine: str, theirs: str) -> int:
+    stripped = (name[len(mine) :] for name in trained if name.startswith(mine))
+    return sum(theirs + name in base for name in stripped)
+
+
+def _cast(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> str | None:
+    """The type that floating-point tensors were given before training; None where they kept theirs."""
+    changed = Counter(
+        entry.dtype
+        for name, entry in trained.items()
+        if name in base and base[name].dtype != entry.dtype and {base[name].dtype, entry.dtype} <= set(FLOATS)
+    )
+    return changed.most_common(1)[0][0] if changed else None

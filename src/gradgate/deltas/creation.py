@@ -1,0 +1,118 @@
+"""Make a delta: what a trained model has that its base does not."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradgate.deltas.bits import changed_at, dtype_of, flat_bits
+from gradgate.deltas.changes import Changes, compare
+from gradgate.deltas.delta import INDICES, VALUES, Delta, load
+from gradgate.deltas.model_files import differing_files
+from gradgate.deltas.patched import open_weights
+from gradgate.deltas.safetensors_file import StreamedFile, streamed, sum_bytes
+from gradgate.errors import DeltaError
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+Place = str | os.PathLike[str]
+
+
+def create(
+    model: Place | Module, base: Place, out: Place, *, method: str | None = None, task: str | None = None
+) -> Delta:
+    """Write a delta: base and delta together are bit for bit the trained model.
+
+    Both models are read one tensor at a time, twice where a tensor differs.
+
+    Args:
+        model: the trained model: a folder that ``save_pretrained`` has written, a name of the hub, or a model of
+            transformers in memory, which is first saved beside ``out`` for as long as it takes.
+        base: the folder or the name of the model that it was trained from, or ``sample``.
+        out: the file to write.
+        method, task: to be recorded.
+
+    Raises:
+        DeltaError: if a model cannot be read, has nothing of the base, or the file cannot be written.
+    """
+    out = Path(out).expanduser()
+    with _folder_of(model, out) as name:
+        changes = compare(open_weights(name), open_weights(os.fspath(base)), _recorded(base))
+        return _write(changes, out, method, task)
+
+
+def create_if_below(
+    share: float, model: Place, base: Place, out: Place, *, method: str | None = None, task: str | None = None
+) -> Delta | None:
+    """As :func:`create` where the delta is smaller than a share of the trained model's weights; else write nothing."""
+    changes = compare(open_weights(os.fspath(model)), open_weights(os.fspath(base)), _recorded(base))
+    if changes.bytes >= share * sum_bytes(changes.trained.entries.values()):
+        return None
+    return _write(changes, Path(out), method, task)
+
+
+def _write(changes: Changes, out: Path, method: str | None, task: str | None) -> Delta:
+    files = differing_files(changes.trained.folder, changes.base.folder)
+    origin = replace(changes.origin, method=method, task=task, files=files)
+    with streamed(out, changes.entries, origin.metadata(), digest=True) as file:
+        for name, change in changes.found.items():
+            if change.stored == "whole":
+                file.write(name, changes.trained.read(name))
+            elif change.stored == "sparse":
+                _write_sparse(file, changes, name)
+    changes.trained.close()
+    changes.base.close()
+    return load(out)
+
+
+def _write_sparse(file: StreamedFile, changes: Changes, name: str) -> None:
+    import torch
+
+    tensor = changes.trained.read(name)
+    places = torch.cat([torch.empty(0, dtype=torch.int64), *changed_at(tensor, changes.base.read(name))])
+    file.write(name + INDICES, places.to(dtype_of(changes.entries[name + INDICES].dtype)))
+    file.write(name + VALUES, flat_bits(tensor)[places])
+
+
+def _recorded(base: Place) -> str:
+    """How a delta names its base, so that it is found from any folder."""
+    path = Path(base).expanduser()
+    return str(path.resolve()) if path.is_dir() else os.fspath(base)
+
+
+@contextmanager
+def _folder_of(model: Any, out: Path) -> Iterator[str]:
+    """Where the weights of a model are, under the names that they have on the hub."""
+    if isinstance(model, str | os.PathLike):
+        yield os.fspath(model)
+        return
+    if not hasattr(model, "save_pretrained"):
+        raise DeltaError(
+            f"{type(model).__name__} has no save_pretrained, so the names of its tensors on disk are not known. "
+            f"Expected a model of transformers, or the folder that one was saved in."
+        )
+    _refuse_adapters(model)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", suffix=".part", dir=out.parent) as folder:
+            model.save_pretrained(folder)
+            yield folder
+    except OSError as error:
+        raise DeltaError(f"Cannot write beside {out}: {error.strerror or error}. Make room on its disk.") from error
+
+
+def _refuse_adapters(model: Any) -> None:
+    from gradgate.adapters.attach import attached
+
+    if attached(model) is not None or hasattr(model, "peft_config"):
+        raise DeltaError(
+            f"This {type(model).__name__} has an adapter, which its library saves in a small file of its own: use "
+            f"gradgate.adapters.save or PEFT's save_pretrained. Merge or remove the adapter for a delta of "
+            f"the model."
+        )

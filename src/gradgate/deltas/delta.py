@@ -1,0 +1,201 @@
+"""What a delta file says: what it is relative to, and what differs. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from gradgate.deltas.safetensors_file import DIGEST, Entry, check_digest, damaged, read_header, sum_bytes
+from gradgate.deltas.weights import is_plain
+from gradgate.errors import DeltaError
+
+FORMAT = "gradgate-delta"
+VERSION = "1"
+INDICES, VALUES = ".idx", ".val"
+DELTA_FILE = "delta.safetensors"
+"""Its name in the ``model`` folder of a run."""
+
+FLOATS = ("F64", "F32", "F16", "BF16")
+_INDEX_TYPES = ("I32", "I64")
+_KEPT_FILES = (".json", ".txt", ".model", ".jinja")  # of a configuration or a tokenizer; never code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The metadata of a delta.
+
+    Attributes:
+        base: the base model, as it was named.
+        base_fingerprint: of the weights of the base; see :mod:`gradgate.deltas.fingerprint`.
+        shared_fingerprint: of what the trained model has from the base, under its own names and types.
+        method: that trained the model; None where that is not known.
+        task: that it was trained on; likewise.
+        prefix: what the names of the trained model begin with, and what those of the base have in its place.
+        left_out: tensors of the base that the trained model lacks, such as the head of its pre-training.
+        dtype: what floating-point tensors of the base become first; None where they keep their types.
+        shapes: of sparse tensors whose shape is not the base's: more or fewer rows.
+        files: configuration of the trained model, and files of its tokenizer where that is not the base's.
+    """
+
+    base: str
+    base_fingerprint: str
+    shared_fingerprint: str
+    method: str | None = None
+    task: str | None = None
+    prefix: tuple[str, str] = ("", "")
+    left_out: tuple[str, ...] = ()
+    dtype: str | None = None
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    _TEXT: ClassVar[tuple[str, ...]] = ("base", "base_fingerprint", "shared_fingerprint", "method", "task", "dtype")
+
+    def metadata(self) -> dict[str, str]:
+        """As safetensors keeps it: text by name, JSON where a value is no text."""
+        held = {name: value for name, value in asdict(self).items() if value or name in self._TEXT[:3]}
+        texts = {name: value if name in self._TEXT else json.dumps(value) for name, value in held.items()}
+        return {"format": FORMAT, "version": VERSION, **texts}
+
+    @classmethod
+    def read(cls, metadata: Mapping[str, str], path: Path) -> Origin:
+        """Read it back.
+
+        Raises:
+            DeltaError: if it is that of no delta, of another version, or damaged.
+        """
+        if metadata.get("format") != FORMAT:
+            raise DeltaError(
+                f"{path} is no delta: its format is {metadata.get('format')!r}, expected {FORMAT!r}. Give a file that "
+                f"'gradgate delta create' has written."
+            )
+        if metadata.get("version") != VERSION:
+            raise DeltaError(
+                f"{path} has version {metadata.get('version')!r} of the format, and this is a reader of {VERSION!r}. "
+                f"Install the version of gradgate that wrote it."
+            )
+        names = [item.name for item in fields(cls)]
+        try:
+            values = {
+                name: text if name in cls._TEXT else json.loads(text)
+                for name, text in metadata.items()
+                if name in names
+            }
+            read = _ORIGIN.validate_python(values)
+        except (ValidationError, ValueError, RecursionError) as error:
+            wrong = error.errors()[0] if isinstance(error, ValidationError) else None
+            why = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" if wrong else str(error)
+            raise damaged(path, f"its metadata cannot be read ({why})") from None
+        if read.dtype is not None and read.dtype not in FLOATS:
+            raise damaged(path, f"its metadata name the dtype {read.dtype!r}; expected one of {', '.join(FLOATS)}")
+        unsafe = [name for name in read.files if not (is_plain(name) and name.endswith(_KEPT_FILES))]
+        if unsafe:
+            raise damaged(path, f"{unsafe[0]!r} cannot be the name of a file of a model; expected config.json and such")
+        return read
+
+
+_ORIGIN: TypeAdapter[Origin] = TypeAdapter(Origin)
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A delta file, whose structure and digest have been checked.
+
+    Attributes:
+        path: of the file.
+        origin: its metadata.
+        whole: tensors that are stored whole, by name.
+        sparse: tensors of which single elements are stored: type of the values, and how many.
+        entries: everything in the file, as it is stored.
+    """
+
+    path: Path
+    origin: Origin
+    whole: dict[str, Entry]
+    sparse: dict[str, Entry]
+    entries: dict[str, Entry] = field(repr=False)
+
+    @cached_property
+    def bytes(self) -> int:
+        """Bytes of the file."""
+        return self.path.stat().st_size
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every tensor that differs from the base's."""
+        return (*self.whole, *self.sparse)
+
+    def describe(self) -> dict[str, Any]:
+        """What there is to know about it, as JSON values."""
+        origin = self.origin
+        return {
+            "file": str(self.path),
+            "bytes": self.bytes,
+            **{name: getattr(origin, name) for name in ("base", "base_fingerprint", "method", "task", "dtype")},
+            "left_out": list(origin.left_out),
+            "shapes": {name: list(shape) for name, shape in origin.shapes.items()},
+            "files": sorted(origin.files),
+            "whole": {name: {"dtype": e.dtype, "shape": list(e.shape)} for name, e in self.whole.items()},
+            "sparse": {name: {"dtype": e.dtype, "elements": e.elements} for name, e in self.sparse.items()},
+            "whole_bytes": sum_bytes(self.whole.values()),
+            "sparse_bytes": sum_bytes(self.entries.values()) - sum_bytes(self.whole.values()),
+        }
+
+
+def load(path: Path | str) -> Delta:
+    """Open a delta file, and check that it is one, and whole.
+
+    Raises:
+        DeltaError: if it is absent, damaged or no delta.
+    """
+    path = Path(path).expanduser()
+    entries, metadata = read_header(path)
+    origin = Origin.read(metadata, path)
+    if DIGEST not in metadata:
+        raise damaged(path, f"its metadata has no {DIGEST}")
+    check_digest(path, metadata[DIGEST])
+    odd = [name for name in entries if not _is_name(name)]
+    if odd:
+        raise damaged(path, f"{odd[0]!r} cannot be the name of a weight; expected one such as 'encoder.layer.0.weight'")
+    sparse = _sparse(path, entries)
+    parts = {f"{name}{end}" for name in sparse for end in (INDICES, VALUES)}
+    whole = {name: entry for name, entry in entries.items() if name not in parts}
+    twice = [name for name in sparse if name in whole]
+    stray = [name for name in origin.shapes if name not in sparse]
+    if twice or stray:
+        name = (twice or stray)[0]
+        raise damaged(path, f"{name!r} is {'stored twice' if twice else 'given a shape and not stored'}")
+    return Delta(path, origin, whole, sparse, entries)
+
+
+def info(path: Path | str) -> dict[str, Any]:
+    """What :meth:`Delta.describe` says of a file; DeltaError as :func:`load`."""
+    return load(path).describe()
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and name.isprintable() and not any(mark in name for mark in "/\\") and ".." not in name
+
+
+def _sparse(path: Path, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The sparse tensors, each with the type of its values and their number."""
+    found: dict[str, Entry] = {}
+    stems = dict.fromkeys(name[: -len(end)] for name in entries for end in (INDICES, VALUES) if name.endswith(end))
+    for stem in stems:
+        places, values = entries.get(stem + INDICES), entries.get(stem + VALUES)
+        if places is None or values is None:
+            absent, there = (INDICES, VALUES) if places is None else (VALUES, INDICES)
+            raise damaged(path, f"it has {stem + there} without {stem + absent}")
+        if places.dtype not in _INDEX_TYPES or len(places.shape) != 1 or places.shape != values.shape:
+            raise damaged(
+                path,
+                f"{stem + INDICES} is {places.dtype} {list(places.shape)} and {stem + VALUES} has the shape "
+                f"{list(values.shape)}; expected one place of {' or '.join(_INDEX_TYPES)} for each value",
+            )
+        found[stem] = values
+    return found

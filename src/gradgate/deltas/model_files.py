@@ -1,0 +1,71 @@
+"""The small files of a model beside its weights: its configuration, and a tokenizer that is not the base's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gradgate.files import parse_json
+
+CONFIG_FILE = "config.json"
+_CONFIGURATIONS = (CONFIG_FILE, "generation_config.json")
+_TOKENIZER = "tokenizer.json"
+_OF_TOKENIZER = (
+    _TOKENIZER, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt",
+    "merges.txt", "chat_template.jinja",
+)  # fmt: skip
+_BINARY_TOKENIZERS = ("spiece.model", "tokenizer.model", "sentencepiece.bpe.model")
+_PREPROCESSING = ("preprocessor_config.json", "processor_config.json")
+_OF_A_CALL = ("truncation", "padding")  # what the last call of a tokenizer was, which its file keeps
+
+
+def differing_files(trained: Path, base: Path) -> dict[str, str]:
+    """The files of a trained model that a delta must hold: the configuration, and a tokenizer with other tokens.
+
+    Args:
+        trained, base: folders of models.
+    """
+    files = {name: text for name in _CONFIGURATIONS if (text := _text(trained / name)) is not None}
+    if _tokens(trained) not in (None, _tokens(base)):
+        files |= {name: text for name in _OF_TOKENIZER if (text := _text(trained / name)) is not None}
+    return files
+
+
+def kept_files(folder: Path) -> Iterator[Path]:
+    """The files of a model's folder that belong to its configuration, tokenizer and preprocessing."""
+    names = (*_CONFIGURATIONS, *_OF_TOKENIZER, *_BINARY_TOKENIZERS, *_PREPROCESSING)
+    return (path for name in names if (path := folder / name).is_file())
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy these files; OSError if one cannot be."""
+    for path in kept_files(source):
+        shutil.copyfile(path, target / path.name)
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a folder holds a tokenizer."""
+    return any((folder / name).is_file() for name in (*_OF_TOKENIZER, *_BINARY_TOKENIZERS))
+
+
+def _tokens(folder: Path) -> Any:
+    """What a tokenizer knows, in a form that can be compared; None where there is none."""
+    text = _text(folder / _TOKENIZER)
+    if text is not None:
+        try:
+            held = parse_json(text)
+        except ValueError:
+            return text
+        return json.dumps({name: value for name, value in held.items() if name not in _OF_A_CALL}, sort_keys=True)
+    others = {name: _text(folder / name) for name in ("vocab.txt", "vocab.json", "merges.txt", "added_tokens.json")}
+    return others if any(others.values()) else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None

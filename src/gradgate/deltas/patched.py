@@ -1,0 +1,218 @@
+"""A base model with a delta: the weights of the trained model, one tensor at a time."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from gradgate import hub
+from gradgate.deltas.bits import code_of, digest_of, dtype_of, flat_bits
+from gradgate.deltas.delta import DELTA_FILE, FLOATS, INDICES, VALUES, Delta, Origin, load
+from gradgate.deltas.fingerprint import Digests, digests_of, fingerprint
+from gradgate.deltas.safetensors_file import Entry, damaged
+from gradgate.deltas.weights import Checkpoint, Weights, find_folder
+from gradgate.errors import DeltaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def open_weights(name: str) -> Weights:
+    """The weights of a model: of a folder, of the hub, or of a base with the delta that lies in its folder.
+
+    Raises:
+        DeltaError: if there is no such model, or its files are damaged or belong to another base.
+    """
+    folder = find_folder(name)
+    if (folder / DELTA_FILE).is_file():
+        delta = load(folder / DELTA_FILE)
+        return Patched.checked(open_weights(delta.origin.base), delta, folder)
+    return Checkpoint(folder, name)
+
+
+class Mapped:
+    """The base as the trained model has it: under that model's names, in its floating-point type.
+
+    Args:
+        base: the weights of the base.
+        prefix, left_out, dtype: as in :class:`Origin`.
+    """
+
+    def __init__(
+        self, base: Weights, prefix: tuple[str, str], left_out: tuple[str, ...] = (), dtype: str | None = None
+    ) -> None:
+        self.base, self.where, self.folder = base, base.where, base.folder
+        self._mine, self._theirs = prefix
+        self._cast = dtype
+        self._names = {self._named(name): name for name in base.entries if name not in left_out}
+
+    def _named(self, name: str) -> str:
+        return self._mine + name[len(self._theirs) :] if name.startswith(self._theirs) else name
+
+    def name_in_base(self, name: str) -> str:
+        """What the base calls a tensor."""
+        return self._names[name]
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """Type and shape of each tensor, after the change of type."""
+        held = self.base.entries
+        return {name: Entry(self._type(held[theirs]), held[theirs].shape) for name, theirs in self._names.items()}
+
+    def _type(self, entry: Entry) -> str:
+        return self._cast if self._cast is not None and entry.dtype in FLOATS else entry.dtype
+
+    def _casts(self, entry: Entry) -> bool:
+        return self._type(entry) != entry.dtype
+
+    def read(self, name: str) -> Tensor:
+        """One tensor."""
+        theirs = self._names[name]
+        tensor = self.base.read(theirs)
+        return tensor.to(dtype_of(self._type(self.base.entries[theirs])))
+
+    def close(self) -> None:
+        """Let go of the base's files."""
+        self.base.close()
+
+    def digests(self, of_base: Mapping[str, str]) -> Digests:
+        """The digests of the tensors; those of the base are taken where the type is the same."""
+        held = self.base.entries
+        found: Digests = {}
+        for name, theirs in self._names.items():
+            found[name] = digest_of(self.read(name)) if self._casts(held[theirs]) else of_base[theirs]
+        return found
+
+
+def mapped(base: Weights, origin: Origin) -> Mapped:
+    """The base as the model that an origin describes has it."""
+    return Mapped(base, origin.prefix, origin.left_out, origin.dtype)
+
+
+class Patched:
+    """The weights of a trained model, from its base and its delta."""
+
+    def __init__(self, base: Weights, delta: Delta, folder: Path | None = None) -> None:
+        self.base, self.delta = mapped(base, delta.origin), delta
+        self.folder = folder or delta.path.parent
+        self.where = str(folder or delta.path)
+        self._shared = self.base.entries
+        self._check_names()
+        self._file: Any = safe_open(delta.path, framework="pt")
+
+    @classmethod
+    def checked(cls, base: Weights, delta: Delta, folder: Path | None = None) -> Patched:
+        """The same, after a look at the fingerprint of the base.
+
+        Raises:
+            DeltaError: if the delta belongs to another base.
+        """
+        check_base(base, delta)
+        return cls(base, delta, folder)
+
+    def _check_names(self) -> None:
+        for name, values in self.delta.sparse.items():
+            if name not in self._shared:
+                raise damaged(self.delta.path, f"{name}{INDICES} is of a tensor that the base does not have")
+            shape, given = self._shared[name].shape, self.delta.origin.shapes.get(name)
+            if given is not None and (not given or given[1:] != shape[1:] or min(given) < 0):
+                raise damaged(self.delta.path, f"{name} has the shape {list(given)}, and {list(shape)} in the base")
+            beyond = Entry(values.dtype, given or shape).elements - self._shared[name].elements
+            if beyond > values.elements:
+                raise damaged(self.delta.path, f"{name}{INDICES} leaves out elements of the rows that the base lacks")
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """Type and shape of each tensor of the trained model."""
+        shapes = self.delta.origin.shapes
+        patched = {
+            name: Entry(values.dtype, shapes.get(name, self._shared[name].shape))
+            for name, values in self.delta.sparse.items()
+        }
+        return {**self._shared, **patched, **self.delta.whole}
+
+    def read(self, name: str) -> Tensor:
+        """One tensor; a sparse one is checked before it is put together."""
+        if name in self.delta.whole:
+            return self._stored(name)
+        base = self.base.read(name)
+        return self._put_together(name, base) if name in self.delta.sparse else base
+
+    def patch(self, name: str) -> tuple[Tensor, Tensor]:
+        """The places and the values of a sparse tensor, checked.
+
+        Raises:
+            DeltaError: if they are not of this tensor.
+        """
+        places, values = self._stored(name + INDICES), self._stored(name + VALUES)
+        entry = self.entries[name]
+        check_places(self.delta.path, name, places, entry.elements)
+        if entry.dtype != self._shared[name].dtype:
+            raise damaged(
+                self.delta.path, f"{name}{VALUES} is {entry.dtype}, and the base has {self._shared[name].dtype}"
+            )
+        return places, values
+
+    def _put_together(self, name: str, base: Tensor) -> Tensor:
+        places, values = self.patch(name)
+        shape = self.entries[name].shape
+        common = min(self.entries[name].elements, base.numel())
+        beyond = self.entries[name].elements - common
+        if beyond and (len(places) < beyond or int(places[-beyond]) != common):
+            raise damaged(self.delta.path, f"{name}{INDICES} leaves out elements of the rows that the base lacks")
+        whole = torch.empty(shape, dtype=base.dtype)
+        mine, theirs = flat_bits(whole), flat_bits(base)
+        mine[:common] = theirs[:common]
+        mine[places.long()] = flat_bits(values)
+        return whole
+
+    def _stored(self, name: str) -> Tensor:
+        try:
+            tensor: Tensor = self._file.get_tensor(name)
+        except (SafetensorError, OSError, RuntimeError) as error:
+            raise damaged(self.delta.path, hub.first_line(error)) from None
+        return tensor
+
+    def close(self) -> None:
+        """Let go of the base's files."""
+        self.base.close()
+
+
+def check_places(path: Path, name: str, places: Tensor, count: int) -> None:
+    """Check that places rise, each once, within a tensor of ``count`` elements.
+
+    Raises:
+        DeltaError: naming what is wrong.
+    """
+    if not len(places):
+        return
+    first, last = int(places[0]), int(places[-1])
+    rising = bool((places[1:] > places[:-1]).all())
+    if not rising or first < 0 or last >= count:
+        found = f"places from {int(places.min())} to {int(places.max())}" if rising else "places out of order or twice"
+        raise damaged(path, f"{name}{INDICES} has {found}; expected rising ones below {count}")
+
+
+def check_base(base: Weights, delta: Delta) -> None:
+    """Check that a delta belongs to a base.
+
+    Raises:
+        DeltaError: naming both.
+    """
+    found = fingerprint(base.entries, digests_of(base))
+    wanted = delta.origin.base_fingerprint
+    if found != wanted:
+        raise DeltaError(
+            f"{delta.path} belongs to the base {delta.origin.base!r} (fingerprint {wanted[:16]}…), and {base.where!r} "
+            f"has the fingerprint {found[:16]}…. Nothing was changed; give the base that the model was trained from."
+        )
+
+
+def entry_of(tensor: Tensor) -> Entry:
+    """Type and shape of a tensor in memory."""
+    return Entry(code_of(tensor.dtype), tuple(tensor.shape))

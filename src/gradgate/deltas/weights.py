@@ -1,0 +1,188 @@
+"""The weights of a model on disk, read one tensor at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any, Protocol
+
+from safetensors import SafetensorError, safe_open
+
+from gradgate import hub
+from gradgate.deltas.safetensors_file import Entry, damaged, read_header
+from gradgate.errors import DeltaError, RunError
+from gradgate.files import read_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WEIGHTS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+_PICKLED = "pytorch_model.bin"
+
+
+class Weights(Protocol):
+    """Named tensors of a model, in the order of its files.
+
+    Attributes:
+        where: the model, for messages.
+        folder: of its configuration and tokenizer.
+        entries: what is known of each tensor without reading it.
+    """
+
+    where: str
+    folder: Path
+
+    @property
+    def entries(self) -> Mapping[str, Entry]: ...
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, which must not be changed: its memory may be the file itself."""
+
+    def close(self) -> None:
+        """Let go of the files that were read; they are opened again when needed."""
+
+
+class Checkpoint:
+    """A folder with ``model.safetensors``, in one file or in shards with their index, or ``pytorch_model.bin``.
+
+    Args:
+        folder: that ``save_pretrained`` has written.
+        where: its name in messages.
+
+    Raises:
+        DeltaError: if it holds no weights, or its index is damaged.
+    """
+
+    def __init__(self, folder: Path, where: str) -> None:
+        self.folder, self.where = folder, where
+        self._files = _files_of(folder, where)
+        self._open: dict[Path, Any] = {}
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[Path, Entry]]:
+        places: dict[str, tuple[Path, Entry]] = {}
+        for file in self._files:
+            entries = _pickled_entries(self._opened(file)) if file.suffix == ".bin" else read_header(file)[0]
+            places |= {name: (file, entry) for name, entry in entries.items()}
+        return places
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """Type and shape of each tensor."""
+        return {name: entry for name, (_, entry) in self._places.items()}
+
+    def file_of(self, name: str) -> Path:
+        """The file that holds a tensor."""
+        return self._places[name][0]
+
+    def read(self, name: str) -> Tensor:
+        """One tensor; its memory is the file's."""
+        file = self._places[name][0]
+        try:
+            opened = self._opened(file)
+            tensor: Tensor = opened[name] if file.suffix == ".bin" else opened.get_tensor(name)
+        except (SafetensorError, OSError, RuntimeError) as error:
+            raise damaged(file, hub.first_line(error)) from None
+        return tensor
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._open.clear()
+
+    def _opened(self, file: Path) -> Any:
+        if file not in self._open:
+            self._open[file] = _unpickled(file) if file.suffix == ".bin" else safe_open(file, framework="pt")
+        return self._open[file]
+
+
+def _files_of(folder: Path, where: str) -> list[Path]:
+    for single in (WEIGHTS_FILE, _PICKLED):
+        index = folder / (INDEX_FILE if single == WEIGHTS_FILE else f"{single}.index.json")
+        if (folder / single).is_file():
+            return [folder / single]
+        if index.is_file():
+            return [folder / name for name in _shards(index)]
+    raise DeltaError(
+        f"{where} holds no weights: there is neither {WEIGHTS_FILE} nor {_PICKLED} in {folder}. Expected a folder that "
+        f"save_pretrained has written."
+    )
+
+
+def _shards(index: Path) -> list[str]:
+    """The files that an index names, each once."""
+    try:
+        held = read_json(index).get("weight_map")
+    except RunError as error:
+        raise DeltaError(str(error)) from None
+    names = list(dict.fromkeys(held.values())) if isinstance(held, dict) else []
+    wrong = [name for name in names if not (isinstance(name, str) and is_plain(name))]
+    if wrong or not names:
+        raise damaged(index, f"its weight_map names {wrong[:1] or 'no file'}; expected names of files beside it")
+    return names
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name can be that of a file in any folder, and of nothing outside it."""
+    return name not in ("", ".", "..") and PurePosixPath(name).name == name == PureWindowsPath(name).name
+
+
+def _unpickled(file: Path) -> dict[str, Tensor]:
+    import torch
+
+    try:
+        held = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
+    except Exception as error:  # pickle, zip and torch have errors of their own
+        raise DeltaError(
+            f"{file} cannot be read ({hub.first_line(error)}). Expected tensors alone, as torch.save writes them since "
+            f"version 1.6; save the model again as safetensors."
+        ) from None
+    return {name: tensor for name, tensor in held.items() if isinstance(tensor, torch.Tensor)}
+
+
+def _pickled_entries(tensors: Mapping[str, Tensor]) -> dict[str, Entry]:
+    from gradgate.deltas.bits import code_of
+
+    return {name: Entry(code_of(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
+
+
+def grouped_by_file(weights: Weights) -> Iterable[list[str]]:
+    """The names of tensors, those of one file together, so that few files are in memory at once."""
+    if not isinstance(weights, Checkpoint):
+        return [list(weights.entries)]
+    groups: dict[Path, list[str]] = {}
+    for name in weights.entries:
+        groups.setdefault(weights.file_of(name), []).append(name)
+    return groups.values()
+
+
+def find_folder(name: str) -> Path:
+    """The folder of a model: itself, the embedded one for ``sample``, or its snapshot from the hub.
+
+    Raises:
+        DeltaError: if there is none, or the hub's cannot be had.
+    """
+    try:
+        source = Path(hub.model_source(name))
+    except RunError as error:
+        raise DeltaError(str(error)) from None
+    return source if source.is_dir() else _snapshot(name)
+
+
+def _snapshot(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(
+            snapshot_download(
+                name,
+                allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors", "pytorch_model*.bin"],
+                local_files_only=not hub.is_reachable(name),
+            )
+        )
+    except Exception as error:  # the client passes on the errors of its HTTP library
+        raise DeltaError(
+            f"Cannot find the model {name!r}: {hub.first_line(error)} Expected a folder, or the name of a model on the "
+            f"hub; check the name and the network."
+        ) from error

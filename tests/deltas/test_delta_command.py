@@ -1,0 +1,57 @@
+"""``gradgate delta``: of a run and of any model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from gradgate.training.config import make_config
+from gradgate.training.run import train
+from support.bits import assert_same_bits, on_disk
+from support.command_line import Command
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, Any]) -> Path:
+    """A finished run in which the head and the top layer learned."""
+    folder = tmp_path_factory.mktemp("delta") / "run"
+    train(make_config(**{**settings, "steps": 3, "method": "freeze:layers=1"}), folder)
+    return folder
+
+
+def test_the_delta_of_a_run(tmp_path: Path, run: Path, command: Command, settings: dict[str, Any]) -> None:
+    file = tmp_path / "task.safetensors"
+    said = command("delta", "create", str(run), "-o", str(file))
+    assert said.code == 0, said.err
+    assert "freeze:layers=1" in said.out
+
+    held = json.loads(command("delta", "info", str(file), "--json").out)
+    assert held["method"] == "freeze:layers=1"
+    assert held["task"] == json.loads((run / "run.json").read_text())["task"]["name"]
+    assert held["base"] == settings["model"]
+    assert not [name for name in (*held["whole"], *held["sparse"]) if "layer.0" in name or "embeddings" in name]
+
+    assert command("delta", "apply", str(file), "-o", str(tmp_path / "again")).code == 0
+    assert_same_bits(on_disk(tmp_path / "again"), on_disk(run / "model"))
+
+
+def test_the_delta_of_any_model(tmp_path: Path, tiny_model: Path, command: Command) -> None:
+    trained = tmp_path / "trained"
+    trained.mkdir()
+    tensors = load_file(tiny_model / "model.safetensors")
+    tensors["encoder.layer.1.output.dense.bias"] += 1
+    save_file(tensors, trained / "model.safetensors")
+    (trained / "config.json").write_bytes((tiny_model / "config.json").read_bytes())
+
+    said = command("delta", "create", str(trained), "-o", str(tmp_path / "d.safetensors"))
+    assert (said.code, "Add --base" in said.err) == (2, True)
+    said = command("delta", "create", str(trained), "--base", str(tiny_model), "-o", str(tmp_path / "d.safetensors"))
+    assert said.code == 0
+    assert "whole        1 tensors, 128 bytes: encoder.layer.1.output.dense.bias" in said.out
+
+    said = command("delta", "apply", str(tmp_path / "d.safetensors"), "--base", str(trained), "-o", str(tmp_path / "x"))
+    assert (said.code, "belongs to the base" in said.err) == (1, True)
