@@ -4,53 +4,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradgate.clock import Clock
-from gradgate.errors import GradgateError
-from gradgate.layers.map import LayerMap
-from gradgate.layers.units import Group
 from gradgate.lazy import lazy_names
-from gradgate.methods import (
-    FUN,
-    LISA,
-    LPFT,
-    AnnealGradDrop,
-    AnnealLayerGradDrop,
-    BitFit,
-    ByUnit,
-    ChildTuning,
-    Closing,
-    Combined,
-    Freeze,
-    Full,
-    Gate,
-    GivenOrder,
-    GradDrop,
-    GradDropEpoch,
-    GradDropEpochToggle,
-    GradFreeze,
-    Gradual,
-    Head,
-    LayerGradDrop,
-    LayerwiseRates,
-    Memory,
-    Method,
-    MethodInfo,
-    Mixout,
-    Modifier,
-    NamedGroups,
-    Plan,
-    RandomOrder,
-    RateMethod,
-    method,
-    methods,
-    register,
-)
+
+# At once, and not lazily: later, the package gradgate.methods would take the function's place under its name.
+from gradgate.methods import __all__ as _of_methods
+from gradgate.methods import method, methods, register
 
 if TYPE_CHECKING:
     from gradgate import adapters, deltas, gates
     from gradgate import lightning as lightning
     from gradgate.activation_cache import ActivationCache
-    from gradgate.layers import Selection, map_layers, select
+    from gradgate.clock import Clock
+    from gradgate.errors import GradgateError
+    from gradgate.layers import Group, LayerMap, Selection, map_layers, select
+    from gradgate.methods import (
+        FUN,
+        LISA,
+        LPFT,
+        AnnealGradDrop,
+        AnnealLayerGradDrop,
+        BitFit,
+        ByUnit,
+        ChildTuning,
+        Closing,
+        Combined,
+        Freeze,
+        Full,
+        Gate,
+        GivenOrder,
+        GradDrop,
+        GradDropEpoch,
+        GradDropEpochToggle,
+        GradFreeze,
+        Gradual,
+        Head,
+        LayerGradDrop,
+        LayerwiseRates,
+        Memory,
+        Method,
+        MethodInfo,
+        Mixout,
+        Modifier,
+        NamedGroups,
+        Plan,
+        RandomOrder,
+        RateMethod,
+    )
     from gradgate.training.gate_callback import GateCallback
     from gradgate.training.new_tokens import new_token_rows
     from gradgate.tuner import Tuner
@@ -111,15 +110,20 @@ __all__ = [
 # torch takes seconds to import, and so does Trainer: each is imported with the first name that needs it.
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {
+    dict.fromkeys((name for name in _of_methods if name in __all__), "gradgate.methods")
+    | {
         "ActivationCache": "gradgate.activation_cache",
+        "Clock": "gradgate.clock",
         "GateCallback": "gradgate.training.gate_callback",
+        "GradgateError": "gradgate.errors",
+        "Group": "gradgate.layers",
+        "LayerMap": "gradgate.layers",
+        "Selection": "gradgate.layers",
         "Tuner": "gradgate.tuner",
         "adapters": "gradgate.adapters",
         "deltas": "gradgate.deltas",
         "gates": "gradgate.gates",
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
-        "Selection": "gradgate.layers",
         "map_layers": "gradgate.layers",
         "new_token_rows": "gradgate.training.new_tokens",
         "select": "gradgate.layers",

@@ -67,6 +67,12 @@ def test_the_status_of_a_study_imports_nothing_heavy(tmp_path: Path) -> None:
     assert not packages & HEAVY
 
 
+def test_the_package_alone_reads_no_settings_and_no_files() -> None:
+    code, packages, output = imported_by("-c", "import gradgate")
+    assert code == 0, output
+    assert not packages & (HEAVY | {"pydantic", "yaml", "typer", "rich", "numpy"})
+
+
 def test_the_package_has_what_it_lists() -> None:
     import gradgate
 

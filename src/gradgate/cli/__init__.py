@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from copy import copy
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -59,7 +60,7 @@ def run(words: Sequence[str]) -> int:
     """Run one command line, and return its exit code."""
     try:
         _refuse_empty(words)
-        code = app(list(words), prog_name="gradgate", standalone_mode=False)
+        code = _app_for(words)(list(words), prog_name="gradgate", standalone_mode=False)
     except GradgateError as error:
         if not error.reported_by_main:
             print_error(f"gradgate: {error}")
@@ -74,6 +75,14 @@ def run(words: Sequence[str]) -> int:
     if code == _INTERRUPTED:
         errors.print("gradgate: interrupted; what was saved before is still there.")
     return code if isinstance(code, int) else 0
+
+
+def _app_for(words: Sequence[str]) -> typer.Typer:
+    """The app with only the command that is asked for: to build the flags of all takes longer than most answers."""
+    lean = copy(app)
+    lean.registered_commands = [command for command in app.registered_commands if command.name in words[:1]]
+    lean.registered_groups = [group for group in app.registered_groups if group.name in words[:1]]
+    return lean if lean.registered_commands or lean.registered_groups else app
 
 
 def _refuse_empty(words: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from rich.text import Text
@@ -14,7 +14,9 @@ from gradgate.cli.render import console, print_json, print_line
 from gradgate.clock import Clock
 from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap, Unit
-from gradgate.methods.plan_file import Timeline, foresee
+
+if TYPE_CHECKING:
+    from gradgate.methods.plan_file import Timeline
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
 
@@ -92,6 +94,7 @@ def plan(
 
     from gradgate.files import write_text  # torch loads after the settings are checked
     from gradgate.layers import map_layers
+    from gradgate.methods.plan_file import foresee
     from gradgate.training.pretrained import load_bare
 
     layer_map = map_layers(load_bare(config.model, config.trust_remote_code), layers=config.layers)

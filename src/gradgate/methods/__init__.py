@@ -1,23 +1,30 @@
 """What learns when: one file a family of methods, and the catalogue of all of them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradgate.lazy import lazy_names
 from gradgate.methods.base import CLOSED, OPEN, ByUnit, Closing, Gate, Memory, Method, MixoutSettings, Modifier, Plan
-from gradgate.methods.blocks import LISA
-from gradgate.methods.catalog import MethodInfo, method, methods, register
-from gradgate.methods.combined import Combined
-from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
-from gradgate.methods.fun import FUN
-from gradgate.methods.graddrop import (
-    AnnealGradDrop,
-    AnnealLayerGradDrop,
-    GradDrop,
-    GradDropEpoch,
-    GradDropEpochToggle,
-    LayerGradDrop,
-)
-from gradgate.methods.layerwise_lr import LayerwiseRates, RateMethod
-from gradgate.methods.mixout import Mixout
-from gradgate.methods.sparse import ChildTuning
-from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
+from gradgate.methods.catalog import OWN_METHODS, MethodInfo, method, methods, register
+
+if TYPE_CHECKING:
+    from gradgate.methods.blocks import LISA
+    from gradgate.methods.combined import Combined
+    from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
+    from gradgate.methods.fun import FUN
+    from gradgate.methods.graddrop import (
+        AnnealGradDrop,
+        AnnealLayerGradDrop,
+        GradDrop,
+        GradDropEpoch,
+        GradDropEpochToggle,
+        LayerGradDrop,
+    )
+    from gradgate.methods.layerwise_lr import LayerwiseRates, RateMethod
+    from gradgate.methods.mixout import Mixout
+    from gradgate.methods.sparse import ChildTuning
+    from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
 
 __all__ = [
     "CLOSED",
@@ -58,3 +65,8 @@ __all__ = [
     "methods",
     "register",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    OWN_METHODS | {"Combined": "gradgate.methods.combined", "RateMethod": "gradgate.methods.layerwise_lr"},
+)

@@ -3,57 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, dataclass, fields
-from importlib.metadata import entry_points
+from importlib import import_module
 from typing import Any, TypeVar, get_type_hints
 
 from gradgate.errors import MethodError, nearest
-from gradgate.methods.axolotl import AxolotlFile, read_axolotl
 from gradgate.methods.base import NEEDED_WITHOUT, Method
-from gradgate.methods.blocks import LISA
-from gradgate.methods.combined import Combined
-from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
-from gradgate.methods.fun import FUN
-from gradgate.methods.graddrop import (
-    AnnealGradDrop,
-    AnnealLayerGradDrop,
-    GradDrop,
-    GradDropEpoch,
-    GradDropEpochToggle,
-    LayerGradDrop,
-)
-from gradgate.methods.layerwise_lr import LayerwiseRates
-from gradgate.methods.mixout import Mixout
-from gradgate.methods.plan_file import PlanFile, read_plan
-from gradgate.methods.sparse import ChildTuning
-from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
 from gradgate.specs import Spec, Syntax, shown
 
 ENTRY_POINTS = "gradgate.methods"
 
-_OWN: tuple[type[Method], ...] = (
-    Full,
-    Head,
-    Freeze,
-    BitFit,
-    NamedGroups,
-    Gradual,
-    GradFreeze,
-    LPFT,
-    RandomOrder,
-    GivenOrder,
-    FUN,
-    GradDrop,
-    LayerGradDrop,
-    AnnealGradDrop,
-    AnnealLayerGradDrop,
-    GradDropEpoch,
-    GradDropEpochToggle,
-    Mixout,
-    ChildTuning,
-    LISA,
-    LayerwiseRates,
-)
-_CATALOG: dict[str, type[Method]] = {cls.name: cls for cls in _OWN}
+# Class to the file that has it, in the order of the catalogue. Each is imported when it is first asked for, so that
+# commands that need no method stay light.
+OWN_METHODS = {
+    "Full": "gradgate.methods.fixed",
+    "Head": "gradgate.methods.fixed",
+    "Freeze": "gradgate.methods.fixed",
+    "BitFit": "gradgate.methods.fixed",
+    "NamedGroups": "gradgate.methods.fixed",
+    "Gradual": "gradgate.methods.unfreezing",
+    "GradFreeze": "gradgate.methods.unfreezing",
+    "LPFT": "gradgate.methods.unfreezing",
+    "RandomOrder": "gradgate.methods.unfreezing",
+    "GivenOrder": "gradgate.methods.unfreezing",
+    "FUN": "gradgate.methods.fun",
+    "GradDrop": "gradgate.methods.graddrop",
+    "LayerGradDrop": "gradgate.methods.graddrop",
+    "AnnealGradDrop": "gradgate.methods.graddrop",
+    "AnnealLayerGradDrop": "gradgate.methods.graddrop",
+    "GradDropEpoch": "gradgate.methods.graddrop",
+    "GradDropEpochToggle": "gradgate.methods.graddrop",
+    "Mixout": "gradgate.methods.mixout",
+    "ChildTuning": "gradgate.methods.sparse",
+    "LISA": "gradgate.methods.blocks",
+    "LayerwiseRates": "gradgate.methods.layerwise_lr",
+}
+_CATALOG: dict[str, type[Method]] = {}
 
 M = TypeVar("M", bound=type[Method])
 
@@ -73,7 +57,7 @@ class MethodInfo:
 
 def register(cls: M) -> M:
     """Add a method class under its ``name``, so that strings and the command line know it; use as a decorator."""
-    known = _CATALOG.setdefault(cls.name, cls)
+    known = _known().setdefault(cls.name, cls)
     if known is not cls:
         raise MethodError(f"The name {cls.name!r} is taken by {known.__module__}.{known.__qualname__}; choose another.")
     return cls
@@ -83,7 +67,7 @@ def methods() -> list[MethodInfo]:
     """Every method there is, in the order of the catalogue."""
     _load_entry_points()
     return [
-        MethodInfo(name, cls, cls.summary, cls.source, cls.deviates, _defaults(cls)) for name, cls in _CATALOG.items()
+        MethodInfo(name, cls, cls.summary, cls.source, cls.deviates, _defaults(cls)) for name, cls in _known().items()
     ]
 
 
@@ -99,22 +83,32 @@ def method(spec: str | Method) -> Method:
         return spec
     specs = _SYNTAX.parse_joined(spec)
     parts = tuple(_build(part) for part in specs)
-    read = parts[0] if len(parts) == 1 else Combined(methods=parts)
+    read = parts[0] if len(parts) == 1 else _combined(parts)
     text = "+".join(str(part) if part.argument else str(part).replace(" ", "") for part in specs)
     object.__setattr__(read, "_text", text)  # no field: the spelling makes no difference between methods
     return read
 
 
+def _combined(parts: tuple[Method, ...]) -> Method:
+    from gradgate.methods.combined import Combined
+
+    return Combined(methods=parts)
+
+
 def _build(spec: Spec) -> Method:
-    if spec.name == PlanFile.name:
+    if spec.name == "plan":
+        from gradgate.methods.plan_file import read_plan
+
         return read_plan(spec.argument)
-    if spec.name == AxolotlFile.name:
+    if spec.name == "axolotl":
+        from gradgate.methods.axolotl import read_axolotl
+
         return read_axolotl(spec.argument)
     cls = _class(spec.name)
     if cls is None:
         raise MethodError(
-            f"There is no method {shown(spec.name)}.{nearest(spec.name, _CATALOG)} "
-            f"Known: {', '.join(_CATALOG)} (see 'gradgate methods')."
+            f"There is no method {shown(spec.name)}.{nearest(spec.name, _known())} "
+            f"Known: {', '.join(_known())} (see 'gradgate methods')."
         )
     options = spec.renamed(cls.aliases).typed({name: get_type_hints(cls)[name] for name in _defaults(cls)})
     missing = [
@@ -127,14 +121,24 @@ def _build(spec: Spec) -> Method:
     return cls(**options)
 
 
+def _known() -> dict[str, type[Method]]:
+    """Name to class, of every method that is registered."""
+    if not _CATALOG:
+        own = (getattr(import_module(home), name) for name, home in OWN_METHODS.items())
+        _CATALOG.update({cls.name: cls for cls in own})
+    return _CATALOG
+
+
 def _class(name: str) -> type[Method] | None:
-    if name not in _CATALOG:
+    if name not in _known():
         _load_entry_points()
-    return _CATALOG.get(name)
+    return _known().get(name)
 
 
 def _load_entry_points() -> None:
     """Register the methods of installed packages that declare them under ``gradgate.methods``."""
+    from importlib.metadata import entry_points
+
     for entry in entry_points(group=ENTRY_POINTS):
         cls = entry.load()
         if not (isinstance(cls, type) and issubclass(cls, Method)):
@@ -162,4 +166,4 @@ def _options_of(name: str) -> str:
     return f"options: {listed or 'none'}"
 
 
-_SYNTAX = Syntax("method", error=MethodError, hint=_options_of, plain=(PlanFile.name, AxolotlFile.name))
+_SYNTAX = Syntax("method", error=MethodError, hint=_options_of, plain=("plan", "axolotl"))

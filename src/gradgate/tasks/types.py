@@ -45,7 +45,7 @@ FileName = Annotated[str, AfterValidator(_checked_path)]
 LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$", max_length=40)]
 
 
-class KindOptions(BaseModel, extra="forbid", frozen=True):
+class KindOptions(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """The entries of a task file that only one kind of task has; most kinds have none."""
 
 
@@ -179,7 +179,7 @@ def scored(splits: Iterable[str]) -> tuple[str, ...]:
     return (*(split for split in TRAIN_AND_DEV if split in names), *tests)
 
 
-class FileFormat(BaseModel, extra="forbid", frozen=True):
+class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """How a data file is written.
 
     Args:
@@ -214,7 +214,7 @@ class FileFormat(BaseModel, extra="forbid", frozen=True):
         return self
 
 
-class HubSource(BaseModel, extra="forbid", frozen=True):
+class HubSource(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """A data set on the Hugging Face hub.
 
     Args:

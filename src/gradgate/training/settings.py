@@ -22,7 +22,8 @@ MOST_THREADS = 1024
 class CheckedSettings(BaseModel):
     """Settings that are complete once they are made: no name is unknown, no value empty, no number infinite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    # Its validator is built with the first settings: help needs the fields alone.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
