@@ -249,6 +249,15 @@ def test_other_seeds_are_wrong_usage(command: Command, text: str, tmp_path: Path
     assert f"--seeds '{text}': expected how many (3) or a list of seeds" in said.err
 
 
+@pytest.mark.parametrize("text", ["0", "-5", "many", "1e3", "٣"])
+def test_a_training_size_is_a_number_of_rows_or_all(command: Command, text: str, tmp_path: Path) -> None:
+    said = command(
+        "compare", "--train-size=all", f"--train-size={text}", "-m", "full", "--out", str(tmp_path / "study")
+    )
+    assert said.code == 2
+    assert f"'--train-size': '{text}'; expected a whole number, such as 10, or all" in said.err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -75,7 +75,9 @@ def test_every_file_is_written_and_named(tmp_path):
     }
     assert {path.name for path in written.tables} == expected
     figures = {
-        f"{name}.{kind}" for name in ("scores", "cost", "curves", "losses", "timeline") for kind in ("svg", "pdf")
+        f"{name}.{kind}"
+        for name in ("scores", "cost", "curves", "losses", "evaluations", "timeline")
+        for kind in ("svg", "pdf")
     }
     assert {path.name for path in written.figures} == figures
     assert all(path.read_bytes().startswith(b"%PDF") for path in written.figures if path.suffix == ".pdf")
@@ -232,10 +234,17 @@ def test_links_of_the_page_lead_to_files(tmp_path):
     _, html = report(tmp_path, scores=SCORES, tests=("en", "de"))
     links = [attrs["href"] for tag, attrs in Page(html).tags if tag == "a"]
     inside = {link.removeprefix("#") for link in links if link.startswith("#")}
-    assert inside == {"table-main", "table-t-statistics", "table-losses", "table-curves", "table-timeline"}
+    assert inside == {
+        "table-main",
+        "table-t-statistics",
+        "table-losses",
+        "table-curves",
+        "table-evaluations",
+        "table-timeline",
+    }
     assert inside <= set(Page(html).ids)
     files = [link for link in links if not link.startswith("#")]
-    assert len(files) == 11 * 3 + 6 * 2
+    assert len(files) == 11 * 3 + 7 * 2
     assert all((tmp_path / link).is_file() for link in files)
 
 
@@ -248,7 +257,7 @@ def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(t
         "What was open when. full keeps 4 of 4 groups open throughout; "
         "gradual:every=40 starts with 1 of 4 groups open and has 3 open from step 40."
     ) in labels
-    assert len(labels) == 5
+    assert len(labels) == 6
     assert len(page.ids) == len(set(page.ids))
     root = ElementTree.parse(tmp_path / "figures" / "cost.svg").getroot()
     described = root.find("{http://www.w3.org/2000/svg}desc").text
@@ -285,7 +294,7 @@ def test_what_failed_and_what_is_missing_is_on_the_page(tmp_path):
 )
 def test_odd_studies_still_give_a_report(tmp_path, study, recwarn):
     written, html = report(tmp_path, **study)
-    assert len(written.figures) == 2 * 5
+    assert len(written.figures) == 2 * 6
     assert "How the numbers are made" in html
     assert not recwarn.list
 

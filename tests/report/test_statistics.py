@@ -11,7 +11,7 @@ from scipy import stats
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.evidence import EvidenceSection
-from gradgate.report.sections.stability import stability_table
+from gradgate.report.sections.stability import StabilitySection, stability_table
 from gradgate.statistics import holm, pairs_needed
 from gradgate.study.results import read_study
 from support.study_folder import fail, finish, write_study
@@ -135,3 +135,13 @@ def test_an_evaluation_that_is_not_finite_leaves_its_run_out(tmp_path):
     table = stability_table(find(read_study(tmp_path)))
     assert table.records[0]["runs"] == 2
     assert lines(table)["full"]["runs"] == "2 of 3"
+
+
+def test_the_figure_of_mean_and_best_says_who_is_steadiest(tmp_path):
+    write_study(tmp_path, scores={"full": FULL, "gradual:every=40": FULL})
+    for file in tmp_path.glob("runs/method-1/*/history.jsonl"):
+        file.write_text(file.read_text().replace('"step": 40, "epoch": 1.0, "split": "dev"', '"split": "train"'))
+    section = StabilitySection.find(find(read_study(tmp_path)))
+    (drawing,) = section.drawings()
+    assert drawing.caption.startswith("The best evaluation of full is 5.0 from the mean of all.")
+    assert "Mean and best: full 66.0 and 71.0." in drawing.text

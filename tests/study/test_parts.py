@@ -13,6 +13,7 @@ from gradgate.errors import DataError, RunError, UsageError
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.parts import Parts, TaskChoice, part_folders, part_names, read_parts
+from gradgate.study.pooled import read_pooled
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
@@ -249,3 +250,38 @@ def test_a_damaged_list_of_parts_is_told(done: Path, tmp_path: Path) -> None:
     (study / "parts.json").write_text('{"tasks": 3}')
     with pytest.raises(RunError, match=r"parts\.json is damaged"):
         records(study)
+
+
+def test_training_sizes_are_an_axis_of_a_study(base: RunConfig, tmp_path: Path) -> None:
+    study, sizes = tmp_path / "study", (8, None)
+    short = base.model_copy(update={"steps": 2})
+    compare(short, ["head"], [0], study, SilentStudy(), parts=Parts.of(short, train_sizes=sizes))
+    parts = [read_study(part) for part in part_folders(study)]
+    assert [part.study.train_size for part in parts] == list(sizes)
+    assert [part.study.part for part in parts] == ["8 rows", "all rows"]
+    assert read_pooled(study).split_unit == "training size"
+    train(short.model_copy(update={"method": "head", "train_size": 8}), tmp_path / "run")
+    assert_same_run(part_folders(study)[0] / "runs/head/seed-0", tmp_path / "run")
+
+    before = [files(part / "runs") for part in part_folders(study)]
+    assert compare(short, ["head"], [0], study, SilentStudy()) == RunCounts(finished=2, failed=0)
+    assert [files(part / "runs") for part in part_folders(study)] == before
+    more = Parts.of(short, train_sizes=[16]).with_held(study)
+    assert more.train_sizes == (8, None, 16)
+    assert more.paths(study)[:2] == part_folders(study)
+
+
+def test_one_training_size_is_a_setting_and_stays_one(base: RunConfig, weather: str, tmp_path: Path) -> None:
+    one = Parts.of(base, [base.task, weather], train_sizes=[8]).with_held(tmp_path / "study")
+    assert one == Parts.of(base, [base.task, weather])
+    one.write(tmp_path / "study")
+    with pytest.raises(RunError, match="was begun with one training size, and 2 were given"):
+        Parts.of(base, train_sizes=[8, 16]).with_held(tmp_path / "study")
+    assert part_names(["x", "y", "x"], ["m"] * 3, [8, 8, 1000]) == ["x, 8 rows", "y, 8 rows", "x, 1,000 rows"]
+
+
+def test_a_size_that_the_task_does_not_have_is_refused_before_anything_runs(base: RunConfig, tmp_path: Path) -> None:
+    parts = Parts.of(base, train_sizes=[8, 1000])
+    with pytest.raises(UsageError, match="--train-size 1000 is not possible"):
+        compare(base, ["head"], [0], tmp_path / "study", SilentStudy(), parts=parts)
+    assert not (tmp_path / "study").exists()

@@ -28,7 +28,7 @@ from gradgate.training.run_folder import RunFolder
 
 NAME = "fisher"
 WIDEST = 10
-_FEWEST_LAYERS = 3
+FEWEST_LAYERS = 3
 """Fewer layers than these are in any order too often by chance."""
 FEWEST_SCHEDULES = 4
 """Fewer schedules than these cannot be correlated with their scores."""
@@ -102,9 +102,7 @@ class TrackedRun:
         """How far the peak is above the higher end of the curve, as a share of the peak; 0 at an end."""
         known = self.smoothed[~np.isnan(self.smoothed)]
         return (
-            None
-            if len(known) < _FEWEST_LAYERS or not known.max()
-            else float(1 - max(known[0], known[-1]) / known.max())
+            None if len(known) < FEWEST_LAYERS or not known.max() else float(1 - max(known[0], known[-1]) / known.max())
         )
 
     def _mean_until(self, last: float) -> float | None:
@@ -142,7 +140,7 @@ def top_down(record: FisherRecord) -> float | None:
     None with fewer than three.
     """
     names = list(record.traces)[:-1]
-    if len(names) < _FEWEST_LAYERS:
+    if len(names) < FEWEST_LAYERS:
         return None
     order = [name for name in order_of(record) if name in names]
     return float(

@@ -21,6 +21,7 @@ from gradgate.training.settings import MOST_SEED
 _SHORT = {"method": ["-m"]}
 _NOTHING_WRONG = object()
 _MOST_SEEDS = 10_000
+_ALL = "all"
 _NUMBERS = {int: ("<int>", "a whole number, such as 10"), float: ("<float>", "a number, such as 0.1 or 5e-5")}
 
 
@@ -143,10 +144,25 @@ def read_seeds(text: str) -> list[int]:
     return list(range(numbers[0])) if counted else numbers
 
 
+def read_train_sizes(texts: list[str]) -> list[int | None]:
+    """``500`` as 500 rows, ``all`` as None.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    wrong = [text for text in texts if text != _ALL and not (text.isascii() and text.isdecimal() and int(text) > 0)]
+    if wrong:
+        raise UsageError(
+            f"Invalid value for '--train-size': {wrong[0]!r}; expected a whole number, such as 10, or {_ALL} for every "
+            f"row of the training set."
+        )
+    return [None if text == _ALL else int(text) for text in texts]
+
+
 def setting_help(name: str, more: str) -> str:
     """What a flag says of a run's setting, and more."""
     field = RunConfig.model_fields[name]
-    return f"{field.description}; {more} [default: {field.default}]"
+    return f"{field.description}; {more}{'' if field.default is None else f' [default: {field.default}]'}"
 
 
 def _flag(name: str, field: FieldInfo) -> inspect.Parameter:

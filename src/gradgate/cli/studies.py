@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradgate.cli.options import AsJson, Config, Out, Quiet, read_seeds, run_config, setting_help, takes_settings
+from gradgate.cli.options import (
+    AsJson,
+    Config,
+    Out,
+    Quiet,
+    read_seeds,
+    read_train_sizes,
+    run_config,
+    setting_help,
+    takes_settings,
+)
 from gradgate.cli.render import console, errors, print_json, print_line
 
 if TYPE_CHECKING:
@@ -25,6 +35,14 @@ Tasks = Annotated[
 ]
 Models = Annotated[
     list[str] | None, typer.Option("--model", help=setting_help("model", "repeat to compare on several"))
+]
+TrainSizes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--train-size",
+        metavar="<int|all>",
+        help=setting_help("train_size", "repeat to compare at several, with 'all' for every row"),
+    ),
 ]
 Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="A method; repeat for several.")]
 Sweep = Annotated[
@@ -141,11 +159,12 @@ def export(
         print_json(found)
 
 
-@takes_settings("task", "model", "method", "adapter", "seed", "fsdp")
+@takes_settings("task", "model", "train_size", "method", "adapter", "seed", "fsdp")
 def compare(
     settings: dict[str, Any],
     task: Tasks = None,
     model: Models = None,
+    train_size: TrainSizes = None,
     method: Methods = None,
     adapter: Adapters = None,
     sweep: Sweep = None,
@@ -164,11 +183,17 @@ def compare(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Compare methods and adapters over seeds, tasks and models, and write the report. Run again, it goes on."""
+    """Compare methods over seeds, tasks, models and training sizes, and write the report. Run again, it goes on."""
+    from gradgate.study.parts import Parts
+
+    sizes = read_train_sizes(train_size or [])
     given = {**_first("task", task), **_first("model", model), **settings}
+    if len(sizes) == 1:
+        given["train_size"] = sizes[0]
     config = run_config({**_held(out_folder, task, model), **given})
     grid: dict[str, Any] = {"methods": method or [], "seeds": read_seeds(seeds), "adapters": adapter or []}
-    grid |= {"sweep": sweep, "parts": _checked_parts(config, task, model, out_folder, sweep=sweep, **grid)}
+    grid |= {"sweep": sweep, "parts": Parts.of(config, task or [], model or [], sizes)}
+    _check_parts(config, out_folder, **grid)
 
     from gradgate.study.compare import Execution  # the study's store loads after the settings are checked
     from gradgate.study.ray import RayCluster
@@ -268,21 +293,19 @@ def _compare(config: RunConfig, folder: Path, quiet: bool, as_json: bool, **requ
         raise typer.Exit(1)
 
 
-def _checked_parts(
+def _check_parts(
     config: RunConfig,
-    tasks: list[str] | None,
-    models: list[str] | None,
     folder: Path,
     *,
     methods: list[str],
     seeds: list[int],
     adapters: list[str],
     sweep: str | None,
-) -> Parts:
-    """The parts of a study, refused where they can be seen to be wrong without a model; the study checks the rest."""
+    parts: Parts,
+) -> None:
+    """Refuse parts that can be seen to be wrong without a model; the study checks the rest."""
     from gradgate.methods import method as read_method
     from gradgate.study.grid import Grid
-    from gradgate.study.parts import Parts
     from gradgate.study.study_file import find_study
     from gradgate.study.sweep import read_sweep
     from gradgate.training.named_tasks import check_tasks
@@ -290,14 +313,12 @@ def _checked_parts(
     swept = [] if sweep is None else [read_sweep(sweep).reference]
     for name in methods:
         read_method(name)
-    asked = Parts.of(config, tasks or [], models or [])
-    parts = asked.with_held(folder).configured(folder, config)
-    is_new = all(find_study(part.path) is None for part in parts)
-    for part in parts:
+    configured = parts.with_held(folder).configured(folder, config)
+    is_new = all(find_study(part.path) is None for part in configured)
+    for part in configured:
         if is_new:
             Grid.of(part.path, part.base, [*swept, *methods], seeds, adapters, part.name)
         check_tasks(part.base)
-    return asked
 
 
 def _held(folder: Path, tasks: list[str] | None, models: list[str] | None) -> dict[str, Any]:

@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
+from pathlib import Path
 from statistics import fmean, stdev
 
 from scipy import stats
 
+from gradgate.analysis.fisher import FEWEST_LAYERS
 from gradgate.errors import RunError
 from gradgate.methods.plan_file import Timeline, read_timeline
+from gradgate.papers.analyzed import analyzed_quantities, schedule_correlations, tracked_quantities
 from gradgate.papers.arms import arm_labels, model_label, task_label, whole_model
 from gradgate.papers.claims.numbers import (
     DEV_BEST,
@@ -27,7 +30,6 @@ from gradgate.papers.claims.numbers import (
     Numbers,
     Place,
 )
-from gradgate.papers.fisher_numbers import schedule_correlations, tracked_quantities
 from gradgate.report.findings import find
 from gradgate.report.formats import ScoreFormat
 from gradgate.report.sections.rates import searched_runs
@@ -43,8 +45,6 @@ _AVERAGES = {"elsa": "all", "graddrop": "all", "adaptereff": "all", "fun": "targ
 _ORDERED = "Ada+FUN"
 """The one method of a paper whose order of layers a claim is about."""
 _LAYER = "layers."
-_FEWEST_LAYERS = 3
-"""Fewer layers than these are in any order too often by chance."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,13 @@ def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, not
     """Every score of these rows, in points where it is a share; times are in seconds."""
     scores: dict[Key, dict[int, float]] = {}
     arms: dict[Key, dict[str, None]] = {}
+    analyzed: dict[Path, dict[tuple[str, int], dict[str, float]]] = {}
     for row in rows:
+        folder = row.results.folder
+        analyses = analyzed.setdefault(folder, analyzed_quantities(folder) if paper == "adaptereff" else {})
         for cell in row.cells:
-            for on, value in _scores(paper, row, cell).items():
+            found = {**_scores(paper, row, cell), **analyses.get((cell.label, cell.seed), {})}
+            for on, value in found.items():
                 key = Key(row.place, row.label, on)
                 scores.setdefault(key, {}).setdefault(cell.seed, value)
                 arms.setdefault(key, {})[row.arm] = None
@@ -93,8 +97,8 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     """
     study = results.study
     task = task_label(paper, study.task.name)
-    size = study.settings.get("train_size")
-    place = Place(model_label(paper, study.model.name), task or study.task.name, str(size) if size else "full")
+    size = str(study.train_size or "full")
+    place = Place(model_label(paper, study.model.name), task or study.task.name, size)
     labels = arm_labels(paper, study, layer_count(results))
     notes = [] if task else [f"{study.task.name} is none of the paper's tasks and stands in for each of them"]
     if paper == "fun" and whole_model(study):
@@ -254,7 +258,7 @@ def closeness_to_top_down(plan: Timeline) -> float | None:
     for phase in reversed(plan.phases):
         first |= dict.fromkeys([name for name in (*phase.open, *phase.sparse) if name in first], phase.step)
     chosen = [name for name in layers if first[name] > 0]
-    if len(chosen) < _FEWEST_LAYERS or len({first[name] for name in chosen}) < 2:
+    if len(chosen) < FEWEST_LAYERS or len({first[name] for name in chosen}) < 2:
         return None
     depths = [-int(name.removeprefix(_LAYER)) for name in chosen]
     return float(stats.spearmanr([first[name] for name in chosen], depths).statistic)

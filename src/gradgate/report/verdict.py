@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
-from gradgate.study.results import COMBINATION
+from gradgate.study.results import COMBINATION, SIZE
 from gradgate.training.records import DEV
 
 LEVEL = 0.05
@@ -53,9 +53,10 @@ def cautions(findings: Findings) -> list[str]:
             f"{listed(untested)} {'has' if len(untested) == 1 else 'have'} no test split: the dev score picked the "
             "checkpoint and also ranks the methods, so it is optimistic."
         )
-    if results.split_unit == COMBINATION:
+    shared = {COMBINATION: "tasks, models or rows", SIZE: "their rows"}.get(results.split_unit)
+    if shared is not None:
         notes.append(
-            f"{COMBINATION.capitalize()}s share tasks and models, so that tests over them take their pairs for more "
+            f"{results.split_unit.capitalize()}s share {shared}, so that tests over them take their pairs for more "
             "independent than they are."
         )
     return [*notes, *results.problems]

@@ -82,8 +82,8 @@ def compare(
 ) -> RunCounts:
     """Run what is missing of a study; finished runs are skipped, failed ones tried again.
 
-    A study is tasks times models times adapters times methods times seeds. Other processes and machines may work on
-    the same study at the same time.
+    A study is tasks times models times training sizes times adapters times methods times seeds. Other processes and
+    machines may work on the same study at the same time.
 
     Args:
         base: the settings that all runs share; its method, adapter and seed do not count. Without ``threads``, each
@@ -96,8 +96,8 @@ def compare(
             :mod:`gradgate.study.sweep`.
         adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
             new study. The first method with the first adapter is the reference.
-        parts: several tasks and models, each task with each model, in place of the base's; in a study that has others
-            they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
+        parts: several tasks, models and training sizes, each with each, in place of the base's; in a study that has
+            others they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
         search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
             with one goes on with it.
         execution: where and how to train; by default one run after another, here.

@@ -49,8 +49,8 @@ class Grid:
     """Adapters times methods times seeds on one task and model; the others are compared to the first.
 
     An adapter that is None stands for the model itself. ``search`` is that of a study that searches settings first
-    (:mod:`gradgate.study.search`); then only arms with a chosen setting have runs. ``part`` names the task or model in
-    a study of several.
+    (:mod:`gradgate.study.search`); then only arms with a chosen setting have runs. ``part`` names the task, model
+    or training size in a study of several.
     """
 
     path: Path

@@ -1,14 +1,15 @@
-"""The tasks and models of a study: one of each in the study's own folder, or several in folders of their parts.
+"""The tasks, models and training sizes of a study: one of each in its own folder, or several in folders of their parts.
 
-Each part is a study of one task and one model in every way but its queue, which all parts share.
+Each part is a study of one task, model and size in every way but its queue, which all parts share.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,11 +37,13 @@ class TaskChoice:
 
 
 Choice = TypeVar("Choice", TaskChoice, str)
+Size = int | None
+"""Rows of a training set; None for all of them."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One task with one model.
+    """One task with one model and one training size.
 
     Attributes:
         path: of its study folder.
@@ -55,19 +58,30 @@ class Part:
 
 @dataclass(frozen=True)
 class Parts:
-    """The tasks and the models of a study, whose parts are each task with each model."""
+    """The tasks, models and training sizes of a study, whose parts are each task with each model and each size.
+
+    ``train_sizes`` is empty where the settings say how many rows all parts train on.
+    """
 
     tasks: tuple[TaskChoice, ...]
     models: tuple[str, ...]
+    train_sizes: tuple[Size, ...] = ()
 
     @classmethod
-    def of(cls, base: RunConfig, tasks: Sequence[str] = (), models: Sequence[str] = ()) -> Parts:
+    def of(
+        cls,
+        base: RunConfig,
+        tasks: Sequence[str] = (),
+        models: Sequence[str] = (),
+        train_sizes: Sequence[Size] = (),
+    ) -> Parts:
         """What was asked for.
 
         Args:
-            base: names the task and the model where no others are given.
+            base: names the task, the model and the training size where no others are given.
             tasks: as of ``--task``. The files of several are in sub-folders of ``base.data`` that are named like them.
             models: as of ``--model``.
+            train_sizes: rows of each training set, drawn by the seed; None for all rows. One is the base's.
 
         Raises:
             DataError: if the folder of a task cannot be told.
@@ -77,21 +91,31 @@ class Parts:
             found = [TaskChoice(names[0], None if base.data is None else str(base.data))]
         else:
             found = [TaskChoice(name, _data_of(name, base.data)) for name in names]
-        return cls(_distinct(found), _distinct(models or [base.model]))
+        return cls(_distinct(found), _distinct(models or [base.model]), tuple(dict.fromkeys(train_sizes)))
 
     def with_held(self, folder: Path) -> Parts:
-        """The parts that a study's folder holds, with these behind them."""
+        """The parts that a study's folder holds, with these behind them.
+
+        Raises:
+            RunError: for a further training size in a study that was begun with one.
+        """
         held = read_parts(folder)
         if held is None:
-            return self
-        return Parts(_distinct([*held.tasks, *self.tasks]), _distinct([*held.models, *self.models]))
+            return replace(self, train_sizes=self.train_sizes if len(self.train_sizes) > 1 else ())
+        if len(self.train_sizes) > 1 and not held.train_sizes:
+            raise RunError(
+                f"{folder} was begun with one training size, and {len(self.train_sizes)} were given with --train-size. "
+                f"Give another --out for a study of several."
+            )
+        sizes = tuple(dict.fromkeys([*held.train_sizes, *self.train_sizes])) if held.train_sizes else ()
+        return Parts(_distinct([*held.tasks, *self.tasks]), _distinct([*held.models, *self.models]), sizes)
 
     def configured(self, folder: Path, base: RunConfig) -> list[Part]:
-        """Every task with every model, model by model, each with its folder and its settings.
+        """Every task with every model and size, size by size and model by model, each with its folder and settings.
 
         Raises:
             UsageError: for several tasks with settings that describe one.
-            RunError: if the folder is in use, by something else or by a study of one task and model, or is a part.
+            RunError: if the folder is in use, by something else or by a study of one part, or is a part.
         """
         refuse_part(folder)
         given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TASK if getattr(base, name) is not None]
@@ -99,16 +123,18 @@ class Parts:
             raise UsageError(
                 f"{', '.join(given)}: these describe one task, and there are several. Describe each in a YAML file."
             )
-        alone = len(self.tasks) * len(self.models) == 1
-        if alone and read_parts(folder) is None:
-            return [Part(folder, self._configured(base, self.tasks[0], self.models[0]))]
+        combined = self._combined(base)
+        if len(combined) == 1 and read_parts(folder) is None:
+            return [Part(folder, self._configured(base, *combined[0]))]
         if read_parts(folder) is None and in_use(folder):
             what = "a study of one task and model" if (folder / STUDY_FILE).is_file() else "no study"
-            raise RunError(f"{folder} is not empty and holds {what}. Give another --out for several tasks or models.")
-        names = part_names([task.task for task, _ in self._pairs()], [model for _, model in self._pairs()])
+            several = "tasks or models" if len(self.tasks) * len(self.models) > 1 else "training sizes"
+            raise RunError(f"{folder} is not empty and holds {what}. Give another --out for several {several}.")
+        tasks, models, sizes = zip(*combined, strict=True)
+        names = part_names([task.task for task in tasks], models, sizes)
         return [
-            Part(self._path(folder, task, model), self._configured(base, task, model), name)
-            for (task, model), name in zip(self._pairs(), names, strict=True)
+            Part(self._path(folder, *each), self._configured(base, *each), name)
+            for each, name in zip(combined, names, strict=True)
         ]
 
     def write(self, folder: Path) -> None:
@@ -119,23 +145,24 @@ class Parts:
 
     def paths(self, folder: Path) -> list[Path]:
         """Where the parts are."""
-        return [self._path(folder, task, model) for task, model in self._pairs()]
+        return [self._path(folder, *each) for each in self._combined()]
 
-    def _pairs(self) -> list[tuple[TaskChoice, str]]:
-        return [(task, model) for model in self.models for task in self.tasks]
+    def _combined(self, base: RunConfig | None = None) -> list[tuple[TaskChoice, str, Size]]:
+        sizes = self.train_sizes or (None if base is None else base.train_size,)
+        return [(task, model, size) for size, model, task in product(sizes, self.models, self.tasks)]
 
-    @staticmethod
-    def _path(folder: Path, task: TaskChoice, model: str) -> Path:
-        """The same whatever other tasks and models there are."""
+    def _path(self, folder: Path, task: TaskChoice, model: str, size: Size) -> Path:
+        """The same whatever other tasks, models and sizes there are."""
         name = f"{_last_word(task.task)}__{_last_word(model)}"
         if (task.task, task.data, model) != (_last_word(task.task), None, _last_word(model)):
             whole = json.dumps([task.task, task.data, model])
             name = f"{name}-{sha256(whole.encode(errors='surrogatepass')).hexdigest()[:8]}"
-        return folder / PARTS_FOLDER / folder_name(name)
+        rows = f"__{'all' if size is None else size}-rows" if self.train_sizes else ""
+        return folder / PARTS_FOLDER / folder_name(f"{name}{rows}")
 
     @staticmethod
-    def _configured(base: RunConfig, task: TaskChoice, model: str) -> RunConfig:
-        own: dict[str, Any] = {"task": task.task, "model": model, "data": task.data}
+    def _configured(base: RunConfig, task: TaskChoice, model: str, size: Size) -> RunConfig:
+        own: dict[str, Any] = {"task": task.task, "model": model, "data": task.data, "train_size": size}
         return RunConfig(**{**base.model_dump(), **own})
 
 
@@ -176,14 +203,13 @@ def refuse_part(folder: Path) -> None:
         raise RunError(f"{folder} is a part of the study {whole}, which has its queue. Name that folder instead.")
 
 
-def part_names(tasks: Sequence[str], models: Sequence[str]) -> list[str]:
-    """A name for each part: its task, its model, or both, whichever tell them apart; a number where nothing does."""
+def part_names(tasks: Sequence[str], models: Sequence[str], sizes: Sequence[Size] = ()) -> list[str]:
+    """A name for each part: its task, model and training size, whichever tell them apart; a number where none does."""
     of_task, of_model = short_names(list(dict.fromkeys(tasks))), short_names(list(dict.fromkeys(models)))
-    words = [
-        ", ".join([*([of_task[task]] if len(of_task) > 1 else []), *([of_model[model]] if len(of_model) > 1 else [])])
-        or of_task[task]
-        for task, model in zip(tasks, models, strict=True)
-    ]
+    of_size = {size: "all rows" if size is None else f"{size:,} rows" for size in sizes}
+    axes: list[tuple[dict[Any, str], Sequence[Any]]] = [(of_task, tasks), (of_model, models), (of_size, sizes)]
+    told = [(named, values) for named, values in axes if len(named) > 1] or axes[:1]
+    words = [", ".join(named[values[place]] for named, values in told) for place in range(len(tasks))]
     again = [words[:place].count(word) for place, word in enumerate(words)]
     return [f"{word} ({number + 1})" if number else word for word, number in zip(words, again, strict=True)]
 

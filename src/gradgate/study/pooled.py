@@ -14,7 +14,7 @@ from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
-from gradgate.study.results import COMBINATION, NO_HISTORY, TASK, Cell, StudyResults, read_study
+from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, Cell, StudyResults, read_study
 from gradgate.study.study_file import StudyRecord
 from gradgate.training.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 
@@ -23,7 +23,7 @@ MIXED = {True: "score", False: "error"}
 
 
 def read_pooled(folder: Path) -> StudyResults:
-    """Read a study folder of any number of tasks and models.
+    """Read a study folder of any number of tasks, models and training sizes.
 
     Raises:
         RunError: if it holds no study, or a file of it is damaged.
@@ -32,7 +32,12 @@ def read_pooled(folder: Path) -> StudyResults:
     if named is None:
         return read_study(folder)
     parts, problems = _read_parts(folder)
-    names = part_names([part.study.task.name for part in parts], [part.study.model.name for part in parts])
+    studies = [part.study for part in parts]
+    names = part_names(
+        [study.task.name for study in studies],
+        [study.model.name for study in studies],
+        [study.train_size for study in studies],
+    )
     whole = pool(folder, _unit(named), list(zip(names, parts, strict=True)))
     begun = len(parts) + len(problems)
     lacking = len(named.paths(folder)) - begun
@@ -65,7 +70,7 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
 
     Args:
         folder: of the whole study.
-        unit: what a part is: ``"task"``, ``"model"``, or ``"combination"`` of both.
+        unit: what a part is: ``"task"``, ``"model"``, ``"training size"``, or ``"combination"`` of these.
         parts: name and results of each; the first one decides which methods are compared to which.
 
     Raises:
@@ -98,9 +103,9 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
 
 
 def _unit(parts: Parts) -> str:
-    if len(parts.tasks) > 1 and len(parts.models) > 1:
-        return COMBINATION
-    return TASK if len(parts.tasks) > 1 else "model"
+    axes = {TASK: parts.tasks, MODEL: parts.models, SIZE: parts.train_sizes}
+    several = [unit for unit, values in axes.items() if len(values) > 1]
+    return several[0] if len(several) == 1 else COMBINATION
 
 
 def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -> StudyRecord:

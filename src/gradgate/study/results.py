@@ -20,15 +20,15 @@ from gradgate.training.records import DEV, Failure, Metrics, RunRecord, Scores, 
 from gradgate.training.run_folder import RunFolder
 
 Status = Literal["finished", "failed", "missing"]
-LANGUAGE, TASK, COMBINATION = "language", "task", "combination"
-"""Units of test splits: a language each; in pooled results a task, or a task with a model."""
+LANGUAGE, TASK, MODEL, SIZE, COMBINATION = "language", "task", "model", "training size", "combination"
+"""Units of test splits: a language each; in pooled results a task, a model, a training size, or several of these."""
 
 
 @dataclass(frozen=True)
 class Cell:
     """One method with one seed, on an adapter or on the model itself.
 
-    A finished cell has ``scores``, a failed one ``failure``. ``part`` names its task or model in pooled results.
+    A finished cell has ``scores``, a failed one ``failure``. ``part`` names what it is of in pooled results.
     ``history`` holds the evaluations on dev, ``losses`` steps with the mean training loss up to them, ``test_history``
     evaluations on test splits that selected nothing.
     """
@@ -75,7 +75,7 @@ class StudyResults:
         test_splits: the test splits that any finished run has; those of the task while none has finished.
         averages: the averages over test splits that any finished run has.
         problems: what a reader should know: files that could not be read, runs that do not belong.
-        split_unit: what a test split is: a language, or in pooled results a task or model.
+        split_unit: what a test split is: a language, or in pooled results a task, model or training size.
         parts: name and results of each part that was pooled (:mod:`gradgate.study.pooled`).
     """
 

@@ -61,7 +61,7 @@ class SearchRecord:
 class StudyRecord:
     """``study.json``: the grid of adapters, methods and seeds, and the settings that all runs share.
 
-    ``part`` names the task or model in a study of several.
+    ``part`` names the task, model or training size in a study of several.
     """
 
     task: TaskRecord
@@ -78,6 +78,11 @@ class StudyRecord:
     def arms(self) -> tuple[Arm, ...]:
         """Every adapter with every method."""
         return tuple(Arm(method, adapter) for adapter, method in product(self.adapters, self.methods))
+
+    @property
+    def train_size(self) -> int | None:
+        """How many rows each run trained on; None for all that there are."""
+        return self.settings.get("train_size")
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, below, both, most_of, tasks_in
-from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, FLATNESS, LOSS_RISE, SEED_SPREAD, Numbers, Place
-from gradgate.papers.claims.quantities import Quantity, mean_minus, minus
+from gradgate.papers.claims.numbers import (
+    DEV_BEST,
+    DEV_MEAN,
+    FLATNESS,
+    LOSS_RISE,
+    RSA,
+    RSA_DEPTH,
+    SEED_SPREAD,
+    Numbers,
+    Place,
+)
+from gradgate.papers.claims.quantities import Quantity, mean_minus, minus, value
 
 TUNED, TAPT, MIXED = "Fine-tune", "Fine-tune+TAPT", "Fine-tune+mixout"
 WIDE, WIDE_TAPT = "Adapter-256", "Adapter-256+TAPT"
@@ -22,6 +32,22 @@ def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> Findin
     where = f"{places[0].model}{'' if places[0].size == 'full' else f', {places[0].size} examples'}"
     what = f"{where}, mean over {tasks_in(places)}: {one} - {other}"
     return above(numbers, what, mean_minus(places, one, other, EN))
+
+
+def _a1(numbers: Numbers) -> Outcome:
+    closer, deeper = [], []
+    for adapter in (WIDE, NARROW):
+        for place in numbers.places(TUNED, adapter):
+            on = numbers.on(place, TUNED, adapter)
+            for layer in sorted(int(name.removeprefix(RSA)) for name in on if name.removeprefix(RSA).isdecimal()):
+                what = f"{place}: RSA with the pretrained model at layer {layer}, {adapter} - {TUNED}"
+                closer.append(above(numbers, what, minus(place, adapter, TUNED, f"{RSA}{layer}")))
+            if RSA_DEPTH in on:
+                for name in (TUNED, adapter):
+                    what = f"{place}: rank correlation of depth with RSA, {name}"
+                    deeper.append(below(numbers, what, value(place, name, RSA_DEPTH), certain=True))
+    lacking = f"needs the representations of {TUNED} and {WIDE} or {NARROW} (gradgate analyze representations STUDY)"
+    return all_of([*closer, *dict.fromkeys(deeper)], lacking)
 
 
 def _a2(numbers: Numbers) -> Outcome:
@@ -148,7 +174,11 @@ def _a10(numbers: Numbers) -> Outcome:
     names = f"{TUNED} and {WIDE} or {NARROW}"
     return both(
         all_of(rises, f"needs dev losses of {names}"),
-        all_of(widths, f"needs loss landscapes of {names} for how flat their minima are"),
+        all_of(
+            widths,
+            f"needs loss landscapes of {names} for how flat their minima are (gradgate analyze landscape STUDY), on "
+            f"lines that rise by 0.5 before both of their ends",
+        ),
     )
 
 
@@ -172,7 +202,8 @@ CLAIMS = (
         "A1",
         "adaptereff",
         "Adapters change representations less than fine-tuning, and upper layers change most.",
-        needs="the representations of trained models, which scores do not have",
+        (),
+        _a1,
     ),
     Claim(
         "A2",

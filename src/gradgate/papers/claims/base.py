@@ -124,9 +124,10 @@ def below(
     threshold: float = 0.0,
     *,
     or_equal: bool = False,
+    certain: bool = False,
 ) -> Finding:
     """As :func:`above`, for a quantity that is claimed to be below the threshold."""
-    other = above(numbers, what, quantity, threshold, or_equal=not or_equal)
+    other = above(numbers, what, quantity, threshold, or_equal=not or_equal, certain=certain)
     states: dict[State, State] = {HOLDS: FAILS, FAILS: HOLDS, UNKNOWN: UNKNOWN}
     kept, _, _ = other.text.rpartition(", claimed ")
     text = f"{kept}, claimed {'at most' if or_equal else 'below'} {threshold:g}" if kept else other.text

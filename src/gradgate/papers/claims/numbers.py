@@ -18,6 +18,9 @@ LOSS_RISE, TOP_DOWN, FLATNESS = "loss-rise", "top-down", "flatness"
 rank correlation; how wide the interval around the minimum is in which the loss rises by at most 0.5."""
 SEED_SPREAD = "seed-spread"
 """The standard deviation of the dev score over the seeds of a search, one value for each learning rate."""
+RSA, RSA_DEPTH = "rsa-", "rsa-by-depth"
+"""With the number of a layer behind it: how similar what the layer gives out is before and after training. And how
+similarity goes with depth, as a rank correlation over the layers."""
 TRACE_EARLY, TRACE_HILL = "trace-early", "trace-hill"
 """The mean height of the normalised Fisher trace in the first third of a training; and how far its peak is above both
 of its ends, as a share of the peak."""

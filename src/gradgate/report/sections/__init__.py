@@ -23,6 +23,7 @@ from gradgate.report.sections.shared_rate import SharedRateSection
 from gradgate.report.sections.stability import StabilitySection
 from gradgate.report.sections.t_statistics import TStatisticsSection
 from gradgate.report.sections.timeline import TimelineSection
+from gradgate.report.sections.training_sizes import TrainingSizesSection
 
 # In the order of the page, which shows the first table above the figures.
 SECTIONS: tuple[type[Section], ...] = (
@@ -35,6 +36,7 @@ SECTIONS: tuple[type[Section], ...] = (
     CurvesSection,
     LossesSection,
     EpochCurvesSection,
+    TrainingSizesSection,
     RatesSection,
     SharedRateSection,
     EveryScoreSection,

@@ -11,11 +11,12 @@ from gradgate.report.sections.base import Section
 from gradgate.report.sections.t_statistics import scores_by_split
 from gradgate.report.table import Column, Entry, Raw, Table
 from gradgate.statistics import BootstrapInterval, Evidence, bootstrap_interval, compare_over, weigh
-from gradgate.study.results import COMBINATION, LANGUAGE
+from gradgate.study.results import COMBINATION, LANGUAGE, SIZE
 
 _SHARED = {
     LANGUAGE: "; languages share their models, so that the tests speak of these languages, not of other seeds",
     COMBINATION: "; combinations share tasks and models, and are no independent pairs",
+    SIZE: "; training sizes share their rows, and are no independent pairs",
 }
 _TESTS = (
     Column("t", "t", "statistic of the paired t-test"),

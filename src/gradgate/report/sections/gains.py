@@ -14,7 +14,7 @@ from gradgate.report.formats import NONE, ScoreFormat, shortened
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, significance, star_note
 from gradgate.statistics import Comparison, compare_paired, holm, summarize
-from gradgate.study.results import LANGUAGE
+from gradgate.study.results import LANGUAGE, SIZE
 from gradgate.tasks.languages import ALL, DISTANT, ZERO_SHOT, average_label
 from gradgate.training.records import DEV
 
@@ -99,7 +99,7 @@ def gain_table(findings: Findings) -> Table:
         ),
     )
     return Table(
-        f"{row_unit(findings)}s",
+        table_name(findings),
         f"{unit}s: {metric.label}",
         columns,
         tuple(
@@ -120,8 +120,14 @@ def gain_table(findings: Findings) -> Table:
 
 
 def row_unit(findings: Findings) -> str:
-    """What a row is; the files of these tables and figures are named after it, in the plural."""
+    """What a row is."""
     return findings.results.split_unit if findings.results.parts else LANGUAGE
+
+
+def table_name(findings: Findings) -> str:
+    """Of this table and its figure: the unit of their rows, or ``gains`` where another section has that name."""
+    unit = row_unit(findings)
+    return "gains" if unit == SIZE else f"{unit}s"
 
 
 def gain(findings: Findings, method: MethodFindings, split: str) -> Gain:
@@ -159,7 +165,7 @@ def _record(findings: Findings, split: str, method: MethodFindings, gain: Gain) 
     return {
         "method": method.name,
         "split": split,
-        **({results.split_unit: single} if results.parts else {"language": single}),
+        **({results.split_unit.replace(" ", "_"): single} if results.parts else {"language": single}),
         "metric": findings.format.metric,
         "n": gain.n,
         "mean": gain.mean,
@@ -209,7 +215,7 @@ def _draw_gains(
             f"Differences to {findings.reference.name}, paired by seed, means over the seeds: in points, and in "
             f"percent of its score. {unit.capitalize()}s from its best to its worst."
         )
-        table = f"{unit}s"
+        table = table_name(findings)
         return finish(figure, table, f"Gains by {unit}", caption, _text(findings, splits, gains), table)
 
 
@@ -268,9 +274,9 @@ def _draw_scores(
         )
         axes.set_xlabel(shortened(metric.label, 52))
         axes.grid(axis="y", color=MUTED, alpha=0.2, lw=0.6)
-        unit = row_unit(findings)
+        unit, table = row_unit(findings), table_name(findings)
         caption = f"Means over the seeds, from the best {unit} to the worst."
-        return finish(figure, f"{unit}s", f"{unit.capitalize()}s", caption, _text(findings, splits, gains), f"{unit}s")
+        return finish(figure, table, f"{unit.capitalize()}s", caption, _text(findings, splits, gains), table)
 
 
 def _text(findings: Findings, splits: list[str], gains: dict[tuple[str, str], Gain]) -> str:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -199,10 +199,10 @@ def draw_rates(findings: Findings, rates: Rates) -> Drawing:
         legend_below(figure)
         what = "Runs of the search, scored on dev" if rates.searched else "Runs of the study"
         caption = (
-            f"{what}: boxes from the lower to the upper quartile, with the median as a line; whiskers reach the runs "
-            f"within 1.5 of their height, dots are runs beyond."
+            f"{seen(findings, rates)} {what}: boxes from the lower to the upper quartile, with the median as a line; "
+            f"whiskers reach the runs within 1.5 of their height, dots are runs beyond."
         )
-        text = _text(findings, rates)
+        text = f"{seen(findings, rates)} {_text(findings, rates)}"
         return finish(figure, "learning-rates", "Scores by learning rate", caption, text, "learning-rates")
 
 
@@ -224,6 +224,17 @@ def _draw_boxes(
         flierprops={"marker": style.marker, "mfc": style.colour, "mec": PAPER, "ms": 5},
     )
     boxes["boxes"][0].set_label(legend_label(method.label, 40))
+
+
+def seen(findings: Findings, rates: Rates) -> str:
+    """How much the rate matters to each method, and the seed at one rate, in one sentence."""
+    value, parts = findings.format.value, []
+    for method in rates.methods:
+        medians = [median(scores) for scores in method.scores.values()]
+        spreads = [stdev(scores) for scores in method.scores.values() if len(scores) > 1]
+        seeds = f" and over the seeds of a rate by {value(fmean(spreads))} (standard deviation)" if spreads else ""
+        parts.append(f"{method.label} varies over the rates by {value(max(medians) - min(medians))}{seeds}")
+    return f"{'; '.join(parts)}."
 
 
 def _text(findings: Findings, rates: Rates) -> str:
