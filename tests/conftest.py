@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,23 @@ def settings(tiny_model: Path, tiny_task: Path) -> dict[str, Any]:
         "steps": 12,
         "device": "cpu",
     }
+
+
+@pytest.fixture
+def draw_only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Leaves reports the figures of the given sections alone, because drawing takes most of a report's time.
+
+    Tables, page and files stay as they are. tests/report/test_report.py and tests/hardening/test_report.py draw all.
+    """
+    from gradgate.report.sections import SECTIONS
+    from gradgate.report.sections.base import Section
+
+    def leave(*drawn: type[Section]) -> None:
+        for kind in SECTIONS:
+            if kind not in drawn:
+                monkeypatch.setattr(kind, "drawings", Section.drawings)
+
+    return leave
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from gradgate.analysis.fisher import (
 from gradgate.errors import RunError
 from gradgate.fisher.track import FisherRecord
 from gradgate.report import write_report
-from gradgate.report.sections.fisher import curve_table, order_table, schedules_seen, seen
+from gradgate.report.sections.fisher import FisherSection, curve_table, order_table, schedules_seen, seen
 from gradgate.study.results import read_study
 from support.command_line import Command
 from support.study_folder import write_study
@@ -46,6 +46,11 @@ def hill(height: float) -> list[FisherRecord]:
 
 def write_traces(folder: Path, records: Sequence[FisherRecord]) -> None:
     (folder / "fisher.jsonl").write_text("".join(f"{json.dumps(each.line())}\n" for each in records))
+
+
+@pytest.fixture(autouse=True)
+def _own_figures_alone(draw_only: Callable[..., None]) -> None:
+    draw_only(FisherSection)
 
 
 @pytest.fixture

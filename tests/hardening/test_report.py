@@ -7,7 +7,7 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import unescape
 from math import isfinite
 from pathlib import Path
@@ -24,8 +24,7 @@ from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.findings import find
 from gradgate.report.formats import visible
 from gradgate.report.page import render_page
-from gradgate.report.sections import SECTIONS, find_sections
-from gradgate.report.sections.base import Section
+from gradgate.report.sections import find_sections
 from gradgate.report.sections.curves import draw_curves, find_curves
 from gradgate.study.results import read_study
 from support.study_folder import fail, write_study
@@ -68,10 +67,8 @@ def _warnings_are_errors() -> Iterator[None]:
 
 
 @pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes most of a report's time."""
-    for kind in SECTIONS:
-        monkeypatch.setattr(kind, "drawings", Section.drawings)
+def no_figures(draw_only: Callable[..., None]) -> None:
+    draw_only()
 
 
 def shown(folder: Path) -> str:

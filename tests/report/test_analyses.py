@@ -8,8 +8,8 @@ from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LandscapeRow
 from gradgate.analysis.representations import RepresentationRow
 from gradgate.report import write_report
-from gradgate.report.sections.landscape import draw_landscape, flatness_table
-from gradgate.report.sections.representations import draw_representations, similarity_table
+from gradgate.report.sections.landscape import LandscapeSection, draw_landscape, flatness_table
+from gradgate.report.sections.representations import RepresentationsSection, draw_representations, similarity_table
 from support.study_folder import write_study
 
 ARMS = ("full", "gradual:every=40")
@@ -41,6 +41,11 @@ def loss_rows(arms=ARMS, side=(-1.0, 0.0, 1.0)):
         for arm in arms for x in side for y in side
     ]  # fmt: skip
     return line + plane
+
+
+@pytest.fixture(autouse=True)
+def _own_figures_alone(draw_only):
+    draw_only(RepresentationsSection, LandscapeSection)
 
 
 @pytest.fixture

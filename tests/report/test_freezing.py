@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
-from gradgate.report.sections.freezing import FreezeCurve, find_curve
+from gradgate.report.sections.freezing import FreezeCurve, FreezingSection, find_curve
 from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.pooled import read_pooled
 from gradgate.study.results import read_study
@@ -28,6 +29,11 @@ SCORES = {
     "freeze:layers=2": [0.40, 0.44, 0.36],
 }
 UNITS = {"methods": tuple(SCORES), "scores": SCORES}
+
+
+@pytest.fixture(autouse=True)
+def _own_figures_alone(draw_only: Callable[..., None]) -> None:
+    draw_only(FreezingSection)
 
 
 def curve_of(folder: Path, **study: Any) -> FreezeCurve | None:

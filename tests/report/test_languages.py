@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gradgate.report import write_report
 from gradgate.report.findings import find
-from gradgate.report.sections.gains import gain_table
+from gradgate.report.sections.gains import GainsSection, gain_table
 from gradgate.report.sections.scores import main_table
 from gradgate.report.verdict import verdict
 from gradgate.study.export import records
@@ -21,6 +22,11 @@ from support.study_folder import METRIC, write_study
 TESTS = ("test.en", "test.de", "test.sw")  # each 0.1 below the one before
 LANGUAGES = {"train": "en", "dev": "en", "test.en": "en", "test.de": "de", "test.sw": "sw"}
 SCORES = {"full": [0.7, 0.8], "gradual:every=40": [0.75, 0.9]}
+
+
+@pytest.fixture(autouse=True)
+def _own_figures_alone(draw_only: Callable[..., None]) -> None:
+    draw_only(GainsSection)
 
 
 @pytest.fixture

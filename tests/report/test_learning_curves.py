@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ from gradgate.study.results import read_study
 from support.study_folder import METRIC, write_study
 
 LANGUAGES = {"en.test": "en", "de.test": "de", "sw.test": "sw"}
+
+
+@pytest.fixture(autouse=True)
+def _own_figures_alone(draw_only: Callable[..., None]) -> None:
+    draw_only(LossesSection, EpochCurvesSection)
 
 
 @pytest.fixture

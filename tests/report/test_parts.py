@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -14,7 +15,7 @@ from scipy import stats
 
 from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
-from gradgate.report.sections.t_statistics import over_parts
+from gradgate.report.sections.t_statistics import TStatisticsSection, over_parts
 from gradgate.report.verdict import cautions, verdict
 from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.pooled import read_pooled
@@ -26,6 +27,11 @@ SCORES = {
     "beta": {"full": (0.70, 0.71, 0.75), METHOD: (0.72, 0.74, 0.73)},
     "gamma": {"full": (0.30, 0.31, 0.29), METHOD: (0.36, 0.35, 0.37)},
 }
+
+
+@pytest.fixture(autouse=True)
+def _own_figures_alone(draw_only: Callable[..., None]) -> None:
+    draw_only(TStatisticsSection)
 
 
 def write_parts(folder: Path, metrics: dict[str, str] | None = None, models: tuple[str, ...] = ("toy",)) -> list[Path]:
