@@ -63,6 +63,10 @@ class DeltaError(GradgateError, ValueError):
     """A delta that cannot be made, is damaged, or belongs to another base model."""
 
 
+class BusyError(GradgateError, RuntimeError):
+    """Something that another thread, or a forward pass that has not ended, is using."""
+
+
 class RunError(GradgateError, RuntimeError):
     """A run folder, checkpoint or model that cannot be used."""
 

@@ -77,6 +77,33 @@ def apply(
         print_line(f"The model is in {folder}")
 
 
+@delta_app.command()
+def export(
+    file: DeltaFile,
+    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the adapter; new or empty.")],
+    to: Annotated[
+        str, typer.Option(help="peft: SHiRA for single weights of linear layers, other modules whole.")
+    ] = "peft",
+    base: Annotated[
+        str | None, typer.Option(help="Folder or hub name of the base; by default the one that the delta names.")
+    ] = None,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Write a delta as an adapter of PEFT, for PeftModel.from_pretrained."""
+    if to != "peft":
+        raise UsageError(f"--to {to!r}: expected peft.")
+    from gradgate import deltas
+
+    made = deltas.export(_file_of(file), base, out_folder)
+    if as_json:
+        print_json({"folder": str(made.folder), "shira": made.shira, "modules": made.modules, "rank": made.rank})
+    else:
+        print_line(f"SHiRA with r={made.rank} on {len(made.shira)} layers{_first(dict.fromkeys(made.shira))}")
+        print_line(f"whole modules: {', '.join(made.modules) or 'none'}")
+        print_line(f"The adapter is in {made.folder}")
+
+
 def _file_of(place: Path) -> Path:
     """The delta file that was meant."""
     from gradgate.deltas.delta import DELTA_FILE

@@ -20,17 +20,21 @@ from gradgate.lazy import lazy_names
 
 if TYPE_CHECKING:
     from gradgate.deltas.application import apply
+    from gradgate.deltas.bank import Bank
     from gradgate.deltas.creation import create
     from gradgate.deltas.delta import Delta, info, load
+    from gradgate.deltas.peft_export import export
 
-__all__ = ["Delta", "apply", "create", "info", "load"]
+__all__ = ["Bank", "Delta", "apply", "create", "export", "info", "load"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "Bank": "gradgate.deltas.bank",
         "Delta": "gradgate.deltas.delta",
         "apply": "gradgate.deltas.application",
         "create": "gradgate.deltas.creation",
+        "export": "gradgate.deltas.peft_export",
         "info": "gradgate.deltas.delta",
         "load": "gradgate.deltas.delta",
     },

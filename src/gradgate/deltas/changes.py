@@ -96,7 +96,6 @@ def compare(trained: Weights, base: Weights, name: str | None = None) -> Changes
     origin = Origin(
         base=name or base.where,
         base_fingerprint=fingerprint(base.entries, digests),
-        shared_fingerprint="",
         prefix=prefix,
         left_out=left_out,
         dtype=_cast(trained.entries, all_of_base.entries),
@@ -112,9 +111,7 @@ def compare(trained: Weights, base: Weights, name: str | None = None) -> Changes
         for key, change in found.items()
         if change.stored == "sparse" and trained.entries[key].shape != theirs.entries[key].shape
     }
-    shared_fingerprint = fingerprint(theirs.entries, theirs.digests(digests))
-    theirs.close()
-    return Changes(trained, theirs, replace(origin, shapes=shapes, shared_fingerprint=shared_fingerprint), found)
+    return Changes(trained, theirs, replace(origin, shapes=shapes), found)
 
 
 def _check_names(trained: Weights) -> None:

@@ -33,7 +33,6 @@ class Origin:
     Attributes:
         base: the base model, as it was named.
         base_fingerprint: of the weights of the base; see :mod:`gradgate.deltas.fingerprint`.
-        shared_fingerprint: of what the trained model has from the base, under its own names and types.
         method: that trained the model; None where that is not known.
         task: that it was trained on; likewise.
         prefix: what the names of the trained model begin with, and what those of the base have in its place.
@@ -45,7 +44,6 @@ class Origin:
 
     base: str
     base_fingerprint: str
-    shared_fingerprint: str
     method: str | None = None
     task: str | None = None
     prefix: tuple[str, str] = ("", "")
@@ -54,11 +52,11 @@ class Origin:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
-    _TEXT: ClassVar[tuple[str, ...]] = ("base", "base_fingerprint", "shared_fingerprint", "method", "task", "dtype")
+    _TEXT: ClassVar[tuple[str, ...]] = ("base", "base_fingerprint", "method", "task", "dtype")
 
     def metadata(self) -> dict[str, str]:
         """As safetensors keeps it: text by name, JSON where a value is no text."""
-        held = {name: value for name, value in asdict(self).items() if value or name in self._TEXT[:3]}
+        held = {name: value for name, value in asdict(self).items() if value or name in self._TEXT[:2]}
         texts = {name: value if name in self._TEXT else json.dumps(value) for name, value in held.items()}
         return {"format": FORMAT, "version": VERSION, **texts}
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from gradgate import hub
-from gradgate.deltas.bits import code_of, digest_of, dtype_of, flat_bits
+from gradgate.deltas.bits import code_of, dtype_of, flat_bits
 from gradgate.deltas.delta import DELTA_FILE, FLOATS, INDICES, VALUES, Delta, Origin, load
-from gradgate.deltas.fingerprint import Digests, digests_of, fingerprint
+from gradgate.deltas.fingerprint import digests_of, fingerprint
 from gradgate.deltas.safetensors_file import Entry, damaged
 from gradgate.deltas.weights import Checkpoint, Weights, find_folder
 from gradgate.errors import DeltaError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def open_weights(name: str) -> Weights:
@@ -67,9 +64,6 @@ class Mapped:
     def _type(self, entry: Entry) -> str:
         return self._cast if self._cast is not None and entry.dtype in FLOATS else entry.dtype
 
-    def _casts(self, entry: Entry) -> bool:
-        return self._type(entry) != entry.dtype
-
     def read(self, name: str) -> Tensor:
         """One tensor."""
         theirs = self._names[name]
@@ -79,14 +73,6 @@ class Mapped:
     def close(self) -> None:
         """Let go of the base's files."""
         self.base.close()
-
-    def digests(self, of_base: Mapping[str, str]) -> Digests:
-        """The digests of the tensors; those of the base are taken where the type is the same."""
-        held = self.base.entries
-        found: Digests = {}
-        for name, theirs in self._names.items():
-            found[name] = digest_of(self.read(name)) if self._casts(held[theirs]) else of_base[theirs]
-        return found
 
 
 def mapped(base: Weights, origin: Origin) -> Mapped:

@@ -1,0 +1,225 @@
+"""One model in memory, and any number of deltas beside it that are switched in and out."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from gradgate.deltas.delta import Delta, load
+from gradgate.deltas.patched import Patched, check_base, open_weights
+from gradgate.deltas.swap import Patch, Target, Whole
+from gradgate.errors import BusyError, DeltaError, nearest
+
+
+class Bank:
+    """A base model that becomes the trained model of any delta, and the base again, bit for bit.
+
+    The deltas are in host memory, pinned where the model is on CUDA. Switching writes what differs and nothing else,
+    in place: tied weights stay tied. One batch must not be computed by two tasks, so a switch is refused while a
+    forward pass runs, and a forward pass while a switch does; :meth:`using` keeps others out for longer, as for
+    ``generate``. Parts of the model that are called on their own, such as ``model.bert``, are not watched.
+
+    Args:
+        model: of transformers, with the weights of the base, of the class that the tasks were trained with. What the
+            base lacks, such as the head, may have any values. It must be whole on its devices, not sharded.
+        base: the base's folder or name; by default the one that each delta names.
+
+    Raises:
+        DeltaError: for a model in shards, or with weights that are not in memory.
+    """
+
+    def __init__(self, model: nn.Module, base: str | os.PathLike[str] | None = None) -> None:
+        self.model = model
+        self._base = base
+        self._target = Target.of(model)
+        self._compared: set[str] = set()
+        self._patches: dict[str, list[Patch]] = {}
+        self._applied: list[Patch] = []  # all that the model may have, also after a switch that was interrupted
+        self._active: str | None = None
+        self._guard = _Guard()
+        self._hooks = (
+            model.register_forward_pre_hook(lambda *_: self._guard.enter()),
+            model.register_forward_hook(lambda *_: self._guard.leave(), always_call=True),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The deltas, in the order in which they were added."""
+        return tuple(self._patches)
+
+    @property
+    def active(self) -> str | None:
+        """The delta that the model has now; None for the base."""
+        return self._active
+
+    def add(self, name: str, file: str | os.PathLike[str] | Delta) -> None:
+        """Read a delta, check all of it, and keep it under a name. The model is the base's afterwards.
+
+        Raises:
+            DeltaError: if the name is taken, the file is damaged, it belongs to another base, or the model is not that
+                base, or not of the class that was trained.
+            BusyError: as :meth:`activate`.
+        """
+        if name in self._patches:
+            raise DeltaError(f"There is a delta {name!r} already. Give another name, or remove that one.")
+        delta = file if isinstance(file, Delta) else load(os.fspath(file))
+        weights = open_weights(os.fspath(self._base) if self._base is not None else delta.origin.base)
+        check_base(weights, delta)
+        held = Patched(weights, delta)
+        self._target.check_names(held)
+        self.base()
+        with self._guard.switching():
+            for shared in held.base.entries:
+                if shared not in self._compared:
+                    self._target.check_base(held, shared)
+                    self._compared.add(shared)
+            self._patches[name] = list(self._target.patches(held))
+        held.close()
+
+    def remove(self, name: str) -> None:
+        """Forget a delta; the model is the base's afterwards if it was active."""
+        self._check(name)
+        if self._active == name:
+            self.base()
+        del self._patches[name]
+
+    def activate(self, name: str) -> None:
+        """Make the model the trained one of a delta.
+
+        Raises:
+            DeltaError: if there is no such delta.
+            BusyError: while a forward pass runs, another thread switches, or one :meth:`using` has the bank.
+        """
+        self._check(name)
+        self._switch(name)
+
+    def base(self) -> None:
+        """Make the model the base; BusyError as :meth:`activate`."""
+        self._switch(None)
+
+    @contextmanager
+    def using(self, name: str) -> Iterator[nn.Module]:
+        """The model of a delta, for this thread alone, until the end of the block; then the base again.
+
+        Raises:
+            DeltaError, BusyError: as :meth:`activate`.
+        """
+        self._check(name)
+        with self._guard.owned():
+            self._switch(name)
+            try:
+                yield self.model
+            finally:
+                self._switch(None)
+
+    def detach(self) -> None:
+        """Give the model back as the base's, without hooks."""
+        self.base()
+        for hook in self._hooks:
+            hook.remove()
+
+    def _check(self, name: str) -> None:
+        if name not in self._patches:
+            known = ", ".join(self._patches) or "none"
+            raise DeltaError(f"There is no delta {name!r}.{nearest(name, self._patches)} Known: {known}.")
+
+    def _switch(self, name: str | None) -> None:
+        with self._guard.switching():
+            if name == self._active and (name is not None or not self._applied):
+                return
+            wanted = self._patches[name] if name is not None else []
+            replaced = {id(patch.tensor) for patch in wanted if isinstance(patch, Whole)}
+            self._active, self._guard.mixed = None, True
+            with torch.no_grad():
+                for patch in reversed(self._applied):
+                    if not (isinstance(patch, Whole) and id(patch.tensor) in replaced):
+                        patch.undo()
+                self._applied = [patch for patch in self._applied if isinstance(patch, Whole)] + wanted
+                for patch in wanted:
+                    patch.do()
+            _wait(self._target.tensors.values())
+            self._applied = wanted
+            self._active, self._guard.mixed = name, False
+
+
+def _wait(tensors: object) -> None:
+    """Wait for copies from host memory, which the host may change again."""
+    if torch.cuda.is_available() and any(tensor.is_cuda for tensor in tensors):  # type: ignore[attr-defined]
+        torch.cuda.synchronize()
+
+
+class _Guard:
+    """Who may compute with a model and who may switch it, over threads.
+
+    ``mixed`` says that a switch has begun and not ended.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[int, int] = {}  # thread -> forward passes that have not ended
+        self._switching: int | None = None
+        self._owner: int | None = None
+        self.mixed = False
+
+    def enter(self) -> None:
+        """A forward pass begins."""
+        me = threading.get_ident()
+        with self._lock:
+            self._refuse_others(me, "this forward pass")
+            if self._switching is not None:
+                raise BusyError(
+                    "A forward pass began while the model is being switched. Wait until the switch has ended."
+                )
+            if self.mixed:
+                raise BusyError("A switch was interrupted, so the model is of no task. Call base() or activate().")
+            self._running[me] = self._running.get(me, 0) + 1
+
+    def leave(self) -> None:
+        """A forward pass has ended, or was refused."""
+        me = threading.get_ident()
+        with self._lock:
+            left = self._running.get(me, 0) - 1
+            if left > 0:
+                self._running[me] = left
+            else:
+                self._running.pop(me, None)
+
+    @contextmanager
+    def switching(self) -> Iterator[None]:
+        """While the weights are written."""
+        me = threading.get_ident()
+        with self._lock:
+            self._refuse_others(me, "this switch")
+            if self._running:
+                raise BusyError("A forward pass runs on the model. Switch when it has ended.")
+            if self._switching is not None:
+                raise BusyError("Another switch is under way. One thread at a time can switch the model.")
+            self._switching = me
+        try:
+            yield
+        finally:
+            self._switching = None
+
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """While one thread has the model for itself."""
+        me = threading.get_ident()
+        with self._lock:
+            if self._owner is not None:
+                raise BusyError("The bank is in use. Leave the other using() first, or make a bank for each thread.")
+            self._owner = me
+        try:
+            yield
+        finally:
+            self._owner = None
+
+    def _refuse_others(self, me: int, what: str) -> None:
+        if self._owner not in (None, me):
+            raise BusyError(
+                f"Another thread has the model in using(), and {what} would mix two tasks. Wait for its end."
+            )

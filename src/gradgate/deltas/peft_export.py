@@ -1,0 +1,171 @@
+"""A delta as an adapter of PEFT: SHiRA for single weights of linear layers, whole modules for everything else."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from gradgate import hub
+from gradgate.deltas.delta import Delta, load
+from gradgate.deltas.model_files import CONFIG_FILE
+from gradgate.deltas.patched import Patched, open_weights
+from gradgate.errors import DeltaError, RunError
+from gradgate.files import in_use, write_files
+
+_PREFIX = "base_model.model."
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export has made.
+
+    Attributes:
+        folder: for ``PeftModel.from_pretrained``.
+        shira: linear layers of which single weights are kept.
+        modules: modules that are kept whole, as a head, a norm, or a layer with a bias that has changed.
+        rank: SHiRA's ``r``: each layer of m inputs and n outputs has r (m + n) places.
+    """
+
+    folder: Path
+    shira: tuple[str, ...]
+    modules: tuple[str, ...]
+    rank: int
+
+
+def export(
+    delta: str | os.PathLike[str] | Delta,
+    base: str | os.PathLike[str] | None,
+    out: str | os.PathLike[str],
+    *,
+    to: str = "peft",
+) -> Exported:
+    """Write a delta as an adapter of another library.
+
+    PEFT's SHiRA (Bhardwaj et al. 2024, https://arxiv.org/abs/2406.13175) adds differences to the weights, so a sum may
+    differ from the trained weight in its last bit. All its layers have the same ``r``; places that are left over get a
+    difference of 0. Where a layer has no room for r (m + n) places, it is kept whole.
+
+    Args:
+        delta: the file.
+        base: the model that it belongs to; None for the one that it names.
+        out: a folder that is absent or empty.
+        to: ``peft``, the only one so far.
+
+    Raises:
+        DeltaError: if no linear layer has single weights that changed, the delta is damaged or of another base, or the
+            folder cannot be written.
+    """
+    if to != "peft":
+        raise DeltaError(f"There is no export to {to!r}. Expected 'peft'.")
+    delta = delta if isinstance(delta, Delta) else load(Path(delta))
+    out = Path(out).expanduser()
+    if in_use(out):
+        raise DeltaError(f"{out} is not empty. Give a folder that is new.")
+    held = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
+    model = _structure(delta)
+    changed = _by_module(delta.names)
+    rank, sparse = _rank(held, model, changed)
+    tensors = dict(_shira(held, sparse, rank))
+    whole = [module for module in changed if module not in sparse]
+    tensors |= dict(_whole(held, model, whole))
+    config = _config(held, rank, sparse, whole)
+    try:
+        weights = save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
+        write_files(out, {"adapter_model.safetensors": weights, "adapter_config.json": json.dumps(config, indent=2)})
+    except RunError as error:
+        raise DeltaError(str(error)) from error
+    held.close()
+    return Exported(out, tuple(sparse), tuple(whole), rank)
+
+
+def _structure(delta: Delta) -> nn.Module:
+    """The model without its weights, from the configuration in the delta."""
+    import transformers
+
+    try:
+        values = json.loads(delta.origin.files[CONFIG_FILE])
+        config = transformers.AutoConfig.for_model(**values)
+        factory: Any = getattr(transformers, values["architectures"][0])
+        with torch.device("meta"):
+            model: nn.Module = factory(config)
+    except Exception as error:  # each architecture has errors of its own
+        raise DeltaError(
+            f"The model of {delta.path} cannot be built from the configuration in it: {hub.first_line(error)}. "
+            f"Expected an architecture of the installed transformers."
+        ) from error
+    return model
+
+
+def _by_module(names: tuple[str, ...]) -> dict[str, list[str]]:
+    modules: dict[str, list[str]] = {}
+    for name in names:
+        modules.setdefault(name.rpartition(".")[0], []).append(name)
+    return modules
+
+
+def _rank(held: Patched, model: nn.Module, changed: Mapping[str, list[str]]) -> tuple[int, dict[str, int]]:
+    """SHiRA's ``r``, and its layers with the number of weights that changed in each."""
+    counts = {
+        module: held.delta.sparse[names[0]].elements
+        for module, names in changed.items()
+        if names == [f"{module}.weight"] and names[0] in held.delta.sparse and names[0] not in held.delta.origin.shapes
+        if isinstance(model.get_submodule(module), nn.Linear)
+    }
+    while counts:
+        rank = max(ceil(count / sum(held.entries[f"{module}.weight"].shape)) for module, count in counts.items())
+        full = [m for m in counts if rank * sum(shape := held.entries[f"{m}.weight"].shape) > shape[0] * shape[1]]
+        if not full:
+            return rank, counts
+        widest = max(full, key=lambda module: counts[module] / sum(held.entries[f"{module}.weight"].shape))
+        del counts[widest]
+    raise DeltaError(
+        f"No linear layer in {held.delta.path} has single weights that changed and room for SHiRA's r (m + n) places: "
+        f"{len(held.delta.whole)} tensors are stored whole. Use 'gradgate delta apply' instead."
+    )
+
+
+def _shira(held: Patched, layers: Mapping[str, int], rank: int) -> Iterator[tuple[str, Tensor]]:
+    for module in layers:
+        name = f"{module}.weight"
+        places, values = held.patch(name)
+        base = held.base.read(name)
+        rows, columns = base.shape
+        places = _filled(places.long(), rank * (rows + columns), base.numel())
+        changed = base.reshape(-1)[places].clone()
+        changed[torch.isin(places, held.patch(name)[0].long())] = values
+        yield f"{_PREFIX}{module}.shira_weight", changed - base.reshape(-1)[places]
+        yield f"{_PREFIX}{module}.shira_indices", torch.stack([places // columns, places % columns]).int()
+
+
+def _filled(places: Tensor, count: int, elements: int) -> Tensor:
+    """``count`` places in rising order: those that are given, and the first others."""
+    free = torch.ones(elements, dtype=torch.bool)
+    free[places] = False
+    return torch.cat([places, free.nonzero().view(-1)[: count - len(places)]]).sort().values
+
+
+def _whole(held: Patched, model: nn.Module, modules: list[str]) -> Iterator[tuple[str, Tensor]]:
+    for module in modules:
+        for name in model.get_submodule(module).state_dict():
+            yield f"{_PREFIX}{module}.{name}", held.read(f"{module}.{name}")
+
+
+def _config(held: Patched, rank: int, sparse: Mapping[str, int], whole: list[str]) -> dict[str, Any]:
+    return {
+        "peft_type": "SHIRA",
+        "base_model_name_or_path": held.delta.origin.base,
+        "inference_mode": True,
+        "r": rank,
+        "mask_type": "random",
+        "target_modules": list(sparse),
+        "modules_to_save": whole or None,
+    }

@@ -1,0 +1,222 @@
+"""One model in memory that becomes each task's and the base again, bit for bit, and never two at once."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification, GPT2Config, GPT2LMHeadModel
+
+from gradgate import deltas
+from gradgate.deltas.swap import Elements
+from gradgate.errors import BusyError, DeltaError
+from support.bits import assert_same_bits
+
+INPUTS = {"input_ids": torch.tensor([[1, 2, 3, 4]])}
+
+
+def state(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def trained(base: Path, folder: Path, labels: int, changes: dict[str, Tensor | float]) -> tuple[Any, Path]:
+    """A model of a task, in which some parameters were trained, and its delta."""
+    torch.manual_seed(labels)
+    model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=labels).eval()
+    with torch.no_grad():
+        for name, change in changes.items():
+            model.get_parameter(name).add_(change)
+    return model, deltas.create(model, base, folder / f"{labels}-{len(changes)}.safetensors").path
+
+
+QUERY, OUTPUT = (f"bert.encoder.layer.1.{name}" for name in ("attention.self.query.weight", "output.dense.weight"))
+
+
+@pytest.fixture
+def tasks(tiny_model: Path, tmp_path: Path) -> dict[str, tuple[Any, Path]]:
+    """Whole tensors, single elements, both, and a head of another size."""
+    few = torch.zeros(32, 32)
+    few[3, 5] = few[7, 7] = 1.0
+    return {
+        "whole": trained(tiny_model, tmp_path, 2, {OUTPUT: 1.0, QUERY: -1.0}),
+        "few": trained(tiny_model, tmp_path, 2, {QUERY: few}),
+        "labels": trained(tiny_model, tmp_path, 5, {OUTPUT: 2.0, QUERY: few.T, "bert.pooler.dense.bias": 1.0}),
+    }
+
+
+@pytest.fixture
+def model(tiny_model: Path) -> Any:
+    return AutoModelForSequenceClassification.from_pretrained(tiny_model, num_labels=2).eval()
+
+
+@pytest.fixture
+def bank(model: Any, tasks: dict[str, tuple[Any, Path]]) -> deltas.Bank:
+    bank = deltas.Bank(model)
+    for name, (_, file) in tasks.items():
+        bank.add(name, file)
+    return bank
+
+
+def test_every_order_of_tasks_gives_the_bits_of_each(bank: deltas.Bank, tasks: dict[str, tuple[Any, Path]]) -> None:
+    before = state(bank.model)
+    for name in ("whole", "few", "labels", "few", "whole", "labels", None, "labels", "whole", "whole", None, "few"):
+        if name is None:
+            bank.base()
+            assert_same_bits(state(bank.model), before)
+        else:
+            bank.activate(name)
+            assert_same_bits(state(bank.model), state(tasks[name][0]))
+            assert torch.equal(bank.model(**INPUTS).logits, tasks[name][0](**INPUTS).logits)
+            labels = torch.tensor([1])
+            assert bank.model(**INPUTS, labels=labels).loss == tasks[name][0](**INPUTS, labels=labels).loss
+        assert bank.active == name
+    bank.detach()
+    assert_same_bits(state(bank.model), before)
+    assert bank.model.config.num_labels == 2
+    assert bank.model.classifier.out_features == 2
+
+
+def test_weights_keep_their_place_in_memory(bank: deltas.Bank) -> None:
+    places = {name: parameter.data_ptr() for name, parameter in bank.model.named_parameters()}
+    bank.activate("whole")
+    assert {name: parameter.data_ptr() for name, parameter in bank.model.named_parameters()} == places
+
+
+def test_a_decoder_with_tied_weights(tmp_path: Path) -> None:
+    config = GPT2Config(vocab_size=60, n_embd=16, n_layer=2, n_head=2, n_positions=20)
+    base = GPT2LMHeadModel(config).eval()
+    base.save_pretrained(tmp_path / "base")
+    after = copy.deepcopy(base)
+    with torch.no_grad():
+        after.transformer.wte.weight[4] += 1
+    file = deltas.create(after, tmp_path / "base", tmp_path / "d.safetensors").path
+
+    bank = deltas.Bank(GPT2LMHeadModel.from_pretrained(tmp_path / "base").eval())
+    bank.add("task", file)
+    bank.activate("task")
+    assert bank.model.lm_head.weight is bank.model.transformer.wte.weight
+    assert torch.equal(bank.model(**INPUTS).logits, after(**INPUTS).logits)
+
+
+REFUSED = {
+    "another class": (lambda model: model.bert, r"lacks bert\."),
+    "trained since": (lambda model: _moved(model), "is not what the base"),
+    "another type": (lambda model: model.bfloat16(), "Load the base in the same dtype"),
+    "not in memory": (lambda model: model.to("meta"), "is not in memory"),
+}
+
+
+def _moved(model: Any) -> Any:
+    model.bert.encoder.layer[0].output.dense.weight.data[0, 0] += 1e-6
+    return model
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_model_that_is_not_the_base_is_refused(
+    model: Any, tasks: dict[str, tuple[Any, Path]], change: Any, message: str
+) -> None:
+    other = change(model)
+    with pytest.raises(DeltaError, match=message):
+        deltas.Bank(other).add("whole", tasks["whole"][1])
+
+
+def test_a_model_in_shards_is_refused(tmp_path: Path, model: Any) -> None:
+    from torch.distributed import destroy_process_group, init_process_group
+    from torch.distributed.fsdp import fully_shard
+
+    init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        with pytest.raises(DeltaError, match="is in shards on several devices"):
+            deltas.Bank(fully_shard(model))
+    finally:
+        destroy_process_group()
+
+
+def test_names_are_checked(bank: deltas.Bank, tasks: dict[str, tuple[Any, Path]]) -> None:
+    with pytest.raises(DeltaError, match="There is a delta 'few' already"):
+        bank.add("few", tasks["few"][1])
+    with pytest.raises(
+        DeltaError, match=r"There is no delta 'label'. Did you mean 'labels'\? Known: whole, few, labels"
+    ):
+        bank.activate("label")
+    bank.activate("few")
+    bank.remove("few")
+    assert (bank.active, bank.names) == (None, ("whole", "labels"))
+
+
+def test_a_switch_in_the_middle_of_a_forward_pass_is_refused(bank: deltas.Bank) -> None:
+    bank.activate("few")
+    hook = bank.model.classifier.register_forward_hook(lambda *_: bank.activate("whole"))
+    with pytest.raises(BusyError, match="A forward pass runs"):
+        bank.model(**INPUTS)
+    hook.remove()
+    bank.activate("whole")  # the pass that failed has ended
+    bank.model(**INPUTS)
+
+
+def test_a_forward_pass_of_another_thread_is_refused_while_one_has_the_bank(bank: deltas.Bank) -> None:
+    said: list[str] = []
+
+    def other() -> None:
+        for attempt in (lambda: bank.model(**INPUTS), lambda: bank.activate("few"), bank.base):
+            try:
+                attempt()
+            except BusyError as error:
+                said.append(str(error))
+
+    with bank.using("whole") as model:
+        model(**INPUTS)
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert bank.active == "whole"
+        with pytest.raises(BusyError, match="The bank is in use"), bank.using("few"):
+            pass
+    assert len(said) == 3
+    assert all("Another thread has the model" in text for text in said)
+    assert bank.active is None
+    bank.model(**INPUTS)
+
+
+def test_an_interrupted_switch_is_refused_until_it_is_mended(
+    bank: deltas.Bank, monkeypatch: pytest.MonkeyPatch, tasks: dict[str, tuple[Any, Path]]
+) -> None:
+    before = state(bank.model)
+    bank.activate("whole")
+
+    def interrupted(_: Elements) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Elements, "do", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bank.activate("few")
+    with pytest.raises(BusyError, match="A switch was interrupted"):
+        bank.model(**INPUTS)
+    bank.base()
+    assert_same_bits(state(bank.model), before)
+    bank.activate("few")
+    assert_same_bits(state(bank.model), state(tasks["few"][0]))
+
+
+def test_a_backward_pass_after_a_switch_is_refused(bank: deltas.Bank) -> None:
+    bank.activate("few")
+    loss = bank.model(**INPUTS).logits.sum()
+    bank.activate("whole")
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_model_on_cuda(bank: deltas.Bank, tasks: dict[str, tuple[Any, Path]], model: Any) -> None:
+    bank.detach()
+    on_cuda = deltas.Bank(model.to("cuda"))
+    for name, (after, file) in tasks.items():
+        on_cuda.add(name, file)
+        on_cuda.activate(name)
+        assert_same_bits({k: v.cpu() for k, v in state(on_cuda.model).items()}, state(after))
