@@ -18,10 +18,10 @@ from gradgate.errors import RunError, UsageError, nearest
 from gradgate.tasks import subsample
 from gradgate.training.config import RunConfig
 from gradgate.training.evaluation import FinishedRun, load_finished
-from gradgate.training.records import DEV
+from gradgate.training.records import DEV, TRAIN
 from gradgate.training.run import load_start
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.single_task import TRAIN, PreparedSingleTask
+from gradgate.training.single_task import PreparedSingleTask
 from gradgate.training.trainer import RunTrainer, scoring_arguments
 
 

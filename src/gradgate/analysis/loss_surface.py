@@ -23,8 +23,7 @@ from gradgate.layers import map_layers, named_parameters
 from gradgate.layers.units import HEAD
 from gradgate.training.pretrained import silence_libraries
 from gradgate.training.progress import RunProgress, about
-from gradgate.training.records import DEV
-from gradgate.training.single_task import TRAIN
+from gradgate.training.records import DEV, TRAIN
 
 SPLITS = (TRAIN, DEV)
 Point = tuple[float, float | None]

@@ -160,8 +160,8 @@ def read_shares(text: str) -> Shares:
     return Shares(*numbers)
 
 
-DEV = "dev"
-TRAIN_AND_DEV = ("train", DEV)
+TRAIN, DEV = "train", "dev"
+TRAIN_AND_DEV = (TRAIN, DEV)
 LANGUAGE = "{language}"
 """What stands for a language's code in the path of a file or in a name on the hub."""
 

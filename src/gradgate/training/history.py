@@ -9,9 +9,8 @@ from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.files import parse_json, remedy
-from gradgate.training.records import DEV
+from gradgate.training.records import DEV, TRAIN
 
-TRAIN = "train"
 _UNUSED = "used_for_selection"
 
 

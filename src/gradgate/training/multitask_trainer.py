@@ -15,8 +15,8 @@ from torch.utils.data import ConcatDataset, DataLoader, Sampler
 from transformers import TrainerControl
 
 from gradgate.tasks.multitask import TaskMixing
-from gradgate.training.records import DEV
-from gradgate.training.single_task import TRAIN, EncodedSingleTask
+from gradgate.training.records import DEV, TRAIN
+from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.trainer import RunTrainer, dev_scores
 
 TASK_IDS = "task_ids"

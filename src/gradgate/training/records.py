@@ -20,9 +20,10 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy, write_json
+from gradgate.tasks.types import DEV as DEV
+from gradgate.tasks.types import TRAIN as TRAIN
 
 Record = TypeVar("Record")
-DEV = "dev"
 Metrics = Mapping[str, float | None]
 """Metric name to value."""
 

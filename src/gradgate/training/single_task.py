@@ -19,7 +19,7 @@ from gradgate.tasks.languages import average
 from gradgate.training.config import RunConfig
 from gradgate.training.named_tasks import find_task_of
 from gradgate.training.pretrained import load_with_fresh
-from gradgate.training.records import DEV, SplitScores, TaskRecord
+from gradgate.training.records import DEV, TRAIN, SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import RunTrainer, dev_scores
 
@@ -79,9 +79,6 @@ def copy_predictions(kept: Path, folder: RunFolder) -> None:
     files = sorted(kept.rglob("*.jsonl"))
     texts = {file.relative_to(kept).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
     write_predictions(folder, texts)
-
-
-TRAIN = "train"
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_record
 from gradgate.study.results import Cell
-from gradgate.training.records import DEV, comparable
+from gradgate.training.records import DEV, TRAIN, comparable
 
-NAME, TRAIN, LOSS = "losses", "train", "loss"
+NAME, LOSS = "losses", "loss"
 ByStep = dict[int, list[float]]
 """Optimizer steps done to the values of the seeds."""
 

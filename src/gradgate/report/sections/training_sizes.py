@@ -17,10 +17,9 @@ from gradgate.report.sections.base import Section
 from gradgate.report.sections.losses import draw_means
 from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
 from gradgate.study.results import StudyResults
-from gradgate.training.records import comparable
+from gradgate.training.records import TRAIN, comparable
 
 NAME = "training-sizes"
-TRAIN = "train"
 
 
 @dataclass(frozen=True)
