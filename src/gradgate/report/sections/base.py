@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from typing_extensions import Self
+
+from gradgate.analysis.folder import AnalysisFolder
+from gradgate.errors import RunError
 from gradgate.report.drawing import Drawing
 from gradgate.report.findings import Findings
 from gradgate.report.table import Table
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Row = TypeVar("Row", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -47,3 +57,28 @@ class Section(ABC):
     def cautions(self) -> list[str]:
         """What could not be read, and why."""
         return []
+
+
+@dataclass(frozen=True)
+class AnalyzedSection(Section, Generic[Row]):
+    """What ``gradgate analyze`` has measured on the runs of a study, as rows; or why these cannot be read."""
+
+    analysis: ClassVar[str]
+    row: ClassVar[type[Any]]
+
+    rows: list[Row]
+    problem: str = ""
+
+    @classmethod
+    def find(cls, findings: Findings) -> Self | None:
+        """None for a study that was not analyzed."""
+        folder = AnalysisFolder.of(findings.results.folder, cls.analysis, cls.row)
+        try:
+            rows = [row for row in folder.read() if row.arm in findings.results.study.labels]
+        except RunError as error:
+            return cls(findings, [], str(error))
+        return cls(findings, rows) if rows else None
+
+    def cautions(self) -> list[str]:
+        """Why what was measured cannot be read."""
+        return [self.problem] if self.problem else []

@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import (
     NAME,
     PLANE,
@@ -21,39 +20,27 @@ from gradgate.analysis.landscape import (
     seen,
     width_text,
 )
-from gradgate.errors import RunError
 from gradgate.report import formats
 from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_below, legend_label, look, styled
-from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE
-from gradgate.report.sections.base import Section
+from gradgate.report.sections.base import AnalyzedSection
 from gradgate.report.table import Column, Entry, Raw, Table, spread_record
-from gradgate.training.records import DEV
+from gradgate.training.records import DEV, TRAIN
 
 Losses = NDArray[np.float64]
 Plane = tuple[Losses, Losses]
 """The coordinates of a side, and the losses: the second direction upwards, the first to the right."""
 
-_SPLITS = ("train", DEV)
+_SPLITS = (TRAIN, DEV)
 _LEVELS = 9  # colours of the plane
 
 
 @dataclass(frozen=True)
-class LandscapeSection(Section):
+class LandscapeSection(AnalyzedSection[LandscapeRow]):
     """The losses that ``gradgate analyze landscape`` has measured."""
 
-    rows: list[LandscapeRow]
-    problem: str = ""
-
-    @classmethod
-    def find(cls, findings: Findings) -> LandscapeSection | None:
-        """None for a study that was not analyzed."""
-        folder = AnalysisFolder.of(findings.results.folder, NAME, LandscapeRow)
-        try:
-            rows = [row for row in folder.read() if row.arm in findings.results.study.labels]
-        except RunError as error:
-            return cls(findings, [], str(error))
-        return cls(findings, rows) if rows else None
+    analysis = NAME
+    row = LandscapeRow
 
     def tables(self) -> list[Table]:
         """One row an arm."""
@@ -62,10 +49,6 @@ class LandscapeSection(Section):
     def drawings(self) -> list[Drawing]:
         """The lines, and the planes."""
         return draw_landscape(self.rows, self.findings.results.study.labels)
-
-    def cautions(self) -> list[str]:
-        """Why what was measured cannot be read."""
-        return [self.problem] if self.problem else []
 
 
 def flatness_table(rows: Sequence[LandscapeRow]) -> Table:

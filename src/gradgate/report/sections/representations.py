@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.representations import (
     NAME,
     ArmSimilarity,
@@ -18,12 +17,10 @@ from gradgate.analysis.representations import (
     similarities,
     splits_of,
 )
-from gradgate.errors import RunError
 from gradgate.report import formats
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, look, styled
-from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE
-from gradgate.report.sections.base import Section
+from gradgate.report.sections.base import AnalyzedSection
 from gradgate.report.table import Column, Entry, Table, spread_record
 from gradgate.statistics import summarize
 from gradgate.training.records import DEV
@@ -33,21 +30,11 @@ _MEASURES = {"rsa": "RSA", "cka": "linear CKA"}
 
 
 @dataclass(frozen=True)
-class RepresentationsSection(Section):
+class RepresentationsSection(AnalyzedSection[RepresentationRow]):
     """The similarities that ``gradgate analyze representations`` has measured."""
 
-    rows: list[RepresentationRow]
-    problem: str = ""
-
-    @classmethod
-    def find(cls, findings: Findings) -> RepresentationsSection | None:
-        """None for a study that was not analyzed."""
-        folder = AnalysisFolder.of(findings.results.folder, NAME, RepresentationRow)
-        try:
-            rows = [row for row in folder.read() if row.arm in findings.results.study.labels]
-        except RunError as error:
-            return cls(findings, [], str(error))
-        return cls(findings, rows) if rows else None
+    analysis = NAME
+    row = RepresentationRow
 
     def tables(self) -> list[Table]:
         """One for each split."""
@@ -56,10 +43,6 @@ class RepresentationsSection(Section):
     def drawings(self) -> list[Drawing]:
         """One for each split."""
         return draw_representations(self.rows, self.findings.results.study.labels)
-
-    def cautions(self) -> list[str]:
-        """Why what was measured cannot be read."""
-        return [self.problem] if self.problem else []
 
 
 def similarity_table(rows: Sequence[RepresentationRow], split: str) -> Table:
