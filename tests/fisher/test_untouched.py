@@ -241,7 +241,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         measure(nn.Linear(3, 3), [(torch.ones(2, 3), torch.ones(2))])  # type: ignore[list-item]
     one_output = Net()
     one_output.second = nn.Linear(8, 1)
-    with pytest.raises(AttachError, match=r"regression zero.*fisher_labels=sample"):
+    with pytest.raises(AttachError, match=r"regression zero.*fisher_labels=sample.* Found fisher_labels=argmax"):
         measure(one_output, [numbers()], FisherRequest(groups=("all",), labels="argmax"))
 
 

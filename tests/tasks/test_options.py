@@ -121,6 +121,18 @@ def test_entries_belong_to_one_kind_and_to_no_task_in_general() -> None:
             {"txt": "a"},
             r"txt: Extra inputs are not permitted\. Expected one of name, kind, text, .*Did you mean 'text'\?",
         ),
+        (
+            {"format": {"headr": False}},
+            r"format\.headr: Extra inputs are not permitted\. Expected one of type, header, .*Did you mean 'header'\?",
+        ),
+        (
+            {"formats": {"dev": {"colums": ["a"]}}},
+            r"formats\.dev\.colums: Extra .* Expected one of type, header, columns, .*Did you mean 'columns'",
+        ),
+        (
+            {"hub": {"path": "a/b", "training": {"path": "c/d", "split": {}}}},
+            r"hub\.training\.split: Extra inputs .* Expected one of path, name, .*Did you mean 'splits'\?",
+        ),
         ({"options": {"query": "q"}, "kind": "ranking"}, r"`options` is no entry; write query beside `kind`"),
         ({"options": {}}, r"`options` is no entry; classification has none"),
         ({"options": RankingOptions()}, r"task: options: .*RankingOptions is not for classification; expected Kind"),

@@ -101,9 +101,11 @@ def _own_labels(logits: Tensor, kind: Labels, generator: torch.Generator) -> Ten
         return logits.argmax(dim=-1)
     shares = logits.cpu().double().softmax(dim=-1)
     if not bool(torch.isfinite(shares).all()):
+        wrong = logits[~torch.isfinite(logits)]
         raise NonFiniteError(
             "The model's logits are not finite, so no labels can be drawn from them for the Fisher trace. Lower the "
-            "learning rate, clip gradients, or use bf16 or fp32 instead of fp16."
+            "learning rate, clip gradients, or use bf16 or fp32 instead of fp16. "
+            f"Found {wrong[0].item()} among {wrong.numel():,} of {logits.numel():,} logits; expected finite numbers."
         )
     # By the inverse of the distribution function: one draw a row, so that padding does not shift the others' draws.
     cumulated = shares.cumsum(dim=-1)
@@ -117,7 +119,7 @@ def _gaussian(logits: Tensor, batch: Batch, request: FisherRequest, generator: t
     if request.labels == "argmax":
         raise AttachError(
             "Labels by argmax, which mode=code takes, make the Fisher trace of a regression zero: its mode is the "
-            "prediction. Use fisher_labels=sample."
+            "prediction. Use fisher_labels=sample. Found fisher_labels=argmax; expected sample or true."
         )
     true = _true(batch, "labels", request.labels)
     if true is not None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks.catalog import entries, plain
+from gradgate.tasks.faults import in_words
 from gradgate.tasks.find import find_task, task_names
 from gradgate.tasks.metrics import greater_is_better
 from gradgate.tasks.spec import TaskSpec, build_spec, read_yaml
@@ -200,7 +201,7 @@ def _from_file(path: Path, data: Path | None) -> MultitaskSpec:
     try:
         written = MultitaskFile.model_validate(read_yaml(path))
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+        faults = [in_words(fault, MultitaskFile) for fault in error.errors()]
         raise DataError(f"{path} does not describe several tasks: {'; '.join(faults)}") from error
     root = data or path.parent
     specs = tuple(_entry_spec(entry, root) for entry in written.tasks)

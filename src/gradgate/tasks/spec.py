@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 
 from gradgate.errors import DataError, UsageError, nearest
 from gradgate.files import parse_yaml, read_bytes
+from gradgate.tasks.faults import in_words, unknown_entry
 from gradgate.tasks.types import (
     KIND_INFO,
     LANGUAGE,
@@ -192,7 +193,11 @@ class TaskSpec(BaseModel):
     @model_validator(mode="after")
     def _formats_can_be_read(self) -> TaskSpec:
         for split in self.formats:
-            self.format_of(split)
+            try:
+                self.format_of(split)
+            except ValidationError as error:
+                faults = [in_words(fault, FileFormat, below=f"formats.{split}") for fault in error.errors()]
+                raise ValueError("; ".join(faults)) from None
         return self
 
     @model_validator(mode="after")
@@ -208,18 +213,18 @@ def build_spec(values: Mapping[str, Any], source: str) -> TaskSpec:
         return TaskSpec.model_validate(values)
     except ValidationError as error:
         kind = values.get("kind", "classification")
-        faults = "; ".join(_in_words(fault, kind) for fault in error.errors())
+        faults = "; ".join(_of_task(fault, kind) for fault in error.errors())
         raise DataError(f"{source} does not describe a task: {faults}") from error
 
 
-def _in_words(fault: ErrorDetails, kind: str) -> str:
+def _of_task(fault: ErrorDetails, kind: str) -> str:
     """Where the fault is in a task file, whose options are flat, and what was expected there."""
     place = [str(part) for part in fault["loc"]]
     if place[:1] == ["options"] and len(place) > 1:
         place = place[1:]
     elif len(place) == 1 and fault["type"] == "extra_forbidden":
         return f"{place[0]}: {_unknown_entry(place[0], kind)}"
-    return ": ".join([*([".".join(place)] if place else []), fault["msg"]])
+    return in_words({**fault, "loc": tuple(place)}, TaskSpec)
 
 
 def _unknown_entry(entry: str, kind: str) -> str:
@@ -229,7 +234,7 @@ def _unknown_entry(entry: str, kind: str) -> str:
     ]
     owner = next((info.name for info in KIND_INFO.values() if entry in info.options.model_fields), None)
     if owner is None:
-        return f"Extra inputs are not permitted. Expected one of {', '.join(known)}.{nearest(entry, known)}"
+        return unknown_entry(entry, known)
     return f"an entry of {owner}, and the kind of this task is {kind}. Remove it, or say `kind: {owner}`."
 
 

@@ -38,7 +38,11 @@ class Mixing(Effect):
 
     def __init__(self, model: nn.Module, mix: MixoutSettings, names: Collection[str], seed: int) -> None:
         if hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None:
-            raise AttachError("A compiled model bakes its weights in, so that mixout cannot mix them. Do not compile.")
+            found = type(getattr(model, "_orig_mod", model)).__name__
+            raise AttachError(
+                "A compiled model bakes its weights in, so that mixout cannot mix them. Do not compile. "
+                f"Found a compiled {found}; expected one that torch.compile has not seen."
+            )
         self.step = 0
         self.initial: dict[str, Tensor] = {}
         self._mix = mix
@@ -46,8 +50,12 @@ class Mixing(Effect):
         wanted = {id(p): name for name, p in named_parameters(model).items() if name in names}
         linear: list[Any] = [module for module in model.modules() if _is_linear(module)]
         self._layers = [(layer, wanted[id(layer.weight)]) for layer in linear if id(layer.weight) in wanted]
-        if any(isinstance(layer.weight, DTensor) for layer, _ in self._layers):
-            raise AttachError("mixout cannot mix weights that are sharded over processes. Use DDP instead of FSDP.")
+        sharded = [name for layer, name in self._layers if isinstance(layer.weight, DTensor)]
+        if sharded:
+            raise AttachError(
+                "mixout cannot mix weights that are sharded over processes. Use DDP instead of FSDP. "
+                f"Found {len(sharded)} sharded weights, such as {sharded[0]}; expected whole ones."
+            )
         self._hooks: list[Any] = []
 
     def attach(self) -> None:

@@ -79,7 +79,8 @@ def with_closure_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tup
         if not results:
             raise AttachError(
                 "The optimizer calls its closure more than once in a step, for gradients that the gates cannot act "
-                "on. Use one that takes the gradients of one backward pass."
+                "on. Use one that takes the gradients of one backward pass. "
+                f"Found a second call by {type(args[0]).__name__}; expected one."
             )
         return results.pop()
 
