@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gradgate.errors import UsageError, nearest
-from gradgate.files import parse_yaml, read_bytes
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.settings import MOST_SEED
 
@@ -58,6 +57,8 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     """
     if file is None:
         return
+    from gradgate.files import parse_yaml, read_bytes
+
     try:
         values = parse_yaml(read_bytes(file))
     except OSError as error:
