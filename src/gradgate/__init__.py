@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Plan,
         RandomOrder,
         RateMethod,
+        Sparse,
     )
     from gradgate.training.gate_callback import GateCallback
     from gradgate.training.new_tokens import new_token_rows
@@ -95,6 +96,7 @@ __all__ = [
     "RandomOrder",
     "RateMethod",
     "Selection",
+    "Sparse",
     "Tuner",
     "adapters",
     "deltas",

@@ -26,8 +26,8 @@ from support.tiny_models import _ENCODER, _GPT2, _T5, tiny
 State = tuple[str, dict[str, torch.Tensor]]
 
 STEPS, PER_EPOCH, SEED = 6, 2, 5
-# Small enough that every transition lies within the training.
-SMALL: dict[str, Any] = {"every": 2, "p": 0.5, "batches": 1}
+# Small enough that every transition lies within the training, and large enough that each matrix has open elements.
+SMALL: dict[str, Any] = {"every": 2, "p": 0.5, "batches": 1, "share": 0.5}
 # Options that change what happens at a step, beside the example of each method.
 VARIANTS = (
     "graddrop:p=0.5,mask_target=update",
@@ -150,7 +150,9 @@ def changed(before: Weights, after: Weights) -> set[str]:
 def names_of(method: Method, layers: LayerMap, plan: Plan, wanted: Callable[[Gate], bool]) -> set[str]:
     """The parameters that the method trains in groups whose gate is as wanted."""
     groups = (group for group in layers if wanted(plan[group.name]))
-    return {name for group in groups for name in group.parameter_names if method.trains(name, group.name)}
+    named = {name for group in groups for name in group.parameter_names if method.trains(name, group.name)}
+    selection = method.selection(layers)
+    return named if selection is None else named & set(selection.names)
 
 
 def learns(gate: Gate) -> bool:

@@ -185,12 +185,11 @@ def accumulated(method: Method, name: str, parts: int) -> Weights:
 def assert_masked(model: nn.Module, tuner: Tuner) -> None:
     """What does not pass is exactly zero in the gradient of the whole step."""
     state = state_of(tuner)
-    for group in tuner.layers:
-        gate = tuner.plan[group.name]
-        for name in group.parameter_names if gate.sparse else ():
-            gradient = model.get_parameter(name).grad
-            assert gradient is not None
-            assert not gradient[~passing(gate, name, gradient.shape, state)].any(), name
+    for name in names_of(tuner.method, tuner.layers, tuner.plan, lambda gate: gate.sparse):
+        gate = tuner.plan[tuner.layers.group_of(name).name]
+        gradient = model.get_parameter(name).grad
+        assert gradient is not None
+        assert not gradient[~passing(gate, name, gradient.shape, state)].any(), name
 
 
 @EVERY_METHOD_ONCE

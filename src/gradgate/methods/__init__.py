@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from gradgate.methods.layerwise_lr import LayerwiseRates, RateMethod
     from gradgate.methods.mixout import Mixout
-    from gradgate.methods.sparse import ChildTuning
+    from gradgate.methods.sparse import ChildTuning, Sparse
     from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "Plan",
     "RandomOrder",
     "RateMethod",
+    "Sparse",
     "method",
     "methods",
     "register",

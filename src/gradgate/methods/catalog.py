@@ -34,6 +34,7 @@ OWN_METHODS = {
     "GradDropEpochToggle": "gradgate.methods.graddrop",
     "Mixout": "gradgate.methods.mixout",
     "ChildTuning": "gradgate.methods.sparse",
+    "Sparse": "gradgate.methods.sparse",
     "LISA": "gradgate.methods.blocks",
     "LayerwiseRates": "gradgate.methods.layerwise_lr",
 }

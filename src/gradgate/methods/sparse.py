@@ -1,4 +1,4 @@
-"""Methods that train a sparse part of the weights: Child-Tuning."""
+"""Methods that train a sparse part of the weights: Child-Tuning, and a fixed random mask as SHiRA has it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import ClassVar, Literal
 from gradgate.clock import Clock
 from gradgate.fisher import FisherRequest, SelectionRequest
 from gradgate.layers import LayerMap
-from gradgate.methods.base import OPEN, Gate, Memory, Method, Plan
+from gradgate.layers.selectors import Selection, select
+from gradgate.layers.units import HEAD
+from gradgate.methods.base import CLOSED, OPEN, Gate, Memory, Method, Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,3 +82,60 @@ class ChildTuning(Method):
     @property
     def decides_by_measuring(self) -> bool:
         return self.mode == "D"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sparse(Method):
+    """A share of the weight matrices' elements learns, the same through the whole training; all others keep every bit.
+
+    Which ones is a function of the seed and the name of the matrix, so that it takes no memory and is the same after a
+    resume. The matrices are those in the layers; their biases and norms, and the embeddings, stay closed. What the
+    training changes is a small file: see :mod:`gradgate.deltas`.
+
+    Args:
+        share: of the elements of each matrix, in (0, 1].
+        by: how they are chosen; ``random`` is the only way so far.
+        head: ``open`` trains the head as a whole, as a fresh one needs it; ``closed`` leaves it as it is.
+    """
+
+    name: ClassVar[str] = "sparse"
+    summary: ClassVar[str] = "a fixed random share of the layers' weight matrices learns, and the head"
+    source: ClassVar[str] = "SHiRA (Bhardwaj et al. 2024), Sec. 4.1, SHiRA-Rand: https://arxiv.org/abs/2406.13175"
+    deviates: ClassVar[str] = (
+        "The paper's masks have an exact number of elements, here each passes with probability share; it masks chosen "
+        "projections of language and diffusion models, here all weight matrices of the layers learn."
+    )
+
+    share: float = 0.02
+    by: Literal["random"] = "random"
+    head: Literal["open", "closed"] = "open"
+
+    def __post_init__(self) -> None:
+        self._require(share=(0.0 < self.share <= 1.0, "0 < share <= 1"))
+
+    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        masked = Gate(lo=0.0, hi=self.share, stream=self.name) if self.share < 1.0 else OPEN
+        inner = {group.name for group in layers.layers}
+        reached = self.reaches(layers)
+        return Plan({n: masked if n in inner else OPEN if n in reached else CLOSED for n in layers.names})
+
+    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+        return None
+
+    def reaches(self, layers: LayerMap) -> frozenset[str]:
+        """The layers, and the head where it is open."""
+        return frozenset({group.name for group in layers.layers} | ({HEAD} & {*layers.names} if self._head else set()))
+
+    def selection(self, layers: LayerMap) -> Selection | None:
+        """The matrices of the layers, and the head; None for a map that knows no shapes."""
+        if not layers.weights:
+            return None
+        whole = select(layers, "re:.*")
+        inner = {name for group in layers.layers for name in group.parameter_names if len(whole.shapes[name]) > 1}
+        head = set(layers[HEAD].parameter_names) if self._head and HEAD in layers else set()
+        rows = {name: ranges for name, ranges in whole.rows.items() if name in inner | head}
+        return Selection(self.spec, rows, {name: whole.shapes[name] for name in rows})
+
+    @property
+    def _head(self) -> bool:
+        return self.head == "open"
