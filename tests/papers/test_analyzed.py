@@ -88,9 +88,10 @@ def test_landscapes_settle_which_minima_are_wider(study: Path) -> None:
     assert dict(widths.arms) == {"Fine-tune": "full", "Adapter-64": ON_ADAPTER}
 
 
-def test_a_minimum_that_is_wider_than_its_line_is_no_number(study: Path) -> None:
-    write_landscape(study, {"full": 8.0, ON_ADAPTER: 0.001})
-    assert "lines that rise by 0.5" in verdict(study, "A10").outcome.findings[-1].text
+def test_minima_that_are_all_wider_than_their_lines_settle_nothing(study: Path) -> None:
+    write_landscape(study, {"full": 0.001, ON_ADAPTER: 0.001})
+    _, widths = verdict(study, "A10").outcome.findings
+    assert (widths.state, "= 0.000 (the same for all 3 seeds: no interval)" in widths.text) == ("cannot tell", True)
 
 
 def test_an_analysis_that_cannot_be_read_settles_nothing(study: Path) -> None:

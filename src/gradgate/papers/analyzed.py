@@ -59,14 +59,14 @@ def _similarity(study: Path) -> dict[tuple[str, int], dict[str, float]]:
 
 
 def _flatness(study: Path) -> dict[tuple[str, int], float]:
-    """How wide the minimum of each run is on dev; without those that are wider than their line shows."""
+    """How wide the minimum of each run is on dev, as far as the line shows, which is one for all runs of a study."""
     rows = AnalysisFolder.of(study, landscape.NAME, LandscapeRow).read()
     widths = {
         (arm, seed): landscape.flatness(points)
         for arm in dict.fromkeys(row.arm for row in rows)
         for seed, points in landscape.lines(rows, arm, DEV).items()
     }
-    return {run: flat.width for run, flat in widths.items() if flat is not None and not flat.at_least}
+    return {run: flat.width for run, flat in widths.items() if flat is not None}
 
 
 def tracked_run(cell: Cell, score: float | None = None) -> TrackedRun | None:

@@ -176,8 +176,7 @@ def _a10(numbers: Numbers) -> Outcome:
         all_of(rises, f"needs dev losses of {names}"),
         all_of(
             widths,
-            f"needs loss landscapes of {names} for how flat their minima are (gradgate analyze landscape STUDY), on "
-            f"lines that rise by 0.5 before both of their ends",
+            f"needs loss landscapes of {names} for how flat their minima are (gradgate analyze landscape STUDY)",
         ),
     )
 
