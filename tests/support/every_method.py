@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_type_hints
 
 import pytest
 from hypothesis import assume
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from gradgate import Group, LayerMap, Method, MethodInfo, method, methods
 from gradgate.errors import MethodError
+from gradgate.methods.base import option_types
 
 EVERY_METHOD = pytest.mark.parametrize("entry", methods(), ids=lambda entry: entry.name)
 OPTIONS = {float: st.floats(0.0, 1.0), int: st.integers(0, 12), bool: st.booleans()}
@@ -26,7 +26,7 @@ FOUR = LayerMap(
 @st.composite
 def a_method(draw: st.DrawFn, entry: MethodInfo) -> Method:
     """Any method of whole layers that its own checks let through; what must be given is as in the example."""
-    hints = get_type_hints(entry.cls)
+    hints = option_types(entry.cls)
     # A map of bare groups has no other units than layers, and any text is no selector.
     free = {name: hints[name] for name, default in entry.defaults.items() if default is not ...}
     free = {name: kind for name, kind in free.items() if name not in ("unit", "only", "open", "closed")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from gradgate.clock import Clock
@@ -278,7 +279,7 @@ class Method(ABC):
         """
         words = {
             option: (getattr(self, option) in get_args(kind), f"one of {', '.join(map(str, get_args(kind)))}")
-            for option, kind in get_type_hints(type(self)).items()
+            for option, kind in option_types(type(self)).items()
             if get_origin(kind) is Literal
         }
         wrong = [
@@ -326,6 +327,12 @@ class ByUnit(Method):
     @property
     def grouped_by(self) -> Unit:
         return self.unit
+
+
+@cache
+def option_types(kind: type[Method]) -> dict[str, Any]:
+    """The types of a method's options, which take milliseconds to find and are needed for each method that is made."""
+    return get_type_hints(kind)
 
 
 def _as_text(value: object) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import MISSING, Field, dataclass, fields
 from importlib import import_module
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from gradgate.errors import MethodError, nearest
-from gradgate.methods.base import NEEDED_WITHOUT, Method
+from gradgate.methods.base import NEEDED_WITHOUT, Method, option_types
 from gradgate.specs import Spec, Syntax, shown
 
 ENTRY_POINTS = "gradgate.methods"
@@ -111,7 +111,7 @@ def _build(spec: Spec) -> Method:
             f"There is no method {shown(spec.name)}.{nearest(spec.name, _known())} "
             f"Known: {', '.join(_known())} (see 'gradgate methods')."
         )
-    options = spec.renamed(cls.aliases).typed({name: get_type_hints(cls)[name] for name in _defaults(cls)})
+    options = spec.renamed(cls.aliases).typed({name: option_types(cls)[name] for name in _defaults(cls)})
     missing = [
         " or ".join(f"{name}=..." for name in (option.name, option.metadata.get(NEEDED_WITHOUT)) if name)
         for option in fields(cls)
