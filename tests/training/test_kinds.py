@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score, ndcg_score
 from gradgate.tasks import find_task, kind_of
 from gradgate.tasks.kinds import KINDS
 from gradgate.training.config import KindName, make_config
+from gradgate.training.prediction import predict
 from gradgate.training.run import train
 from support.kind_folders import SAVE, save_questions
 from support.run_folders import assert_same_run, history
@@ -73,6 +74,17 @@ def test_scores_can_be_computed_again_from_the_prediction_files(run: tuple[str, 
     assert history(folder, "dev")[-1].keys() >= scores["dev"].keys()
 
 
+def without_gold(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != "gold"} for row in rows]
+
+
+def test_rows_get_the_same_predictions_when_their_labels_are_unknown(run: tuple[str, Path]) -> None:
+    _, folder = run
+    (test,) = (folder.parent / "data").glob("test.*")
+    found = predict([folder], test)
+    assert found.records() == without_gold(predictions(folder, "test"))
+
+
 def test_the_saved_model_loads_with_its_head(run: tuple[str, Path]) -> None:
     kind, folder = run
     model, loading = KINDS[kind].auto_model.from_pretrained(folder / "model", output_loading_info=True)
@@ -109,6 +121,7 @@ def test_questions_without_an_answer_may_be_left_unanswered(settings: dict[str, 
     assert all("no_answer_score" in row for row in rows)
     right = [(row["predicted"] in row["gold"]) if row["gold"] else row["predicted"] == "" for row in rows]
     assert scores["tests"]["test"]["exact_match"] == pytest.approx(np.mean(right))
+    assert predict([tmp_path / "run"], task / "test.json").records() == without_gold(rows)
 
 
 def test_a_kind_needs_no_columns_where_they_have_its_own_names(tmp_path: Path) -> None:

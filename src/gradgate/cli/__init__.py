@@ -32,6 +32,7 @@ for command in (
     models.plan,
     runs.train,
     runs.evaluate,
+    runs.predict,
     runs.pretrain_adapter,
     studies.compare,
     studies.worker,

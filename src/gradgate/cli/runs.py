@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,6 +93,64 @@ def evaluate(
         print_json(record)
     elif not quiet:
         console.print(evaluation_table(record))
+
+
+def predict(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
+    file: Annotated[
+        str,
+        typer.Option(
+            "--file",
+            "-f",
+            help="Rows without labels: a file like the task's own, CSV, TSV, JSON lines or Parquet, or text with one "
+            "example a line, the texts of a pair with a tab between them; - for standard input.",
+        ),
+    ],
+    text: Annotated[str | None, typer.Option(help="Text column; by default that of the run's task.")] = None,
+    text_pair: Annotated[str | None, typer.Option(help="Column of the second text, of pairs.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Rows of a batch [default: the run's].")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the files of the task, where they have moved.")] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write, .jsonl or .csv [default: JSON lines, printed].")
+    ] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the models.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Predict for rows without labels, with one run's model or with several."""
+    from gradgate.training.prediction_files import check_ending
+    from gradgate.training.run_folder import RunFolder
+
+    for run in runs:
+        RunFolder(run).require_finished()
+    if file != "-" and not Path(file).is_file():
+        raise UsageError(f"--file {file}: there is no such file. Give one, or - for standard input.")
+    if out_file is not None:
+        check_ending(out_file)
+
+    from gradgate.training.prediction import predict as predict_rows  # torch loads after these checks
+    from gradgate.training.progress import Bar
+
+    asked: dict[str, Any] = {"text": text, "text_pair": text_pair, "batch_size": batch_size, "data": data}
+    asked["trust_remote_code"] = trust_remote_code
+    rows = typer.get_text_stream("stdin", encoding="utf-8").read() if file == "-" else Path(file)
+    if quiet or as_json:
+        found = predict_rows(runs, rows, **asked)
+    else:
+        with Bar(errors, "predicting", "runs") as bar:
+            found = predict_rows(runs, rows, **asked, progress=bar)
+    if out_file is not None:
+        found.write(out_file)
+    if as_json:
+        print_json(found.records())
+    elif out_file is None:
+        for record in found.records():
+            print_line(json.dumps(record, ensure_ascii=False))
+    elif not quiet:
+        print_line(f"Predictions: {out_file}")
 
 
 @takes_settings(of=PretrainConfig)

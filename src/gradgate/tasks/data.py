@@ -12,6 +12,7 @@ from gradgate.tasks import splits
 from gradgate.tasks.kinds import KINDS, Kind, TaskData
 from gradgate.tasks.kinds.base import make_rows
 from gradgate.tasks.languages import absent_languages
+from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.tables import check_place, read_one, read_tables, read_tests
 from gradgate.tasks.types import TRAIN_AND_DEV, base_of
@@ -57,12 +58,17 @@ def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
     Raises:
         DataError: as ``load_task``, or a label that the model does not have.
     """
-    if labels is not None:
-        raw = {cell: name for cell, name in (spec.label_map or {}).items() if name in labels}
-        spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
     tables = read_tests(spec)
     if splits.is_cut(spec):
         tables = {split: table for split, table in read_tables(spec).items() if split not in TRAIN_AND_DEV}
+    return tests_of(spec, labels, tables)
+
+
+def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Table]) -> TaskData:
+    """The same of tables that were read already."""
+    if labels is not None:
+        raw = {cell: name for cell, name in (spec.label_map or {}).items() if name in labels}
+        spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
     examples = kind_of(spec).read(spec, tables)
     if not examples.splits:
         raise DataError(f"The task {spec.name} has nothing to score: {'; '.join(examples.notes)}. Give --test-file")

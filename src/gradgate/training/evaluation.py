@@ -24,6 +24,7 @@ from gradgate.tasks.types import QuestionAnsweringOptions
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
 from gradgate.training.named_tasks import find_task_of
+from gradgate.training.prediction_files import predictions_text, write_predictions
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.records import (
@@ -35,7 +36,7 @@ from gradgate.training.records import (
     write_record,
 )
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.single_task import Scorer, Split, predictions_text, task_record, write_predictions
+from gradgate.training.single_task import Scorer, Split, task_record
 from gradgate.training.trainer import RunTrainer, dev_scores, scoring_arguments
 from gradgate.training.weights import add_rows, check_loaded, check_vocabulary
 

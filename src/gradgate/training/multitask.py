@@ -16,9 +16,10 @@ from gradgate.training.config import RunConfig
 from gradgate.training.multitask_model import load_multitask, save_encoder, save_heads
 from gradgate.training.multitask_trainer import MEAN, MultitaskTrainer, TaskBatches
 from gradgate.training.named_tasks import find_multitask_of, several_in_one_process
+from gradgate.training.prediction_files import write_predictions
 from gradgate.training.records import SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, write_predictions
+from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask
 
 TEST = "test"
 

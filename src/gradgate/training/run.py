@@ -38,6 +38,7 @@ from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weight
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
+from gradgate.training.prediction_files import copy_predictions
 from gradgate.training.prepared_task import EncodedTask, PreparedTask, prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.progress import RunProgress, Silent
@@ -53,7 +54,7 @@ from gradgate.training.records import (
     write_record,
 )
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.single_task import EncodedSingleTask, copy_predictions
+from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.trainer import RunTrainer, check_complete, on_cpu, training_arguments
 
 

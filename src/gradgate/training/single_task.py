@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 
 from gradgate.distributed import launch
-from gradgate.files import write_text
 from gradgate.tasks import Kind, Scored, TaskData, greater_is_better, kind_of, load_task, subsample
 from gradgate.tasks.languages import average
 from gradgate.training.config import RunConfig
 from gradgate.training.named_tasks import find_task_of
+from gradgate.training.prediction_files import predictions_text, write_predictions
 from gradgate.training.pretrained import load_with_fresh
 from gradgate.training.records import DEV, TRAIN, SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
@@ -61,24 +59,6 @@ class Scorer:
             yield
         finally:
             self.split, self.latest = kept
-
-
-def predictions_text(rows: Iterable[dict[str, Any]]) -> str:
-    """The content of a prediction file: one JSON object for each row."""
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
-    """Write prediction files; ``texts`` maps a split, or a task and a split, to the content of its file."""
-    for name, text in texts.items():
-        write_text(folder.predictions / f"{name}.jsonl", text)
-
-
-def copy_predictions(kept: Path, folder: RunFolder) -> None:
-    """Write the prediction files that were kept with the best weights."""
-    files = sorted(kept.rglob("*.jsonl"))
-    texts = {file.relative_to(kept).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
-    write_predictions(folder, texts)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,132 @@
+"""Rows that nobody has labelled, for a model that is already trained: their reading, and what stands for labels."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import DataError
+from gradgate.tasks.data import tests_of
+from gradgate.tasks.kinds import TaskData
+from gradgate.tasks.readers.files import ENDINGS, missing, read_table
+from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import FileFormat, KindName
+
+SPLIT = "test"
+"""What the rows are called among the splits of their task."""
+STANDARD_INPUT = "standard input"
+
+
+def read_file(path: Path, spec: TaskSpec) -> Table:
+    """The rows of a file like those of the task, of another table, or else of text as :func:`read_text` takes it.
+
+    Raises:
+        DataError: a file that is missing, empty or malformed.
+    """
+    if any(Path(place).suffix == path.suffix for place in (spec.files or {}).values()):
+        return read_table(path, spec.format_of(SPLIT))
+    if path.suffix in ENDINGS:
+        return read_table(path, FileFormat())
+    if not path.is_file():
+        raise DataError(f"{missing(path)}. Put the file there, or name another one")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}. Expected text in UTF-8") from None
+    return read_text(text, spec, str(path))
+
+
+def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> Table:
+    """The rows of text: JSON objects, one a line, or one example a line.
+
+    Raises:
+        DataError: no row, or lines that are no examples of this task.
+    """
+    if not text.lstrip().startswith("{"):
+        return _lines(text, source, spec)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.jsonl"
+        file.write_text(text, encoding="utf-8")
+        try:
+            return replace(read_table(file, FileFormat()), source=source)
+        except DataError as error:
+            raise DataError(str(error).replace(str(file), source)) from None
+
+
+def _lines(text: str, source: str, spec: TaskSpec) -> Table:
+    """One example a line; texts of a pair are separated by a tab, tokens by spaces. Empty lines are left out."""
+    columns = spec.text_columns
+    numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not numbered:
+        raise DataError(f"{source} is empty: it holds no rows; expected one example a line")
+    if spec.kind == "multiple-choice":
+        raise DataError(f"{source}: the choices of {spec.name} do not fit into a line. Give JSON objects, or a table")
+    cells: list[list[Any]] = []
+    for number, line in numbered:
+        parts: list[Any] = line.split("\t") if len(columns) > 1 else [line]
+        if len(parts) != len(columns):
+            raise DataError(
+                f"{source}:{number} has {len(parts)} texts; expected {len(columns)} with tabs between them "
+                f"({', '.join(columns)}). Correct the line, or give JSON objects with these names"
+            )
+        cells.append([parts[0].split()] if spec.kind == "token-classification" else parts)
+    by_column = zip(*cells, strict=True)
+    return Table(source, dict(zip(columns, map(list, by_column), strict=True)), [number for number, _ in numbered])
+
+
+def load_unlabelled(
+    spec: TaskSpec, labels: Sequence[str] | None, table: Table, *, may_lack_answers: bool = False
+) -> TaskData:
+    """The rows of a table as a test split whose labels stand for unknown ones and mean nothing.
+
+    Args:
+        labels: the names of the model's outputs, in their order; None where they are no classes.
+        may_lack_answers: whether the model has learned that a question may have none.
+
+    Raises:
+        DataError: a column that is not there, or a cell that cannot be one of the task.
+    """
+    for name, flag in zip(spec.text_columns, ("--text", "--text-pair", "--text-pair"), strict=False):
+        table.column(name, flag)
+    stand_in = _no_answers if may_lack_answers else _STAND_INS[spec.kind]
+    columns = {**table.columns, spec.label_column: stand_in(spec, table, labels or ())}
+    return tests_of(spec, labels, {SPLIT: replace(table, columns=columns)})
+
+
+StandIns = Callable[[TaskSpec, Table, Sequence[str]], list[Any]]
+
+
+def _a_label(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+    return [labels[-1]] * len(table)  # the first may be -1, which marks what is unlabelled
+
+
+def _a_number(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+    return [0] * len(table)
+
+
+def _a_tag_each(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+    words = table.column(spec.text_columns[0], "--text")
+    return [[labels[0]] * (0 if isinstance(cell, str) else len(cell)) for cell in words]
+
+
+def _an_answer(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+    contexts = table.column(spec.text_columns[1], "--text-pair")
+    return [[{"text": text[:1], "answer_start": 0}] if isinstance(text, str) else [] for text in contexts]
+
+
+def _no_answers(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+    return [[] for _ in range(len(table))]
+
+
+_STAND_INS: dict[KindName, StandIns] = {
+    "classification": _a_label,
+    "regression": _a_number,
+    "token-classification": _a_tag_each,
+    "question-answering": _an_answer,
+    "multiple-choice": _a_number,
+    "ranking": _a_label,
+}

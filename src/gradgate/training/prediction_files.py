@@ -1,0 +1,83 @@
+"""Files of what models predicted: those in a run's folder, and those for rows without labels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import UsageError
+from gradgate.files import write_text
+from gradgate.training.run_folder import RunFolder
+
+
+def predictions_text(rows: Iterable[dict[str, Any]]) -> str:
+    """The content of a prediction file: one JSON object for each row."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
+    """Write prediction files; ``texts`` maps a split, or a task and a split, to the content of its file."""
+    for name, text in texts.items():
+        write_text(folder.predictions / f"{name}.jsonl", text)
+
+
+def copy_predictions(kept: Path, folder: RunFolder) -> None:
+    """Write the prediction files that were kept with the best weights."""
+    files = sorted(kept.rglob("*.jsonl"))
+    texts = {file.relative_to(kept).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
+    write_predictions(folder, texts)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What several models predict for the same rows.
+
+    Attributes:
+        by_run: a run's name to one record for each row, in their order: ``predicted`` at least, and what its kind of
+            task adds, such as ``probability``.
+    """
+
+    by_run: dict[str, list[dict[str, Any]]]
+
+    def records(self) -> list[dict[str, Any]]:
+        """One for each row: of one run its record, of several one record by run."""
+        if len(self.by_run) == 1:
+            return next(iter(self.by_run.values()))
+        rows = zip(*self.by_run.values(), strict=True)
+        return [{"index": index, **dict(zip(self.by_run, row, strict=True))} for index, row in enumerate(rows)]
+
+    def as_csv(self) -> str:
+        """The same as a table; columns of several runs are called ``RUN.predicted``. Lists are JSON."""
+        flat = [
+            {
+                name if name == "index" or len(self.by_run) == 1 else f"{run}.{name}": value
+                for run, record in zip(self.by_run, row, strict=True)
+                for name, value in record.items()
+            }
+            for row in zip(*self.by_run.values(), strict=True)
+        ]
+        file = io.StringIO()
+        writer = csv.DictWriter(file, dict.fromkeys(name for row in flat for name in row), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in flat)
+        return file.getvalue()
+
+    def write(self, path: Path) -> None:
+        """Write them as CSV or JSON lines, by the file's ending; RunError if that cannot be done."""
+        check_ending(path)
+        write_text(path, self.as_csv() if path.suffix == ".csv" else predictions_text(self.records()))
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
+
+
+def check_ending(path: Path) -> None:
+    """UsageError for a file that is neither CSV nor JSON lines."""
+    if path.suffix not in (".csv", ".jsonl"):
+        raise UsageError(f"--out {path}: expected a file that ends in .jsonl or .csv.")

@@ -1,0 +1,83 @@
+"""What finished runs predict for rows without labels, from files and text, one run and several."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import DataError, UsageError
+from gradgate.training.config import make_config
+from gradgate.training.prediction import predict
+from gradgate.training.run import train
+from support.command_line import Command
+
+TEXTS = ["a good day", "a bad, bad day", "the weather"]
+
+
+@pytest.fixture(scope="module")
+def runs(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    for method in ("full", "head"):
+        train(make_config(**settings | {"steps": 2, "method": method}), folder / method)
+    return [folder / "full", folder / "head"]
+
+
+def test_a_table_running_text_and_json_lines_are_the_same_rows(runs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('note,text\nx,a good day\ny,"a bad, bad day"\nz,the weather\n')
+    (tmp_path / "rows.txt").write_text("\n".join([TEXTS[0], "", *TEXTS[1:]]))
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+    found = [predict(runs[:1], rows).records() for rows in (tmp_path / "rows.csv", tmp_path / "rows.txt", lines)]
+    assert found[0] == found[1] == found[2]
+    assert [row.keys() for row in found[0]] == [{"index", "predicted", "probability"}] * 3
+
+
+def test_several_runs_stand_side_by_side(runs: list[Path], tmp_path: Path) -> None:
+    both, first = predict(runs, "\n".join(TEXTS)), predict(runs[:1], "\n".join(TEXTS)).records()
+    assert [row["full"] for row in both.records()] == first
+    both.write(tmp_path / "out.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
+    assert list(rows[0]) == ["index", "full.predicted", "full.probability", "head.predicted", "head.probability"]
+    assert [row["full.predicted"] for row in rows] == [row["predicted"] for row in first]
+
+
+def test_the_command_reads_standard_input_and_prints_json_lines(
+    runs: list[Path], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode())))
+    said = command("predict", str(runs[0]), "--file", "-")
+    assert said.code == 0, said.err
+    assert [json.loads(line) for line in said.out.splitlines()] == predict(runs[:1], "\n".join(TEXTS)).records()
+    (tmp_path / "rows.txt").write_text(TEXTS[0])
+    said = command("predict", str(runs[0]), "--file", str(tmp_path / "rows.txt"), "--out", str(tmp_path / "p.jsonl"))
+    assert (said.code, said.out.strip()) == (0, f"Predictions: {tmp_path / 'p.jsonl'}")
+    assert len((tmp_path / "p.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("", "standard input is empty"),
+        ('{"body": "x"}\n', "standard input has no column 'text'; its columns are 'body'. Name one with --text"),
+        ('{"text": "x"}\n{"text": 3}\n', r"standard input:2: 'text' is not text but int"),
+        ('{"text": "x"\n', "standard input"),
+    ],
+)
+def test_rows_that_are_no_examples_are_named(runs: list[Path], rows: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        predict(runs[:1], rows)
+
+
+def test_wrong_usage_is_said_before_a_model_is_loaded(runs: list[Path], command: Command, tmp_path: Path) -> None:
+    for words, message in (
+        ([str(runs[0]), "--file", str(tmp_path / "none.csv")], "there is no such file"),
+        ([str(tmp_path), "--file", "-"], "holds no run"),
+        ([str(runs[0]), "--file", "-", "--out", "p.txt"], "ends in .jsonl or .csv"),
+    ):
+        assert message in command("predict", *words).err
+    with pytest.raises(UsageError, match="is named twice"):
+        predict([runs[0], runs[0]], "x")
