@@ -197,7 +197,8 @@ def test_ctrl_c_saves_the_run_and_the_study_goes_on_from_there(base: RunConfig, 
     assert compare(base, ["full", "head"], [0], tmp_path / "study", SilentStudy()) == RunCounts(finished=2, failed=0)
     for method in ("full", "head"):
         mine, theirs = (folder / f"runs/{method}/seed-0/model" for folder in (tmp_path / "study", done))
-        assert (mine / "model.safetensors").read_bytes() == (theirs / "model.safetensors").read_bytes()
+        name = "model.safetensors" if method == "full" else "delta.safetensors"
+        assert (mine / name).read_bytes() == (theirs / name).read_bytes()
 
 
 @pytest.mark.slow
@@ -224,7 +225,7 @@ def test_a_comparison_that_is_asked_to_stop_on_the_command_line_goes_on(
         again = start(folder)
         again.communicate()
         assert again.returncode == 0
-    runs = sorted(path.relative_to(tmp_path / "study") for path in (tmp_path / "study").rglob("model.safetensors"))
+    runs = sorted(path.relative_to(tmp_path / "study") for path in (tmp_path / "study").rglob("model/*.safetensors"))
     assert len(runs) == 4
     for run in runs:
         assert (tmp_path / "study" / run).read_bytes() == (tmp_path / "unbroken" / run).read_bytes()

@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from gradgate.deltas.delta import DELTA_FILE
+from gradgate.deltas.patched import open_weights
 from gradgate.training.progress import Silent
 
 
@@ -44,6 +46,9 @@ def history(folder: Path, split: str | None = None) -> list[dict[str, Any]]:
 
 def weights(folder: Path) -> dict[str, Tensor]:
     """The saved model's tensors; of a run with an adapter, those of the adapter and the head."""
+    if (folder / "model" / DELTA_FILE).is_file():
+        held = open_weights(str(folder / "model"))
+        return {name: held.read(name).clone() for name in held.entries}
     files = sorted((folder / "model").glob("*.safetensors"))
     assert files
     return {name: tensor for file in files for name, tensor in load_file(file).items()}

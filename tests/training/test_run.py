@@ -12,6 +12,7 @@ import torch
 import yaml
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from gradgate import deltas
 from gradgate.errors import NonFiniteError, RunError
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.progress import Silent
@@ -31,7 +32,7 @@ def finished(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory)
 
 def test_a_finished_run_leaves_its_results_and_nothing_else(finished: tuple[Path, RunConfig]) -> None:
     names = {str(path.relative_to(finished[0])) for path in finished[0].rglob("*") if path.is_file()}
-    model = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    model = {"README.md", "config.json", "delta.safetensors", "tokenizer.json", "tokenizer_config.json"}
     results = {"run.json", "history.jsonl", "scores.json", "plan.yaml"}
     predictions = {"predictions/dev.jsonl", "predictions/test.jsonl"}
     assert names == results | predictions | {f"model/{name}" for name in model}
@@ -83,9 +84,12 @@ def test_scores_can_be_computed_again_from_the_prediction_files(
         assert all(0.5 <= row["probability"] <= 1 for row in rows)
 
 
-def test_the_saved_model_gives_the_same_scores_by_itself(finished: tuple[Path, RunConfig], tiny_task: Path) -> None:
+def test_the_saved_model_gives_the_same_scores_by_itself(
+    finished: tuple[Path, RunConfig], tiny_task: Path, tmp_path: Path
+) -> None:
     folder, _ = finished
-    model = AutoModelForSequenceClassification.from_pretrained(folder / "model").eval()
+    whole = deltas.apply(folder / "model/delta.safetensors", None, tmp_path / "whole")
+    model = AutoModelForSequenceClassification.from_pretrained(whole).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder / "model")
     rows = [line.split("\t") for line in (tiny_task / "test.tsv").read_text().splitlines()[1:]]
     with torch.no_grad():

@@ -109,7 +109,13 @@ def _file_of(place: Path) -> Path:
     from gradgate.deltas.delta import DELTA_FILE
 
     inside = (place / "model" / DELTA_FILE, place / DELTA_FILE)
-    return next((file for file in inside if file.is_file()), place)
+    found = next((file for file in inside if file.is_file()), place)
+    if found.is_dir():
+        raise UsageError(
+            f"{place} holds no {DELTA_FILE}: a run keeps its model whole where that is not much larger. Write one with "
+            f"'gradgate delta create {place} -o FILE', or give a delta file."
+        )
+    return found
 
 
 def _show(held: dict[str, Any], as_json: bool) -> None:

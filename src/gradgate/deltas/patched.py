@@ -15,7 +15,7 @@ from gradgate.deltas.bits import code_of, dtype_of, flat_bits
 from gradgate.deltas.delta import DELTA_FILE, FLOATS, INDICES, VALUES, Delta, Origin, load
 from gradgate.deltas.fingerprint import digests_of, fingerprint
 from gradgate.deltas.safetensors_file import Entry, damaged
-from gradgate.deltas.weights import Checkpoint, Weights, find_folder
+from gradgate.deltas.weights import Checkpoint, Weights, find_folder, has_weights
 from gradgate.errors import DeltaError
 
 
@@ -26,7 +26,7 @@ def open_weights(name: str) -> Weights:
         DeltaError: if there is no such model, or its files are damaged or belong to another base.
     """
     folder = find_folder(name)
-    if (folder / DELTA_FILE).is_file():
+    if (folder / DELTA_FILE).is_file() and not has_weights(folder):
         delta = load(folder / DELTA_FILE)
         return Patched.checked(open_weights(delta.origin.base), delta, folder)
     return Checkpoint(folder, name)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 _PICKLED = "pytorch_model.bin"
+_LAYOUTS = ((WEIGHTS_FILE, INDEX_FILE), (_PICKLED, f"{_PICKLED}.index.json"))
+_SMALL_FILES = ("*.json", "*.txt", "*.model")
 
 
 class Weights(Protocol):
@@ -57,8 +59,13 @@ class Checkpoint:
 
     def __init__(self, folder: Path, where: str) -> None:
         self.folder, self.where = folder, where
-        self._files = _files_of(folder, where)
+        self._files, self._index = _files_of(folder, where)
         self._open: dict[Path, Any] = {}
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that hold the weights, with their index."""
+        return (*self._files, *self._index)
 
     @cached_property
     def _places(self) -> dict[str, tuple[Path, Entry]]:
@@ -97,13 +104,18 @@ class Checkpoint:
         return self._open[file]
 
 
-def _files_of(folder: Path, where: str) -> list[Path]:
-    for single in (WEIGHTS_FILE, _PICKLED):
-        index = folder / (INDEX_FILE if single == WEIGHTS_FILE else f"{single}.index.json")
+def has_weights(folder: Path) -> bool:
+    """Whether a folder holds the weights of a model, or an index of them."""
+    return any((folder / name).is_file() for single, index in _LAYOUTS for name in (single, index))
+
+
+def _files_of(folder: Path, where: str) -> tuple[list[Path], list[Path]]:
+    """The files of the weights, and their index if there is one."""
+    for single, index in _LAYOUTS:
         if (folder / single).is_file():
-            return [folder / single]
-        if index.is_file():
-            return [folder / name for name in _shards(index)]
+            return [folder / single], []
+        if (folder / index).is_file():
+            return [folder / name for name in _shards(folder / index)], [folder / index]
     raise DeltaError(
         f"{where} holds no weights: there is neither {WEIGHTS_FILE} nor {_PICKLED} in {folder}. Expected a folder that "
         f"save_pretrained has written."
@@ -171,18 +183,23 @@ def find_folder(name: str) -> Path:
 
 
 def _snapshot(name: str) -> Path:
+    """A hub's model as it is in the cache, else its weights in the first layout that it has."""
     from huggingface_hub import snapshot_download
 
-    try:
-        return Path(
-            snapshot_download(
-                name,
-                allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors", "pytorch_model*.bin"],
-                local_files_only=not hub.is_reachable(name),
-            )
-        )
-    except Exception as error:  # the client passes on the errors of its HTTP library
-        raise DeltaError(
-            f"Cannot find the model {name!r}: {hub.first_line(error)} Expected a folder, or the name of a model on the "
-            f"hub; check the name and the network."
-        ) from error
+    reason: Exception | None = None
+    for weights in (None, "model*.safetensors", "pytorch_model*.bin"):
+        if weights is not None and not hub.is_reachable(name):
+            break
+        try:
+            patterns = None if weights is None else [*_SMALL_FILES, weights]
+            folder = Path(snapshot_download(name, allow_patterns=patterns, local_files_only=weights is None))
+        except Exception as error:  # the client passes on the errors of its HTTP library
+            reason = error
+            continue
+        if has_weights(folder):
+            return folder
+    why = hub.first_line(reason) if reason else "it holds no weights that can be read"
+    raise DeltaError(
+        f"Cannot find the weights of {name!r}: {why} Expected a folder, or the name of a model on the hub; check the "
+        f"name and the network."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from transformers import (
 )
 
 from gradgate import hub
-from gradgate.errors import RunError
+from gradgate.errors import GradgateError, RunError
 from gradgate.hub import model_source
 from gradgate.tasks import Kind, TaskData
 from gradgate.training.config import RunConfig
+from gradgate.training.stored_model import whole_model
 from gradgate.training.weights import (
     add_rows,
     check_end_token,
@@ -152,7 +154,10 @@ def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) 
     if not Path(source).is_dir() and not hub.is_reachable(source):
         options["local_files_only"] = True  # what is in the cache is used, without a minute of attempts
     try:
-        return factory.from_pretrained(source, trust_remote_code=run.trust_remote_code, **options)
+        with whole_model(source) if what == "model" else nullcontext(source) as place:
+            return factory.from_pretrained(place, trust_remote_code=run.trust_remote_code, **options)
+    except GradgateError:
+        raise
     except Exception as error:  # each architecture and each file format has errors of its own
         where = (
             ""

@@ -55,6 +55,7 @@ from gradgate.training.records import (
 )
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import EncodedSingleTask
+from gradgate.training.stored_model import forget_delta, store
 from gradgate.training.trainer import RunTrainer, check_complete, on_cpu, training_arguments
 
 
@@ -145,7 +146,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     kind = config.adapter.kind if config.adapter is not None else None
     scores = _score(trainer, encoded, best, folder, lambda: _cost(trainer, gate, timer, fresh, kind))
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
-    launch.on_first(lambda: _keep_model(config, folder, prepared, model, tokenizer, fresh, whole))
+    launch.on_first(lambda: _keep_model(config, folder, prepared, model, tokenizer, fresh, whole, progress))
     launch.on_first(lambda: _finish(folder, scores))
     return scores
 
@@ -170,15 +171,18 @@ def _keep_model(
     tokenizer: Any,
     fresh: frozenset[str],
     whole: dict[str, Any] | None,
+    progress: RunProgress,
 ) -> None:
-    """Write the trained model, or its adapter; ``whole`` are the weights of a sharded one."""
+    """Write the trained model, its delta, or its adapter; ``whole`` are the weights of a sharded one."""
     if not config.keep_model:
         return
+    forget_delta(folder)
     if config.adapter is not None:
         adapted.save_adapted(model, config.adapter.kind, folder.model, fresh)
     else:
         prepared.save_model(model, config, folder, whole)
     tokenizer.save_pretrained(folder.model)
+    store(config, folder, prepared.record().name, progress)
 
 
 def _finish(folder: RunFolder, scores: Scores) -> None:

@@ -2,12 +2,90 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from gradgate.deltas.delta import Delta
-from gradgate.errors import RunError
+from gradgate.deltas.delta import DELTA_FILE, Delta
+from gradgate.errors import DeltaError, RunError
+from gradgate.files import write_text
+from gradgate.training.config import RunConfig
+from gradgate.training.progress import RunProgress
 from gradgate.training.records import RunRecord, read_record
 from gradgate.training.run_folder import RunFolder
+
+_AUTO_BELOW = 0.5  # of the model's bytes
+_ALWAYS = float("inf")
+_NOTE_FILE = "README.md"
+_NOTE = """\
+`{file}` holds what this training changed in the model {base!r}; with that model it is the trained one, bit for bit.
+gradgate reads this folder as it is, as in `gradgate evaluate` or `gradgate train --model`. Other libraries need the
+whole model:
+
+    gradgate delta apply {run} -o FOLDER
+"""
+
+
+def store(config: RunConfig, folder: RunFolder, task: str, progress: RunProgress) -> None:
+    """Replace the weights in a run's ``model`` folder by a delta, as the configuration wants it.
+
+    Raises:
+        DeltaError: where a delta is asked for, and the pretrained model cannot be read as files.
+    """
+    if config.store_as == "model" or config.adapter is not None:
+        return
+    from gradgate.deltas.creation import create_if_below
+    from gradgate.deltas.weights import Checkpoint
+
+    file = folder.model / DELTA_FILE
+    below = _ALWAYS if config.store_as == "delta" else _AUTO_BELOW
+    try:
+        made = create_if_below(below, folder.model, config.model, file, method=str(config.method), task=task)
+    except DeltaError as error:
+        if config.store_as == "delta":
+            raise
+        progress.note(f"The whole model is stored, and no delta: {error}")
+        return
+    if made is None:
+        return
+    write_text(
+        folder.model / _NOTE_FILE, _NOTE.format(file=DELTA_FILE, base=made.origin.base, run=folder.path.resolve())
+    )
+    for whole in Checkpoint(folder.model, str(folder.model)).files:
+        whole.unlink()
+
+
+def forget_delta(folder: RunFolder) -> None:
+    """Remove the delta that an earlier try of the run has left; the weights are about to be written."""
+    for name in (DELTA_FILE, _NOTE_FILE):
+        (folder.model / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_model(source: str) -> Iterator[str]:
+    """Where ``from_pretrained`` finds a model: the source, or its base and its delta put together for a while.
+
+    Raises:
+        RunError: if the base of a delta cannot be read, or has changed.
+    """
+    from gradgate.deltas.weights import has_weights
+
+    file = Path(source) / DELTA_FILE
+    if not file.is_file() or has_weights(Path(source)):
+        yield source
+        return
+    from gradgate.deltas import apply
+
+    with tempfile.TemporaryDirectory(prefix="gradgate-", ignore_cleanup_errors=True) as folder:
+        try:
+            whole = apply(file, None, Path(folder) / "model")
+        except DeltaError as error:
+            raise RunError(
+                f"{source} holds a delta, and the model cannot be put together: {error} Where its base has moved, "
+                f"'gradgate delta apply {source} --base MODEL -o FOLDER' makes a whole model."
+            ) from error
+        yield str(whole)
 
 
 def delta_of_run(folder: RunFolder, out: Path, base: str | None = None) -> Delta:
