@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +135,9 @@ def test_the_log_of_a_run_holds_no_bars_of_other_libraries(command: Command, fla
 
 
 def test_a_comparison_prints_its_table_and_the_path_of_its_report(
-    command: Command, flags: list[str], tmp_path: Path
+    command: Command, flags: list[str], tmp_path: Path, draw_only: Callable[..., None]
 ) -> None:
+    draw_only()
     study = tmp_path / "study"
     words = ["compare", *flags, "--steps", "2", "--seeds", "2", "--out", str(study), "-m", "full", "-m", "head"]
     said = command(*words)

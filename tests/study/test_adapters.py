@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from gradgate.errors import AdapterError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
-from gradgate.report.sections.scores import main_table
+from gradgate.report.sections.scores import ScoresSection, main_table
 from gradgate.study.arms import folder_name
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
@@ -101,7 +102,8 @@ def test_fine_tuning_and_adapters_stand_side_by_side(done: Path) -> None:
     assert shown["stored"].value == small["bytes_stored"]
 
 
-def test_the_page_and_its_figures_name_the_adapter(done: Path) -> None:
+def test_the_page_and_its_figures_name_the_adapter(done: Path, draw_only: Callable[..., None]) -> None:
+    draw_only(ScoresSection)
     report = write_report(done)
     assert "houlsby:<wbr>size=4,<wbr>lr=1e-3 + full" in report.html.read_text()
     assert any(f"{SMALL} + full" in path.read_text() for path in report.figures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,10 @@ def test_every_column_holds_for_all_of_them(done: tuple[Path, list[str]]) -> Non
     assert sizes == sorted(sizes, key=lambda size: -int(size or 0))
 
 
-def test_one_rate_for_all_is_said_at_the_start_and_in_the_report(done: tuple[Path, list[str]]) -> None:
+def test_one_rate_for_all_is_said_at_the_start_and_in_the_report(
+    done: tuple[Path, list[str]], draw_only: Callable[..., None]
+) -> None:
+    draw_only()
     expected = "lora:r=1 and the model itself share the learning rate of 0.001. LoRA's best one is about 10 times that"
     assert [expected in note for note in done[1]].count(True) == 1
     sections = find_sections(find(read_study(done[0])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,9 @@ def test_what_cannot_be_searched_is_wrong_usage(texts: list[str], trials: int | 
 
 
 def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
-    settings: dict[str, Any], tmp_path: Path
+    settings: dict[str, Any], tmp_path: Path, draw_only: Callable[..., None]
 ) -> None:
+    draw_only()
     base = make_config(**settings | {"steps": 20})
     study, space = tmp_path / "study", read_space(["lr=1e-9,5e-3"])
     assert compare(
@@ -101,8 +103,11 @@ def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[st
     assert "No setting of its search has finished" in error["message"]
 
 
-def test_a_search_may_end_poor_runs_early_and_still_chooses(settings: dict[str, Any], tmp_path: Path) -> None:
-    base = make_config(**settings | {"steps": 40, "eval_every": 4})
+def test_a_search_may_end_poor_runs_early_and_still_chooses(
+    settings: dict[str, Any], tmp_path: Path, draw_only: Callable[..., None]
+) -> None:
+    draw_only()
+    base = make_config(**settings | {"steps": 12, "eval_every": 4})
     study, space = tmp_path / "study", read_space(["lr=2e-3,1e-3,1e-9,1e-10"], prune=True)
     assert compare(base, ["full"], [0], study, SilentStudy(), search=space) == RunCounts(1, 0)
     states = {run.label: run.state for run in read_status(study).runs}

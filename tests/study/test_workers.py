@@ -48,6 +48,20 @@ def base(settings: dict[str, Any]) -> RunConfig:
 
 
 @pytest.fixture(scope="module")
+def short(base: RunConfig) -> RunConfig:
+    """For what happens between runs."""
+    return base.model_copy(update={"steps": 4})
+
+
+@pytest.fixture(scope="module")
+def soon_done(short: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("studies") / "soon-done"
+    two = Execution(workers=2)
+    assert compare(short, ["full", "head"], [0], folder, SilentStudy(), execution=two) == RunCounts(2, 0)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of two methods with one seed, trained by two workers."""
     folder = tmp_path_factory.mktemp("studies") / "done"
@@ -94,14 +108,14 @@ def test_a_killed_study_is_finished_by_another_worker_with_the_same_results(
     store.close()
 
 
-def test_a_finished_study_leaves_nothing_to_a_worker(done: Path) -> None:
-    before = history(done / "runs/full/seed-0")
-    assert join(done, None, SilentStudy(), count=2) == 0
-    assert history(done / "runs/full/seed-0") == before
+def test_a_finished_study_leaves_nothing_to_a_worker(soon_done: Path) -> None:
+    before = history(soon_done / "runs/full/seed-0")
+    assert join(soon_done, None, SilentStudy(), count=2) == 0
+    assert history(soon_done / "runs/full/seed-0") == before
 
 
 def test_a_store_that_fails_stops_the_workers_with_their_runs_saved(
-    base: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
         raise StoreError("study.db cannot be written (database or disk is full).")
@@ -110,26 +124,26 @@ def test_a_store_that_fails_stops_the_workers_with_their_runs_saved(
     with monkeypatch.context() as patch:
         patch.setattr(Queue, "finish", full)
         with pytest.raises(StoreError, match="disk is full"):
-            compare(base, ["full"], [0], study, SilentStudy(), execution=Execution(heartbeat=Heartbeat(1, 30)))
+            compare(short, ["full"], [0], study, SilentStudy(), execution=Execution(heartbeat=Heartbeat(1, 30)))
     scores = (study / "runs/full/seed-0/scores.json").read_bytes()
-    assert compare(base, ["full"], [0], study, SilentStudy()) == RunCounts(finished=1, failed=0)
+    assert compare(short, ["full"], [0], study, SilentStudy()) == RunCounts(finished=1, failed=0)
     assert (study / "runs/full/seed-0/scores.json").read_bytes() == scores
     assert states(study) == ["finished"]
 
 
-def test_a_damaged_store_is_built_anew_and_finished_runs_stay(done: Path, base: RunConfig) -> None:
-    (done / "study.db").write_bytes(b"\x00" * 5000)
+def test_a_damaged_store_is_built_anew_and_finished_runs_stay(soon_done: Path, short: RunConfig) -> None:
+    (soon_done / "study.db").write_bytes(b"\x00" * 5000)
     told: list[str] = []
     heard = SilentStudy()
     heard.note = told.append  # type: ignore[method-assign]
-    assert compare(base, ["full", "head"], [0], done, heard) == RunCounts(finished=2, failed=0)
+    assert compare(short, ["full", "head"], [0], soon_done, heard) == RunCounts(finished=2, failed=0)
     assert "study.db is damaged" in told[0]
-    assert len(list(done.glob("study.db.damaged-*"))) == 1
-    assert states(done) == ["finished", "finished"]
+    assert len(list(soon_done.glob("study.db.damaged-*"))) == 1
+    assert states(soon_done) == ["finished", "finished"]
 
 
-def test_threads_are_a_setting_of_the_study(base: RunConfig, tmp_path: Path) -> None:
-    free = base.model_copy(update={"threads": None})
+def test_threads_are_a_setting_of_the_study(short: RunConfig, tmp_path: Path) -> None:
+    free = short.model_copy(update={"threads": None})
     compare(free, ["head"], [0], tmp_path / "study", SilentStudy(), execution=Execution(workers=2))
     record = json.loads((tmp_path / "study/study.json").read_text())
     assert record["settings"]["threads"] == 1

@@ -6,6 +6,7 @@ import csv
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -212,8 +213,13 @@ def test_numbers_of_stars_are_classes(tmp_path: Path) -> None:
 
 
 def test_compare_and_tasks_take_a_file(
-    tmp_path: Path, tiny_model: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    tiny_model: Path,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    draw_only: Callable[..., None],
 ) -> None:
+    draw_only()
     path = write(tmp_path / "tickets.csv", tickets(90))
     monkeypatch.chdir(tmp_path)
     short = ["--steps", "2", "--batch-size", "4", "--max-length", "16", "--seeds", "1", "--quiet"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -93,11 +94,12 @@ def _start(config: dict[str, Any], folder: RunFolder, cache: Path) -> tuple[Any,
 
 
 def _context() -> Any:
-    """A fork server imports torch and transformers once for all runs; Windows starts each process anew."""
+    """A fork server imports what all runs need once; Windows starts each process anew."""
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gradgate.study.run_process", "gradgate.training.run"])
+    # scikit-learn is imported with the first score: a second of each run unless it is there by then.
+    context.set_forkserver_preload(["gradgate.study.run_process", "gradgate.training.run", "sklearn.metrics"])
     return context
 
 
@@ -185,6 +187,7 @@ def train_in_child(config: dict[str, Any], folder: str, cache: str, connection: 
         connection: to the process that started this one.
         gpus: ``CUDA_VISIBLE_DEVICES`` of that process; None where it is not set.
     """
+    gc.freeze()  # what the fork server has imported is no garbage; to look through it takes longer than small runs
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus
     if hasattr(os, "setsid"):
