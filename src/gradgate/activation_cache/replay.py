@@ -87,6 +87,10 @@ class Replay:
             raise NotReusableError("something learns below its closed layers")
         return states, Precision(seen[0], states.dtype, states.shape[-1])
 
+    def take_forms(self, other: Replay) -> None:
+        """Know the forms in which layers return states from ``other``, whose layers are of the same classes."""
+        self._nones = {mine: other._nones[theirs] for mine, theirs in zip(self._below, other._below, strict=True)}
+
     def feed(self, states: Tensor, precision: Precision) -> None:
         """Until :meth:`release`, the layers below the boundary compute nothing, and what is above takes ``states``.
 

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from gradgate.deltas.creation import create
     from gradgate.deltas.delta import Delta, info, load
     from gradgate.deltas.peft_export import export
+    from gradgate.deltas.shared_prefix import SharedPrefix
 
-__all__ = ["Bank", "Delta", "apply", "create", "export", "info", "load"]
+__all__ = ["Bank", "Delta", "SharedPrefix", "apply", "create", "export", "info", "load"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Bank": "gradgate.deltas.bank",
         "Delta": "gradgate.deltas.delta",
+        "SharedPrefix": "gradgate.deltas.shared_prefix",
         "apply": "gradgate.deltas.application",
         "create": "gradgate.deltas.creation",
         "export": "gradgate.deltas.peft_export",

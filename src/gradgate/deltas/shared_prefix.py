@@ -1,0 +1,151 @@
+"""Several trained models of one base: what they have in common is in memory once, and its lowest layers run once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+
+from gradgate.activation_cache.frozen_prefix import layer_modules, parameter_ids
+from gradgate.activation_cache.replay import Replay
+from gradgate.deltas.application import apply
+from gradgate.deltas.bits import flat_bits
+from gradgate.deltas.delta import Delta
+from gradgate.errors import DeltaError
+from gradgate.layers import map_layers
+from gradgate.layers.units import EMBEDDINGS
+
+_OF_ALL_LAYERS = ("output_hidden_states", "output_attentions", "past_key_values")
+"""What a caller may ask for that layers which did not run cannot give."""
+
+
+class SharedPrefix:
+    """The trained models of several deltas, called as one: an output for each task at the cost of one prefix.
+
+    The prefix is the embeddings and the lowest layers whose weights are bit for bit the same in all models, as after
+    ``freeze:layers=9``. It runs once in a call, then each model's own layers and head. The outputs are those of the
+    models by themselves; on the CPU bit for bit, in batches of the same shape. Weights that are the same in several
+    models are one tensor, so that the memory is that of one model and of what the others changed.
+
+    Models whose layers are not one plain stack, such as encoder-decoders, run one after another.
+
+    Args:
+        base: folder or name of the model that the deltas belong to, or that model, whose own folder is read; None for
+            the one that each delta names.
+        deltas: files, one for each task.
+
+    Attributes:
+        models: the trained ones, in evaluation mode.
+        depth: layers of the prefix; 0 where nothing is shared from the bottom.
+
+    Raises:
+        DeltaError: without a delta, or for one that is damaged, of another base, or of a class that transformers lacks.
+    """
+
+    def __init__(
+        self,
+        base: str | os.PathLike[str] | transformers.PreTrainedModel | None,
+        deltas: Sequence[str | os.PathLike[str] | Delta],
+    ) -> None:
+        place = base.name_or_path if isinstance(base, transformers.PreTrainedModel) else base
+        self._share([_model_of(place, delta) for delta in deltas])
+
+    @classmethod
+    def of(cls, models: Sequence[nn.Module]) -> SharedPrefix:
+        """The same of models that are loaded already. They are changed: equal weights become one tensor.
+
+        Args:
+            models: of transformers, on one device.
+        """
+        shared = cls.__new__(cls)
+        shared._share(list(models))
+        return shared
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """One output for each model, in their order; for inference: no gradient is kept.
+
+        Calls from several threads wait for each other.
+        """
+        with self._lock, torch.no_grad():
+            if self._replays and not any(kwargs.get(name) for name in _OF_ALL_LAYERS):
+                return self._from_prefix(args, kwargs)
+            return tuple(model(*args, **kwargs) for model in self.models)
+
+    def _from_prefix(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        own = {"use_cache": False} if self._may_cache and "use_cache" not in kwargs else {}
+        first = self._replays[0]
+        states, precision = first.states(lambda: self.models[0](*args, **kwargs, **own))
+        outputs = []
+        for model, replay in zip(self.models, self._replays, strict=True):
+            replay.take_forms(first)
+            replay.feed(states, precision)
+            try:
+                outputs.append(model(*args, **kwargs, **own))
+            finally:
+                replay.release()
+        return tuple(outputs)
+
+    def _share(self, models: list[nn.Module]) -> None:
+        if not models:
+            raise DeltaError("A shared prefix needs one delta or more, and got none. Name the files.")
+        self.models = tuple(model.eval() for model in models)
+        self._lock = threading.Lock()
+        self._may_cache = all("use_cache" in signature(model.forward).parameters for model in models)
+        for other in self.models[1:]:
+            _make_one(self.models[0], other)
+        stacks, self.depth = _shared_layers(self.models)
+        self._replays = [Replay(stack, self.depth) for stack in stacks] if self.depth else []
+
+
+def _model_of(base: str | os.PathLike[str] | None, delta: str | os.PathLike[str] | Delta) -> nn.Module:
+    with tempfile.TemporaryDirectory(prefix="gradgate-", ignore_cleanup_errors=True) as folder:
+        place = apply(delta, base, Path(folder) / "model")
+        config = transformers.AutoConfig.from_pretrained(place)
+        name = next(iter(config.architectures or ()), None)
+        kind = getattr(transformers, name or "", None)
+        if kind is None:
+            raise DeltaError(
+                f"The configuration of {delta} names the class {name!r}; expected one of transformers. Load the models "
+                f"yourself, and give them to SharedPrefix.of."
+            )
+        model: nn.Module = kind.from_pretrained(place)
+        return model
+
+
+def _make_one(first: nn.Module, other: nn.Module) -> None:
+    """Give ``other`` the tensors of ``first`` wherever both have the same bits under one name of their bases."""
+    mine, theirs = (getattr(model, "base_model", model) for model in (first, other))
+    held: dict[str, nn.Parameter] = dict(mine.named_parameters(remove_duplicate=False))
+    for name, tensor in list(theirs.named_parameters(remove_duplicate=False)):
+        if name in held and _same(held[name], tensor):
+            path, _, leaf = name.rpartition(".")
+            theirs.get_submodule(path)._parameters[leaf] = held[name]
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    alike = (one.shape, one.dtype, one.device) == (other.shape, other.dtype, other.device)
+    return alike and (one is other or torch.equal(flat_bits(one), flat_bits(other)))
+
+
+def _shared_layers(models: Sequence[nn.Module]) -> tuple[list[list[nn.Module]], int]:
+    """The layers of each model, and how many from the bottom hold the same tensors in all; 0 without the embeddings."""
+    maps = [map_layers(model) for model in models]
+    stacks = [layer_modules(model, layers) for model, layers in zip(models, maps, strict=True)]
+    embeddings = [parameter_ids(model, of)[EMBEDDINGS] for model, of in zip(models, maps, strict=True)]
+    if len({len(stack) for stack in stacks}) > 1 or any(ids != embeddings[0] for ids in embeddings):
+        return stacks, 0
+    depth = 0
+    for layers in zip(*stacks, strict=True):
+        held = {tuple(id(parameter) for parameter in layer.parameters()) for layer in layers}
+        if len(held) > 1:
+            break
+        depth += 1
+    return stacks, depth
