@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from gradgate.deltas import SharedPrefix
 from gradgate.errors import DataError, UsageError
 from gradgate.training.config import make_config
 from gradgate.training.prediction import predict
 from gradgate.training.run import train
 from support.command_line import Command
+from support.kind_folders import SAVE
 
 TEXTS = ["a good day", "a bad, bad day", "the weather"]
 
@@ -34,6 +36,26 @@ def test_a_table_running_text_and_json_lines_are_the_same_rows(runs: list[Path],
     found = [predict(runs[:1], rows).records() for rows in (tmp_path / "rows.csv", tmp_path / "rows.txt", lines)]
     assert found[0] == found[1] == found[2]
     assert [row.keys() for row in found[0]] == [{"index", "predicted", "probability"}] * 3
+
+
+@pytest.mark.parametrize("kind", ["question-answering", "token-classification", "ranking"])
+def test_runs_that_share_their_lowest_layers_predict_as_each_does_alone(
+    kind: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    task = SAVE[kind](tmp_path / "data")
+    own = settings | {"task": str(task), "steps": 2}
+    for method in ("head", "freeze:layers=1"):
+        train(make_config(**own | {"method": method}), tmp_path / method)
+    (test,) = (tmp_path / "data").glob("test.*")
+    folders = [tmp_path / "head", tmp_path / "freeze:layers=1"]
+    alone = [predict([folder], test).records() for folder in folders]
+    depths: list[int] = []
+    of = SharedPrefix.of
+    monkeypatch.setattr(SharedPrefix, "of", lambda models: depths.append((made := of(models)).depth) or made)
+    together = predict(folders, test)
+    assert depths == [1]
+    assert list(together.by_run.values()) == alone
 
 
 def test_several_runs_stand_side_by_side(runs: list[Path], tmp_path: Path) -> None:

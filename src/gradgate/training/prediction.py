@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datasets import Dataset
+from torch import Tensor, nn
 from transformers import PrinterCallback
 
+from gradgate.deltas.shared_prefix import SharedPrefix
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
-from gradgate.tasks import kind_of
+from gradgate.tasks import Kind, TaskData, kind_of
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.unlabelled import SPLIT, load_unlabelled, read_file, read_text
+from gradgate.training.config import RunConfig
 from gradgate.training.evaluation import FinishedRun, load_finished
 from gradgate.training.named_tasks import find_task_of
 from gradgate.training.prediction_files import Predictions
@@ -27,6 +33,7 @@ from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import RunTrainer, scoring_arguments
 
 _GOLD = "gold"
+_LABELS = ("labels", "start_positions", "end_positions")
 
 
 def predict(
@@ -40,7 +47,7 @@ def predict(
     progress: RunProgress | None = None,
     trust_remote_code: bool = False,
 ) -> Predictions:
-    """Predict with the models of finished runs, one after another.
+    """Predict with the models of finished runs; what several of them share from the bottom is run once.
 
     A model sees the rows as in its own run: cut to its length, in windows where its kind of task has them, in batches
     of its size. So the rows of a test file get what the run has predicted for them.
@@ -67,14 +74,18 @@ def predict(
         raise UsageError(f"{again[0]} is named twice." if again else "No run is named; expected one folder or more.")
     names = _names(runs)
     columns = {name: value for name, value in (("text", text), ("text_pair", text_pair), ("data", data)) if value}
-    found: dict[str, list[dict[str, Any]]] = {}
     progress.begin(len(names), 0)
-    for number, (name, path) in enumerate(zip(names, runs, strict=True), 1):
+    tasks = []
+    for path in runs:
         run = load_finished(path, trust_remote_code=trust_remote_code)
         spec = find_task_of(run.config.model_copy(update=columns))
         table = read_text(rows, spec) if isinstance(rows, str) else read_file(rows, spec)
-        found[name] = _predict(run, spec, table, batch_size, progress.note)
-        progress.advance(number, None)
+        tasks.append(_Task.of(run, spec, table, batch_size, progress.note))
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for group in _groups(tasks):
+        for task, outputs in zip(group, _outputs(group), strict=True):
+            found[names[tasks.index(task)]] = task.records(outputs)
+        progress.advance(sum(map(bool, found.values())), None)
     return Predictions(found)
 
 
@@ -85,27 +96,106 @@ def _names(runs: Sequence[Path]) -> list[str]:
     return [path.relative_to(common).as_posix() for path in paths]
 
 
-def _predict(
-    run: FinishedRun, spec: TaskSpec, table: Table, batch_size: int | None, note: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    kind = kind_of(spec)
-    held = load_unlabelled(spec, run.task.labels, table, may_lack_answers=_may_lack_answers(run.folder))
-    for text in held.notes:
-        note(text)
-    rows = held.tests[SPLIT]
-    features = kind.encode(rows, run.tokenizer, run.config.max_length)
-    config = run.config if batch_size is None else run.config.model_copy(update={"batch_size": batch_size})
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """One run with the rows as its model takes them."""
+
+    run: FinishedRun
+    config: RunConfig
+    kind: Kind
+    held: TaskData
+    features: Dataset
+
+    @classmethod
+    def of(
+        cls, run: FinishedRun, spec: TaskSpec, table: Table, batch_size: int | None, note: Callable[[str], None]
+    ) -> _Task:
+        kind = kind_of(spec)
+        held = load_unlabelled(spec, run.task.labels, table, may_lack_answers=_may_lack_answers(run.folder))
+        for text in held.notes:
+            note(text)
+        config = run.config if batch_size is None else run.config.model_copy(update={"batch_size": batch_size})
+        features = kind.encode(held.tests[SPLIT], run.tokenizer, config.max_length)
+        return cls(run, config, kind, held, features)
+
+    @property
+    def collator(self) -> Callable[[list[dict[str, Any]]], Any]:
+        return self.kind.collator(self.run.tokenizer)
+
+    def batches_like(self, other: _Task) -> bool:
+        """Whether both models get the same batches, but for the labels."""
+        mine, theirs = (
+            (task.config.batch_size, task.config.precision, type(task.collator), task.features["input_ids"][:])
+            for task in (self, other)
+        )
+        return mine == theirs
+
+    def records(self, outputs: Any) -> list[dict[str, Any]]:
+        scored = self.kind.score(self.held.tests[SPLIT], self.features, outputs, self.held, SPLIT)
+        return [{name: value for name, value in row.items() if name != _GOLD} for row in scored.predictions]
+
+
+def _groups(tasks: Sequence[_Task]) -> list[list[_Task]]:
+    """The tasks whose models get the same batches, together."""
+    groups: list[list[_Task]] = []
+    for task in tasks:
+        group = next((group for group in groups if task.batches_like(group[0])), None)
+        if group is None:
+            groups.append([task])
+        else:
+            group.append(task)
+    return groups
+
+
+def _outputs(group: Sequence[_Task]) -> list[Any]:
+    """What each model of a group returns: an array, or a tuple of arrays. What the models share is run once."""
+    shared = SharedPrefix.of([task.run.model for task in group]) if len(group) > 1 else None
+    if shared is None or not shared.depth:
+        return [_passed(task, task.run.model) for task in group]
+    together = _Together(shared)
+    flat = _passed(group[0], together)
+    arrays = flat if isinstance(flat, tuple) else (flat,)
+    starts = [sum(together.widths[:place]) for place in range(len(group))]
+    parts = [arrays[start : start + width] for start, width in zip(starts, together.widths, strict=True)]
+    return [part[0] if len(part) == 1 else part for part in parts]
+
+
+def _passed(task: _Task, model: Any) -> Any:
+    """The outputs of a model for the rows of a task."""
     with _scratch() as folder:
         trainer = RunTrainer(
-            model=run.model,
-            args=scoring_arguments(config, folder),
-            data_collator=kind.collator(run.tokenizer),
-            processing_class=run.tokenizer,
+            model=model,
+            args=scoring_arguments(task.config, folder),
+            data_collator=task.collator,
+            processing_class=task.run.tokenizer,
         )
         trainer.remove_callback(PrinterCallback)
-        outputs = trainer.predict(features).predictions
-    scored = kind.score(rows, features, outputs, held, SPLIT)
-    return [{name: value for name, value in row.items() if name != _GOLD} for row in scored.predictions]
+        return trainer.predict(task.features).predictions
+
+
+class _Together(nn.Module):
+    """Models that are called as one, for Trainer: their outputs stand one after another.
+
+    Attributes:
+        widths: how many tensors each model has returned.
+    """
+
+    def __init__(self, shared: SharedPrefix) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(shared.models)
+        self.config = shared.models[0].config
+        self.widths: list[int] = []
+        self._shared = shared
+        # Trainer keeps the columns that this names.
+        self.__dict__["forward"] = functools.wraps(shared.models[0].forward)(lambda **inputs: self._run(**inputs))
+
+    def _run(self, **inputs: Any) -> dict[str, Any]:
+        given = {name: value for name, value in inputs.items() if name not in _LABELS}
+        outputs = [
+            [value for value in output.to_tuple() if isinstance(value, Tensor)] for output in self._shared(**given)
+        ]
+        self.widths = [len(values) for values in outputs]
+        return {f"{place}": value for place, value in enumerate(value for values in outputs for value in values)}
 
 
 def _may_lack_answers(folder: RunFolder) -> bool:
