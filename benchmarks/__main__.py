@@ -23,6 +23,7 @@ BENCHMARKS = (
     "processes",
     "adapters",
     "unfreezing",
+    "shared_prefix",
     "architectures",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
