@@ -21,6 +21,7 @@ from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
 from gradgate.report.sections.curves import draw_curves, find_curves
+from gradgate.report.sections.timeline import TimelineSection
 from gradgate.report.table import Entry, ranked, significance
 from gradgate.study.results import read_study
 from support.study_folder import fail, write_study
@@ -55,6 +56,18 @@ def report(folder, **study):
     return written, written.html.read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The whole report of a study of two methods: its folder, its files and its page. Not to be changed."""
+    folder = tmp_path_factory.mktemp("plain")
+    return folder, *report(folder, scores=SCORES)
+
+
+@pytest.fixture
+def no_figures(draw_only):
+    draw_only()
+
+
 def tables_of(folder, **study):
     sections = find_sections(find(read_study(write_study(folder, **study))))
     return {table.name: table for section in sections for table in section.tables()}
@@ -65,9 +78,9 @@ def rows(folder, name):
         return list(csv.DictReader(file))
 
 
-def test_every_file_is_written_and_named(tmp_path):
-    written, _ = report(tmp_path, scores=SCORES)
-    assert written.html == tmp_path / "report.html"
+def test_every_file_is_written_and_named(plain):
+    folder, written, _ = plain
+    assert written.html == folder / "report.html"
     expected = {
         f"{table}.{kind}"
         for table in ("main", "statistics", "seeds", "metrics", "evaluations", "curves", "losses", "timeline")
@@ -84,27 +97,28 @@ def test_every_file_is_written_and_named(tmp_path):
     assert all(path.is_file() for path in (written.html, *written.tables, *written.figures))
 
 
-def test_equal_studies_give_equal_bytes_and_matplotlib_is_left_alone(tmp_path):
+def test_equal_studies_give_equal_bytes_and_matplotlib_is_left_alone(plain, tmp_path):
     before = dict(mpl.rcParams)
-    first, _ = report(tmp_path / "a", scores=SCORES)
-    second, _ = report(tmp_path / "b", scores=SCORES)
+    _, first, _ = plain
+    second, _ = report(tmp_path, scores=SCORES)
     for here, there in zip((first.html, *first.figures), (second.html, *second.figures), strict=True):
         assert here.read_bytes() == there.read_bytes()
     assert dict(mpl.rcParams) == before
 
 
-def test_the_csv_has_full_precision_and_the_others_are_rounded(tmp_path):
-    report(tmp_path, scores=SCORES)
-    full, gradual = rows(tmp_path, "main")
+def test_the_csv_has_full_precision_and_the_others_are_rounded(plain):
+    folder = plain[0]
+    full, gradual = rows(folder, "main")
     assert float(gradual["mean"]) == pytest.approx(np.mean(GRADUAL), rel=1e-15)
     assert float(gradual["difference"]) == pytest.approx(0.07 / 3, rel=1e-12)
     assert float(gradual["seconds_per_step_ratio"]) == 0.5
     assert (full["difference"], full["p_holm"], full["finished"]) == ("", "", "3")
-    markdown = (tmp_path / "tables" / "main.md").read_text()
+    markdown = (folder / "tables" / "main.md").read_text()
     assert "| gradual:every=40 | **72.3 ± 2.1** | +2.3\\* \\[+0.9 to +3.8\\] | 0.020 | 3 of 3 |" in markdown
     assert "| 25 % | 200 | 10.0 ms (0.50×) | 412 MB | 1.00 s (0.50×) |" in markdown
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_every_run_is_in_the_table_of_seeds(tmp_path):
     write_study(tmp_path, scores={"full": FULL[:1]})
     fail(tmp_path, "full", 1, "too hot")
@@ -116,6 +130,7 @@ def test_every_run_is_in_the_table_of_seeds(tmp_path):
     assert found["gradual:every=40", "2"]["status"] == "missing"
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_several_test_splits_get_a_table_with_their_average(tmp_path):
     report(tmp_path, scores=SCORES, tests=("en", "de", "zh"))
     found = {(row["method"], row["split"]): float(row["mean"]) for row in rows(tmp_path, "splits")}
@@ -124,6 +139,7 @@ def test_several_test_splits_get_a_table_with_their_average(tmp_path):
     assert found["gradual:every=40", "zh"] == pytest.approx(np.mean(GRADUAL) - 0.2)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_latex_escapes_every_special_sign(tmp_path):
     name = r"a_b:c=5%,$x&y#{z}~^\<>|" + '"[1]'
     report(tmp_path, methods=("full", name), scores={"full": FULL})
@@ -138,11 +154,13 @@ def test_latex_escapes_every_special_sign(tmp_path):
     assert all(sign.isascii() for sign in source)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_markdown_escapes_what_would_break_the_table(tmp_path):
     report(tmp_path, methods=("full", "a|b*c_d`<i>"), scores={"full": FULL})
     assert r"| a\|b\*c\_d\`\<i\> |" in (tmp_path / "tables" / "main.md").read_text()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_best_and_the_second_best_are_marked_in_every_form(tmp_path):
     methods = {"full": FULL, "gradual:every=40": GRADUAL, "head": [0.5, 0.6, 0.55]}
     _, html = report(tmp_path, methods=tuple(methods), scores=methods)
@@ -217,8 +235,8 @@ def test_names_from_outside_are_text_in_the_page(tmp_path):
         assert not list(ElementTree.parse(figure).iter("{http://www.w3.org/2000/svg}script"))
 
 
-def test_the_page_loads_nothing(tmp_path):
-    _, html = report(tmp_path, scores=SCORES)
+def test_the_page_loads_nothing(plain):
+    html = plain[2]
     page = Page(html)
     assert not [tag for tag, _ in page.tags if tag in ("link", "img", "iframe", "object", "base")]
     addresses = [value for _, attrs in page.tags for name, value in attrs.items() if name in ("href", "src")]
@@ -248,8 +266,8 @@ def test_links_of_the_page_lead_to_files(tmp_path):
     assert all((tmp_path / link).is_file() for link in files)
 
 
-def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(tmp_path):
-    _, html = report(tmp_path, scores=SCORES)
+def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(plain):
+    folder, _, html = plain
     page = Page(html)
     labels = {attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"}
     assert "Scores. macro-F1 × 100 on test: full 70.0 ± 2.0 (3 seeds); gradual:every=40 72.3 ± 2.1 (3 seeds)." in labels
@@ -259,19 +277,20 @@ def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(t
     ) in labels
     assert len(labels) == 6
     assert len(page.ids) == len(set(page.ids))
-    root = ElementTree.parse(tmp_path / "figures" / "cost.svg").getroot()
+    root = ElementTree.parse(folder / "figures" / "cost.svg").getroot()
     described = root.find("{http://www.w3.org/2000/svg}desc").text
     assert "gradual:every=40 72.3 at 10.0 ms a step with 25 % of the parameters learning" in described
 
 
-def test_references_inside_figures_lead_to_ids(tmp_path):
-    _, html = report(tmp_path, scores=SCORES)
+def test_references_inside_figures_lead_to_ids(plain):
+    html = plain[2]
     ids = set(Page(html).ids)
     used = set(re.findall(r"url\(#([^)]+)\)", html)) | set(re.findall(r'href="#([^"]+)"', html))
     assert used
     assert used <= ids
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_what_failed_and_what_is_missing_is_on_the_page(tmp_path):
     write_study(tmp_path, scores={"full": FULL})
     fail(tmp_path, "gradual:every=40", 0, "The loss became nan.\nLower --lr.", step=7)
@@ -306,7 +325,8 @@ def test_a_study_with_nothing_finished_says_so(tmp_path):
     assert len(rows(tmp_path, "main")) == 2
 
 
-def test_a_damaged_plan_costs_its_timeline_only(tmp_path):
+def test_a_damaged_plan_costs_its_timeline_only(tmp_path, draw_only):
+    draw_only(TimelineSection)
     write_study(tmp_path, scores=SCORES)
     (tmp_path / "runs" / "method-1" / "seed-0" / "plan.yaml").write_text("groups: [")
     written = write_report(tmp_path)
@@ -315,6 +335,7 @@ def test_a_damaged_plan_costs_its_timeline_only(tmp_path):
     assert [row["finished"] for row in rows(tmp_path, "main")] == ["3", "3"]
 
 
+@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize(("metric", "left"), [("macro_f1", "2"), ("loss", "3")])
 def test_a_number_that_is_not_finite_costs_no_more_than_what_it_belongs_to(tmp_path, metric, left):
     write_study(tmp_path, scores=SCORES, tests=("test", "hard"))
@@ -343,7 +364,8 @@ def test_plans_become_shares_of_each_group(tmp_path):
     assert plan.shares(1000).shape == (4, 80)
 
 
-def test_a_plan_that_changes_at_every_step_stays_a_small_figure(tmp_path):
+def test_a_plan_that_changes_at_every_step_stays_a_small_figure(tmp_path, draw_only):
+    draw_only(TimelineSection)
     write_study(tmp_path, methods=("full",), scores={"full": FULL})
     phases = [{"step": step, "open": ["head"] if step % 2 else ["layers.0"]} for step in range(3000)]
     plan = {"groups": ["layers.0", "head"], "steps": 3000, "phases": phases}
