@@ -63,9 +63,8 @@ def test_a_copied_model_has_adapters_of_its_own(clone: Callable[[Any], Any]) -> 
     assert torch.equal(output(model), adapted)
 
 
-@pytest.mark.parametrize("name", ["bert", "llama"])
-def test_bfloat16_and_a_compiled_model_run(name: str) -> None:
-    model = tiny(name)
+def test_a_compiled_model_runs() -> None:
+    model = tiny("bert")
     adapters.add(model, "task", "houlsby:size=4")
     disturb(model)
     eager = output(model)
@@ -73,7 +72,7 @@ def test_bfloat16_and_a_compiled_model_run(name: str) -> None:
     assert torch.allclose(output(compiled), eager, atol=1e-6)
     adapters.activate(compiled)
     assert not torch.allclose(output(compiled), eager, atol=1e-3)
-    trained = TINY[name]()
+    trained = TINY["bert"]()
     adapters.add(trained, "task", "pfeiffer:reduction=2")
     gradients = []
     for forward in (trained, torch.compile(trained, backend="aot_eager")):
@@ -82,6 +81,10 @@ def test_bfloat16_and_a_compiled_model_run(name: str) -> None:
         gradients.append({key: p.grad for key, p in trained.named_parameters() if p.requires_grad})
     assert all(torch.allclose(gradients[0][key], grad, atol=1e-6) for key, grad in gradients[1].items())
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_bfloat16_runs(name: str) -> None:
     half = tiny(name).bfloat16()
     adapters.add(half, "task", "pfeiffer+inv")
     assert {p.dtype for p in half.parameters()} == {torch.bfloat16}

@@ -53,7 +53,7 @@ def _accuracies(random, shape):
 @pytest.mark.parametrize("draw", [_normal, _accuracies], ids=["normal scores", "accuracies on 200 rows"])
 def test_methods_that_do_not_differ_raise_at_most_five_percent_false_alarms(draw):
     """The chance of any false alarm in a study of four methods and a reference, with 8 seeds that move all alike."""
-    studies, methods, seeds = 1000, 4, 8
+    studies, methods, seeds = 400, 4, 8
     random = np.random.default_rng(7)
     scores = draw(random, (studies, methods + 1, seeds)) + random.normal(0.0, 0.01, (studies, 1, seeds))
     alarms = np.zeros(3, dtype=int)
