@@ -24,6 +24,7 @@ BENCHMARKS = (
     "adapters",
     "unfreezing",
     "shared_prefix",
+    "deltas",
     "architectures",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")

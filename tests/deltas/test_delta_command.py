@@ -13,6 +13,7 @@ from gradgate.training.config import make_config
 from gradgate.training.run import train
 from support.bits import assert_same_bits, on_disk
 from support.command_line import Command
+from support.run_folders import weights
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def test_the_delta_of_a_run(tmp_path: Path, run: Path, command: Command, setting
     assert not [name for name in (*held["whole"], *held["sparse"]) if "layer.0" in name or "embeddings" in name]
 
     assert command("delta", "apply", str(file), "-o", str(tmp_path / "again")).code == 0
-    assert_same_bits(on_disk(tmp_path / "again"), on_disk(run / "model"))
+    assert_same_bits(on_disk(tmp_path / "again"), weights(run))
 
 
 def test_the_delta_of_any_model(tmp_path: Path, tiny_model: Path, command: Command) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.deltas.bits import changed_at, dtype_of, flat_bits
 from gradgate.deltas.changes import Changes, compare
-from gradgate.deltas.delta import INDICES, VALUES, Delta, load
+from gradgate.deltas.delta import INDICES, VALUES, Delta, just_written
 from gradgate.deltas.model_files import differing_files
 from gradgate.deltas.patched import open_weights
 from gradgate.deltas.safetensors_file import StreamedFile, streamed, sum_bytes
@@ -68,7 +68,7 @@ def _write(changes: Changes, out: Path, method: str | None, task: str | None) ->
                 _write_sparse(file, changes, name)
     changes.trained.close()
     changes.base.close()
-    return load(out)
+    return just_written(out)
 
 
 def _write_sparse(file: StreamedFile, changes: Changes, name: str) -> None:

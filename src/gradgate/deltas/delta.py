@@ -152,11 +152,22 @@ def load(path: Path | str) -> Delta:
         DeltaError: if it is absent, damaged or no delta.
     """
     path = Path(path).expanduser()
+    held, digest = _read(path)
+    check_digest(path, digest)
+    return held
+
+
+def just_written(path: Path) -> Delta:
+    """Open a delta file of this process; its content needs no look at its digest."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[Delta, str]:
+    """What the header of a file says, and the digest in it."""
     entries, metadata = read_header(path)
     origin = Origin.read(metadata, path)
     if DIGEST not in metadata:
         raise damaged(path, f"its metadata has no {DIGEST}")
-    check_digest(path, metadata[DIGEST])
     odd = [name for name in entries if not _is_name(name)]
     if odd:
         raise damaged(path, f"{odd[0]!r} cannot be the name of a weight; expected one such as 'encoder.layer.0.weight'")
@@ -168,7 +179,7 @@ def load(path: Path | str) -> Delta:
     if twice or stray:
         name = (twice or stray)[0]
         raise damaged(path, f"{name!r} is {'stored twice' if twice else 'given a shape and not stored'}")
-    return Delta(path, origin, whole, sparse, entries)
+    return Delta(path, origin, whole, sparse, entries), metadata[DIGEST]
 
 
 def info(path: Path | str) -> dict[str, Any]:

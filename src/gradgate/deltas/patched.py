@@ -154,7 +154,7 @@ class Patched:
         whole = torch.empty(shape, dtype=base.dtype)
         mine, theirs = flat_bits(whole), flat_bits(base)
         mine[:common] = theirs[:common]
-        mine[places.long()] = flat_bits(values)
+        mine.scatter_(0, places.long(), flat_bits(values))
         return whole
 
     def _stored(self, name: str) -> Tensor:

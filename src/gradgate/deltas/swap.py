@@ -50,7 +50,7 @@ class Elements(Patch):
     def _write(self, values: Tensor) -> None:
         device = self.tensor.device
         places = self.places.to(device, non_blocking=True).long()
-        flat_bits(self.tensor).index_copy_(0, places, values.to(device, non_blocking=True))
+        flat_bits(self.tensor).scatter_(0, places, values.to(device, non_blocking=True))
 
 
 @dataclass(frozen=True, eq=False)
