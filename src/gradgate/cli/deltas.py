@@ -23,7 +23,12 @@ _MOST_LISTED = 12
 
 @delta_app.command()
 def create(
-    model: Annotated[str, typer.Argument(help="Folder of a finished run, or folder or hub name of a trained model.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of a finished run, folder or hub name of a trained model, or a weight patch of TRL."
+        ),
+    ],
     out_file: Annotated[Path, typer.Option("--out", "-o", help="File to write.")],
     base: Annotated[
         str | None,

@@ -25,8 +25,20 @@ if TYPE_CHECKING:
     from gradgate.deltas.delta import Delta, info, load
     from gradgate.deltas.peft_export import export
     from gradgate.deltas.shared_prefix import SharedPrefix
+    from gradgate.deltas.weight_patch import WeightPatch, weight_patches
 
-__all__ = ["Bank", "Delta", "SharedPrefix", "apply", "create", "export", "info", "load"]
+__all__ = [
+    "Bank",
+    "Delta",
+    "SharedPrefix",
+    "WeightPatch",
+    "apply",
+    "create",
+    "export",
+    "info",
+    "load",
+    "weight_patches",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -34,10 +46,12 @@ __getattr__, __dir__ = lazy_names(
         "Bank": "gradgate.deltas.bank",
         "Delta": "gradgate.deltas.delta",
         "SharedPrefix": "gradgate.deltas.shared_prefix",
+        "WeightPatch": "gradgate.deltas.weight_patch",
         "apply": "gradgate.deltas.application",
         "create": "gradgate.deltas.creation",
         "export": "gradgate.deltas.peft_export",
         "info": "gradgate.deltas.delta",
         "load": "gradgate.deltas.delta",
+        "weight_patches": "gradgate.deltas.weight_patch",
     },
 )

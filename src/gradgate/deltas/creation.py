@@ -16,6 +16,8 @@ from gradgate.deltas.delta import INDICES, VALUES, Delta, just_written
 from gradgate.deltas.model_files import differing_files
 from gradgate.deltas.patched import open_weights
 from gradgate.deltas.safetensors_file import StreamedFile, streamed, sum_bytes
+from gradgate.deltas.weight_patch import PatchFile
+from gradgate.deltas.weights import Weights
 from gradgate.errors import DeltaError
 
 if TYPE_CHECKING:
@@ -32,8 +34,9 @@ def create(
     Both models are read one tensor at a time, twice where a tensor differs.
 
     Args:
-        model: the trained model: a folder that ``save_pretrained`` has written, a name of the hub, or a model of
-            transformers in memory, which is first saved beside ``out`` for as long as it takes.
+        model: the trained model: a folder that ``save_pretrained`` has written, a name of the hub, a patch of weights
+            that TRL has written for the base, or a model of transformers in memory, which is first saved beside
+            ``out`` for as long as it takes.
         base: the folder or the name of the model that it was trained from, or ``sample``.
         out: the file to write.
         method, task: to be recorded.
@@ -43,8 +46,15 @@ def create(
     """
     out = Path(out).expanduser()
     with _folder_of(model, out) as name:
-        changes = compare(open_weights(name), open_weights(os.fspath(base)), _recorded(base))
+        changes = compare(_trained(name, base), open_weights(os.fspath(base)), _recorded(base))
         return _write(changes, out, method, task)
+
+
+def _trained(name: str, base: Place) -> Weights:
+    """The weights of a trained model, or those that a file of changes makes of the base."""
+    if Path(name).is_file():
+        return PatchFile(Path(name), open_weights(os.fspath(base)))
+    return open_weights(name)
 
 
 def create_if_below(

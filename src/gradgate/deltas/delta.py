@@ -17,6 +17,8 @@ from gradgate.errors import DeltaError
 
 FORMAT = "gradgate-delta"
 VERSION = "1"
+ENCODING = "raw"
+"""Of indices, as other readers of the same layout call what they are: absolute."""
 INDICES, VALUES = ".idx", ".val"
 DELTA_FILE = "delta.safetensors"
 """Its name in the ``model`` folder of a run."""
@@ -58,7 +60,7 @@ class Origin:
         """As safetensors keeps it: text by name, JSON where a value is no text."""
         held = {name: value for name, value in asdict(self).items() if value or name in self._TEXT[:2]}
         texts = {name: value if name in self._TEXT else json.dumps(value) for name, value in held.items()}
-        return {"format": FORMAT, "version": VERSION, **texts}
+        return {"format": FORMAT, "version": VERSION, "encoding": ENCODING, **texts}
 
     @classmethod
     def read(cls, metadata: Mapping[str, str], path: Path) -> Origin:
@@ -77,6 +79,8 @@ class Origin:
                 f"{path} has version {metadata.get('version')!r} of the format, and this is a reader of {VERSION!r}. "
                 f"Install the version of gradgate that wrote it."
             )
+        if metadata.get("encoding", ENCODING) != ENCODING:
+            raise damaged(path, f"its indices are encoded as {metadata['encoding']!r}; expected {ENCODING!r}")
         names = [item.name for item in fields(cls)]
         try:
             values = {
