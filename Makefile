@@ -12,7 +12,7 @@ quickstart: $(VENV)/.installed
 	$(BIN)/gradgate quickstart --out studies/quickstart
 
 test: lint types
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow --timeout=1800

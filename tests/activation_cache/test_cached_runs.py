@@ -78,20 +78,26 @@ def test_a_folder_of_ones_own_is_kept_and_used_again(settings: dict[str, Any], t
     assert rows(tmp_path / "two") == {"read": 96, "computed": 0}
 
 
+@pytest.fixture(scope="module")
+def unbroken(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unbroken") / "run"
+    train(config_of(settings), folder)
+    return folder
+
+
 @pytest.mark.parametrize("step", [5, 13, 22])
 @pytest.mark.parametrize("cache", ["whole", "gone"])
 def test_a_run_without_power_ends_as_if_unbroken(
-    settings: dict[str, Any], tmp_path: Path, step: int, cache: str
+    settings: dict[str, Any], unbroken: Path, tmp_path: Path, step: int, cache: str
 ) -> None:
     config = config_of(settings)
-    train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
         train(config, tmp_path / "run", Falls(step))
     if cache == "gone":
         for file in (tmp_path / "run" / "cache").glob("*.rows"):
             file.write_bytes(file.read_bytes()[: 100 * step])
     train(config, tmp_path / "run")
-    assert_same_run(tmp_path / "run", tmp_path / "unbroken")
+    assert_same_run(tmp_path / "run", unbroken)
 
 
 def test_a_run_may_go_on_with_the_cache_switched(settings: dict[str, Any], tmp_path: Path) -> None:

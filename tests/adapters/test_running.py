@@ -63,6 +63,7 @@ def test_a_copied_model_has_adapters_of_its_own(clone: Callable[[Any], Any]) -> 
     assert torch.equal(output(model), adapted)
 
 
+@pytest.mark.slow  # test_a_compiled_layer_is_one_graph compiles the layers that have the adapters
 def test_a_compiled_model_runs() -> None:
     model = tiny("bert")
     adapters.add(model, "task", "houlsby:size=4")

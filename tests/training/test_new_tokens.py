@@ -40,8 +40,10 @@ def settings(model: Path, **more: Any) -> Any:
     return make_config(**{**given, "batch_size": 16, "max_length": 32, "audit": True, **more})
 
 
-@pytest.mark.parametrize("held", ["tokenizer", "table"])
-@pytest.mark.parametrize("adapter", [None, "houlsby:size=8", "lora:r=2"])
+@pytest.mark.parametrize(
+    ("held", "adapter"),
+    [("tokenizer", None), ("table", None), ("table", "houlsby:size=8"), ("tokenizer", "lora:r=2")],
+)
 def test_a_run_trains_the_new_rows_and_is_scored_again_alike(
     grown: dict[str, Path], held: str, adapter: str | None, tmp_path: Path
 ) -> None:

@@ -41,7 +41,7 @@ def test_closed_groups_keep_every_bit_under_weight_decay_and_open_ones_learn(nam
     before, learns = weights(model), learnable(model)
     optimizer = adamw(model)
     with Tuner(model, optimizer, "freeze:layers=1", audit=True) as tuner:
-        train(model, optimizer, 8)
+        train(model, optimizer, 4)
         closed = names_of(model, "embeddings", "layers.0")
         assert {group for group, gate in tuner.plan.items() if gate.closed} == {"embeddings", "layers.0"}
         assert learns - closed <= moved(before, model) <= set(before) - closed
