@@ -15,7 +15,7 @@ import pytest
 
 import gradgate
 from gradgate.cli import lists
-from gradgate.cli.options import read_seeds
+from gradgate.cli.options import read_seeds, read_stores
 from gradgate.training.config import RunConfig
 from support.command_line import Command, Said
 
@@ -249,6 +249,30 @@ def test_other_seeds_are_wrong_usage(command: Command, text: str, tmp_path: Path
     said = command("compare", f"--seeds={text}", "-m", "full", "--out", str(tmp_path / "study"))
     assert said.code == 2
     assert f"--seeds '{text}': expected how many (3) or a list of seeds" in said.err
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ([], (None, None)),
+        (["delta"], ("delta", None)),
+        (["sqlite:///queue.db"], (None, "sqlite:///queue.db")),
+        (["sqlite:///queue.db", "model"], ("model", "sqlite:///queue.db")),
+    ],
+)
+def test_a_study_is_told_how_models_are_kept_and_where_its_queue_is(
+    texts: list[str], found: tuple[str | None, str | None]
+) -> None:
+    assert read_stores(texts) == found
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"), [(["detla"], "Did you mean 'delta'"), (["delta", "model"], "was given as delta and model")]
+)
+def test_other_stores_are_wrong_usage(command: Command, texts: list[str], message: str, tmp_path: Path) -> None:
+    words = [word for text in texts for word in ("--store", text)]
+    said = command("compare", *words, "-m", "full", "--out", str(tmp_path / "study"))
+    assert (said.code, message in said.err) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "many", "1e3", "٣"])

@@ -40,8 +40,8 @@ def trained(folder: Path, settings: dict[str, Any], **changes: Any) -> Path:
 def test_what_is_stored(
     tmp_path: Path, settings: dict[str, Any], command: Command, method: str, store: str, file: str
 ) -> None:
-    run = trained(tmp_path / "run", settings, method=method, store_as=store)
-    whole = trained(tmp_path / "whole", settings, method=method, store_as="model")
+    run = trained(tmp_path / "run", settings, method=method, store=store)
+    whole = trained(tmp_path / "whole", settings, method=method, store="model")
     assert [path.name for path in (run / "model").glob("*.safetensors")] == [file]
     assert_same_bits(weights(run), on_disk(whole / "model"))
     assert_same_bits(dict(load_finished(run).model.state_dict()), dict(load_finished(whole).model.state_dict()))
@@ -57,7 +57,7 @@ def test_what_is_stored(
 
 def test_a_stored_delta_is_scored_and_trained_on_like_a_model(tmp_path: Path, settings: dict[str, Any]) -> None:
     runs = {
-        store: trained(tmp_path / store, settings, method="freeze:layers=1", store_as=store)
+        store: trained(tmp_path / store, settings, method="freeze:layers=1", store=store)
         for store in ("delta", "model")
     }
     scores = {store: evaluate(run, out=tmp_path / f"{store}-scores")["tests"] for store, run in runs.items()}
@@ -78,13 +78,13 @@ def test_several_tasks_store_the_delta_of_their_encoder(
 
 
 def test_how_it_is_stored_is_no_part_of_what_is_computed(tmp_path: Path, settings: dict[str, Any]) -> None:
-    run = trained(tmp_path / "run", settings, method="head", store_as="model")
+    run = trained(tmp_path / "run", settings, method="head", store="model")
     record = json.loads((run / "run.json").read_text())
-    older = {name: value for name, value in record["config"].items() if name != "store_as"}
+    older = {name: value for name, value in record["config"].items() if name != "store"}
     assert fingerprint_of(older) == record["fingerprint"]
     (run / "run.json").write_text(json.dumps({**record, "config": older}))
-    trained(run, settings, method="head", store_as="delta")  # finished: nothing to do
-    assert load_finished(run).config.store_as == "auto"
+    trained(run, settings, method="head", store="delta")  # finished: nothing to do
+    assert load_finished(run).config.store == "auto"
 
 
 def test_a_base_that_has_changed_or_gone_is_named(tmp_path: Path, settings: dict[str, Any], tiny_model: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_base_that_has_changed_or_gone_is_named(tmp_path: Path, settings: dict
 def test_a_run_that_was_cut_off_while_it_stored_its_delta(
     tmp_path: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = trained(tmp_path / "whole", settings, method="head", store_as="model")
+    whole = trained(tmp_path / "whole", settings, method="head", store="model")
 
     def cut(*_: Any) -> None:
         raise KeyboardInterrupt

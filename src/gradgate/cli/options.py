@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ _SHORT = {"method": ["-m"]}
 _NOTHING_WRONG = object()
 _MOST_SEEDS = 10_000
 _ALL = "all"
+STORE_VARIABLE = "GRADGATE_STORE"
 _NUMBERS = {int: ("<int>", "a whole number, such as 10"), float: ("<float>", "a number, such as 0.1 or 5e-5")}
 
 
@@ -158,6 +160,28 @@ def read_train_sizes(texts: list[str]) -> list[int | None]:
             f"row of the training set."
         )
     return [None if text == _ALL else int(text) for text in texts]
+
+
+def read_stores(texts: list[str]) -> tuple[str | None, str | None]:
+    """How runs keep their models, and the address of the queue's database; None for what is not among the texts.
+
+    The address may also be in the environment.
+
+    Raises:
+        UsageError: for anything else, or two of a kind.
+    """
+    forms = get_args(RunConfig.model_fields["store"].annotation)
+    wrong = [text for text in texts if text not in forms and "://" not in text]
+    if wrong:
+        raise UsageError(
+            f"--store {wrong[0]!r}: expected {', '.join(forms)}, or the address of a database server such as "
+            f"postgresql+psycopg://user:password@host/database.{nearest(wrong[0], forms)}"
+        )
+    kept, addresses = [text for text in texts if text in forms], [text for text in texts if text not in forms]
+    for given in (kept, addresses):
+        if len(given) > 1:
+            raise UsageError(f"--store was given as {' and '.join(given)}; expected one of them. Leave the other out.")
+    return next(iter(kept), None), next(iter(addresses), os.environ.get(STORE_VARIABLE))
 
 
 def setting_help(name: str, more: str) -> str:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gradgate.cli.options import (
+    STORE_VARIABLE,
     AsJson,
     Config,
     Out,
     Quiet,
     read_seeds,
+    read_stores,
     read_train_sizes,
     run_config,
     setting_help,
@@ -92,9 +94,23 @@ StoreAddress = Annotated[
     str | None,
     typer.Option(
         "--store",
-        envvar="GRADGATE_STORE",
+        envvar=STORE_VARIABLE,
         help="Database server that keeps the queue, as postgresql+psycopg://user:password@host/database; by default "
         "a SQLite file in the study's folder.",
+    ),
+]
+
+
+Stores = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        help=setting_help(
+            "store",
+            "or the address of a database server that keeps the queue, as "
+            "postgresql+psycopg://user:password@host/database, instead of a SQLite file in the study's folder; "
+            f"{STORE_VARIABLE} has one, too; repeat for both",
+        ),
     ),
 ]
 
@@ -159,7 +175,7 @@ def export(
         print_json(found)
 
 
-@takes_settings("task", "model", "train_size", "method", "adapter", "seed", "fsdp")
+@takes_settings("task", "model", "train_size", "method", "adapter", "seed", "fsdp", "store")
 def compare(
     settings: dict[str, Any],
     task: Tasks = None,
@@ -177,7 +193,7 @@ def compare(
     workers: Workers = 1,
     ray: Ray = None,
     gpus_per_run: GpusPerRun = 0.0,
-    store: StoreAddress = None,
+    store: Stores = None,
     grace: Grace = 30,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -190,6 +206,9 @@ def compare(
     given = {**_first("task", task), **_first("model", model), **settings}
     if len(sizes) == 1:
         given["train_size"] = sizes[0]
+    form, address = read_stores(store or [])
+    if form is not None:
+        given["store"] = form
     config = run_config({**_held(out_folder, task, model), **given})
     grid: dict[str, Any] = {"methods": method or [], "seeds": read_seeds(seeds), "adapters": adapter or []}
     grid |= {"sweep": sweep, "parts": Parts.of(config, task or [], model or [], sizes)}
@@ -202,7 +221,7 @@ def compare(
 
     space = read_space(search, trials, search_seeds, prune) if search else None
     cluster = RayCluster(ray, gpus_per_run, config.threads or 1) if ray else None
-    execution = Execution(workers, cluster, store, Heartbeat.within(grace))
+    execution = Execution(workers, cluster, address, Heartbeat.within(grace))
     _compare(config, out_folder, quiet, as_json, search=space, execution=execution, **grid)
 
 

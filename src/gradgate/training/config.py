@@ -37,7 +37,7 @@ from gradgate.training.settings import (
 )
 
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
-FREE = ("audit", "keep_model", "store_as", "activation_cache", "activation_cache_size", "track", "test_each_epoch")
+FREE = ("audit", "keep_model", "store", "activation_cache", "activation_cache_size", "track", "test_each_epoch")
 # Older run folders lack these, so they count only where they are given.
 _ADDED = ("split", "frozen_dropout", "lr_scale", "open_new_tokens")
 
@@ -173,7 +173,7 @@ class RunConfig(CheckedSettings):
     )
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
     keep_model: bool = Field(True, description="write the best model into the run folder")
-    store_as: Literal["auto", "delta", "model"] = Field(
+    store: Literal["auto", "delta", "model"] = Field(
         "auto",
         description="how the best model is kept: model whole, delta as what training changed in the pretrained one, "
         "auto as a delta where that is less than half of it",

@@ -33,17 +33,17 @@ def store(config: RunConfig, folder: RunFolder, task: str, progress: RunProgress
     Raises:
         DeltaError: where a delta is asked for, and the pretrained model cannot be read as files.
     """
-    if config.store_as == "model" or config.adapter is not None:
+    if config.store == "model" or config.adapter is not None:
         return
     from gradgate.deltas.creation import create_if_below
     from gradgate.deltas.weights import Checkpoint
 
     file = folder.model / DELTA_FILE
-    below = _ALWAYS if config.store_as == "delta" else _AUTO_BELOW
+    below = _ALWAYS if config.store == "delta" else _AUTO_BELOW
     try:
         made = create_if_below(below, folder.model, config.model, file, method=str(config.method), task=task)
     except DeltaError as error:
-        if config.store_as == "delta":
+        if config.store == "delta":
             raise
         progress.note(f"The whole model is stored, and no delta: {error}")
         return
