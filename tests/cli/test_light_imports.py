@@ -103,6 +103,9 @@ MISTAKES = {
     "no study to work on": ("worker no-study", 1, "no-study"),
     "no study to report": ("report no-study", 1, "no-study"),
     "no run to analyze": ("analyze landscape no-run", 1, "no-run holds neither a run nor a study"),
+    "no delta": ("delta info no-file", 1, "There is no file no-file"),
+    "a delta of a model without its base": ("delta create DATA -o OUT", 2, "Add --base"),
+    "a delta for another library": ("delta export DATA --to onnx -o OUT", 2, "--to 'onnx': expected peft"),
     "two lengths": ("pretrain-adapter --language-data x --steps 1 --epochs 1", 2, "give epochs or steps, not both"),
 }
 
