@@ -24,6 +24,7 @@ from gradgate.errors import RunError
 from gradgate.fisher.track import FisherRecord
 from gradgate.report import write_report
 from gradgate.report.sections.fisher import FisherSection, curve_table, order_table, schedules_seen, seen
+from gradgate.report.sections.fisher_figures import draw_curves
 from gradgate.study.results import read_study
 from support.command_line import Command
 from support.study_folder import write_study
@@ -180,3 +181,10 @@ def test_tables_of_many_steps_are_thinned_and_their_csv_is_whole() -> None:
     assert (len(table.rows), len(table.records)) == (21, 101)
     assert [row[0].value for row in table.rows[::10]] == [0, 50, 100]
     assert order_table([run]).rows[0][1].text == "3/2/1/0"
+
+
+def test_a_wide_range_has_plain_numbers_on_a_logarithmic_axis() -> None:
+    records = [record(step, [10.0**power] * 4) for step, power in ((0, -2), (40, -1), (80, 1))]
+    drawing = draw_curves([TrackedRun("full", 0, tuple(records))], ["full"], "Seen.")
+    assert ">0.01</text>" in drawing.svg
+    assert "mathdefault" not in drawing.svg

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_rgba
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
 from gradgate.analysis.fisher import NAME, TrackedRun, arms_of, correlation, mean_traces, order_of, smoothed_at
@@ -27,6 +27,8 @@ def draw_curves(runs: Sequence[TrackedRun], order: Sequence[str], sentence: str)
         means = [float(np.mean(found)) for values in arms.values() for found in values.values()]
         if means and min(means) > 0 and max(means) > _WIDE_RANGE * min(means):
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))  # the usual one writes formulas
+            axes.yaxis.set_minor_formatter(NullFormatter())
         for arm, values in arms.items():
             _draw_arm(axes, arm, values, order.index(arm))
         axes.set(xlabel="optimizer steps", ylabel="tr(F) per open layer")
