@@ -137,6 +137,14 @@ def test_a_head_is_stored_whole_and_that_of_the_pre_training_left_out(tmp_path: 
     assert made.origin.left_out == ("head.w",)
 
 
+def test_a_base_with_the_older_names_of_norms(tmp_path: Path) -> None:
+    base = {"bert.a.LayerNorm.gamma": torch.randn(8), "bert.a.LayerNorm.beta": torch.randn(8), "bert.w": torch.randn(4)}
+    renamed = {"gamma": "weight", "beta": "bias", "w": "w"}
+    after = {f"{name.rpartition('.')[0]}.{renamed[name.rpartition('.')[2]]}": value for name, value in base.items()}
+    assert not there_and_back(tmp_path, base, after).names
+    assert there_and_back(tmp_path / "same", base, base | {"bert.w": torch.randn(4)}).names
+
+
 def test_a_base_in_half_precision_that_was_trained_in_float32(tmp_path: Path) -> None:
     base = {"a": torch.randn(64).bfloat16(), "b": torch.randn(64), "ids": torch.arange(9)}
     after = {"a": base["a"].float(), "b": base["b"].clone(), "ids": base["ids"]}

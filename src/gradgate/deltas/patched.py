@@ -18,6 +18,9 @@ from gradgate.deltas.safetensors_file import Entry, damaged
 from gradgate.deltas.weights import Checkpoint, Weights, find_folder, has_weights
 from gradgate.errors import DeltaError
 
+# Checkpoints converted from TensorFlow, BERT's own among them, name norms in another way than models in memory do.
+_RENAMED = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+
 
 def open_weights(name: str) -> Weights:
     """The weights of a model: of a folder, of the hub, or of a base with the delta that lies in its folder.
@@ -49,7 +52,10 @@ class Mapped:
         self._names = {self._named(name): name for name in base.entries if name not in left_out}
 
     def _named(self, name: str) -> str:
-        return self._mine + name[len(self._theirs) :] if name.startswith(self._theirs) else name
+        own = self._mine + name[len(self._theirs) :] if name.startswith(self._theirs) else name
+        for older, newer in _RENAMED:
+            own = own.replace(older, newer)
+        return own
 
     def name_in_base(self, name: str) -> str:
         """What the base calls a tensor."""
