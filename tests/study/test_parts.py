@@ -260,6 +260,7 @@ def test_training_sizes_are_an_axis_of_a_study(base: RunConfig, tmp_path: Path) 
     assert [part.study.train_size for part in parts] == list(sizes)
     assert [part.study.part for part in parts] == ["8 rows", "all rows"]
     assert read_pooled(study).split_unit == "training size"
+    assert [record["train_size"] for record in records(study)] == list(sizes)
     train(short.model_copy(update={"method": "head", "train_size": 8}), tmp_path / "run")
     assert_same_run(part_folders(study)[0] / "runs/head/seed-0", tmp_path / "run")
 

@@ -12,10 +12,11 @@ from gradgate.study.results import Cell, StudyResults, read_study
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    """One record for each task, model, adapter, method and seed of a study, in its order.
+    """One record for each task, model, training size, adapter, method and seed of a study, in its order.
 
-    ``score`` is the study's metric on its main test split (on dev where there is none) and None for a run that has
-    not finished; ``scores`` has every metric of every split; ``error`` says why a run failed.
+    ``train_size`` is None where all rows are trained on. ``score`` is the study's metric on its main test split (on dev
+    where there is none) and None for a run that has not finished; ``scores`` has every metric of every split;
+    ``error`` says why a run failed.
     """
     parts = [read_study(part) for part in part_folders(folder)]
     return [_record(cell, results) for results in parts for cell in results.cells]
@@ -26,6 +27,7 @@ def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
     return {
         "task": results.study.task.name,
         "model": results.study.model.name,
+        "train_size": results.study.train_size,
         "method": cell.method,
         "adapter": cell.adapter,
         "seed": cell.seed,
