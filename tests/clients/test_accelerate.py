@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator
+from accelerate.state import GradientState
 
 from gradgate import Tuner
 from support.loop import adamw, assert_same_weights, batch, build, moved, weights
 
 peft = pytest.importorskip("peft")
+
+
+@pytest.fixture(autouse=True)
+def _no_loader_of_another_training() -> None:
+    """A training that another test has cut off leaves its loader in the state that all accelerators share."""
+    GradientState._reset_state()
 
 
 def plain() -> Any:
