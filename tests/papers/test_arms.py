@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradgate.papers.arms import arm_labels
+from gradgate.papers.arms import arm_labels, model_label
 from gradgate.papers.check import Verdict, check_studies, check_study
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.numbers import together
@@ -142,3 +142,8 @@ def test_two_reproductions_are_checked_together(tmp_path: Path) -> None:
 
 
 LANGUAGES = {"languages": {"test.en": "en", "test.de": "de"}, "name": "xnli"}
+
+
+def test_a_model_in_a_folder_is_called_like_it() -> None:
+    assert model_label("fun", "/models/my-bert") == "my-bert"
+    assert model_label("fun", "me/my-bert") == "me/my-bert"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from gradgate.adapters.config import adapter_config
@@ -53,13 +54,13 @@ def whole_model(study: StudyRecord) -> bool:
 
 
 def model_label(paper: str, model: str) -> str:
-    """What a paper calls a model of the hub; else its own name."""
+    """What a paper calls a model of the hub; else its own name, that of its folder for a path."""
     for preset in presets().values():
         if preset.paper == paper:
             for label, known in preset.models.items():
                 if known.name is not None and known.name.split("/")[-1] == model.split("/")[-1]:
                     return label
-    return model
+    return Path(model).name if Path(model).is_absolute() else model
 
 
 def task_label(paper: str, task: str) -> str | None:
