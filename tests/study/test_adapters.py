@@ -87,6 +87,7 @@ def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_fine_tuning_and_adapters_stand_side_by_side(done: Path) -> None:
     table = main_table(find(read_study(done)))
     assert [row["method"] for row in table.records] == ["full", f"{SMALL} + full"]

@@ -103,6 +103,7 @@ def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[st
     assert "No setting of its search has finished" in error["message"]
 
 
+@pytest.mark.slow
 def test_a_search_may_end_poor_runs_early_and_still_chooses(
     settings: dict[str, Any], tmp_path: Path, draw_only: Callable[..., None]
 ) -> None:
