@@ -60,7 +60,7 @@ def test_runs_that_share_their_lowest_layers_predict_as_each_does_alone(
 
 def test_several_runs_stand_side_by_side(runs: list[Path], tmp_path: Path) -> None:
     both, first = predict(runs, "\n".join(TEXTS)), predict(runs[:1], "\n".join(TEXTS)).records()
-    assert [row["full"] for row in both.records()] == first
+    assert [{"index": row["index"], **row["full"]} for row in both.records()] == first
     both.write(tmp_path / "out.csv")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
     assert list(rows[0]) == ["index", "full.predicted", "full.probability", "head.predicted", "head.probability"]

@@ -48,19 +48,18 @@ class Predictions:
         """One for each row: of one run its record, of several one record by run."""
         if len(self.by_run) == 1:
             return next(iter(self.by_run.values()))
-        rows = zip(*self.by_run.values(), strict=True)
+        without = [[{k: v for k, v in row.items() if k != "index"} for row in rows] for rows in self.by_run.values()]
+        rows = zip(*without, strict=True)
         return [{"index": index, **dict(zip(self.by_run, row, strict=True))} for index, row in enumerate(rows)]
 
     def as_csv(self) -> str:
         """The same as a table; columns of several runs are called ``RUN.predicted``. Lists are JSON."""
-        flat = [
-            {
-                name if name == "index" or len(self.by_run) == 1 else f"{run}.{name}": value
-                for run, record in zip(self.by_run, row, strict=True)
-                for name, value in record.items()
-            }
-            for row in zip(*self.by_run.values(), strict=True)
-        ]
+        flat = self.records()
+        if len(self.by_run) > 1:
+            flat = [
+                {"index": row["index"], **{f"{run}.{name}": v for run in self.by_run for name, v in row[run].items()}}
+                for row in flat
+            ]
         file = io.StringIO()
         writer = csv.DictWriter(file, dict.fromkeys(name for row in flat for name in row), lineterminator="\n")
         writer.writeheader()
