@@ -18,6 +18,9 @@ delta_app = typer.Typer(
 )
 
 DeltaFile = Annotated[Path, typer.Argument(help="The delta file, or the folder of a run that stored one.")]
+Base = Annotated[
+    str | None, typer.Option(help="Folder or hub name of the base; by default the one that the delta names.")
+]
 _MOST_LISTED = 12
 
 
@@ -66,9 +69,7 @@ def info(file: DeltaFile, as_json: AsJson = False, config_file: Config = None) -
 def apply(
     file: DeltaFile,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the model; new or empty.")],
-    base: Annotated[
-        str | None, typer.Option(help="Folder or hub name of the base; by default the one that the delta names.")
-    ] = None,
+    base: Base = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
@@ -89,9 +90,7 @@ def export(
     to: Annotated[
         str, typer.Option(help="peft: SHiRA for single weights of linear layers, other modules whole.")
     ] = "peft",
-    base: Annotated[
-        str | None, typer.Option(help="Folder or hub name of the base; by default the one that the delta names.")
-    ] = None,
+    base: Base = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
