@@ -21,7 +21,7 @@ from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
-from support.run_folders import Falls, PowerCutError, assert_same_run, history, weights
+from support.run_folders import Falls, PowerCutError, assert_same_run
 from support.tiny_folders import save_mixtral
 
 METHODS = ("gradual:every=4", "graddrop", "layer-graddrop")
@@ -193,9 +193,7 @@ def test_ctrl_c_saves_the_step_and_says_how_to_go_on(settings: dict[str, Any], u
     assert signal.getsignal(signal.SIGINT) is before
     assert newest(tmp_path / "run").name == "checkpoint-7"
     train(config, tmp_path / "run")
-    same = unbroken / "gradual:every=4"
-    assert history(tmp_path / "run", "dev") == history(same, "dev")
-    assert all((tensor == weights(same)[name]).all() for name, tensor in weights(tmp_path / "run").items())
+    assert_same_run(tmp_path / "run", unbroken / "gradual:every=4")
 
 
 def test_a_second_ctrl_c_stops_at_once_and_loses_no_checkpoint(
@@ -273,6 +271,4 @@ def test_a_process_that_is_asked_to_stop_saves_and_goes_on(
     assert "Traceback" not in told
     subprocess.run(command(config, tmp_path / "run"), check=True)
     subprocess.run(command(config, tmp_path / "unbroken"), check=True)
-    assert history(tmp_path / "run", "dev") == history(tmp_path / "unbroken", "dev")
-    for name, tensor in weights(tmp_path / "run").items():
-        assert (tensor == weights(tmp_path / "unbroken")[name]).all(), name
+    assert_same_run(tmp_path / "run", tmp_path / "unbroken")

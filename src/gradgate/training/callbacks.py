@@ -205,13 +205,24 @@ class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
-    """Shows progress, scores (if there is a dev split) and saves at the last step, and stops when asked to."""
+    """Shows progress, scores (if there is a dev split) and saves at the last step, and stops when asked to.
 
-    def __init__(self, progress: RunProgress, metric: str, stop: Event, *, scores: bool = True) -> None:
+    Args:
+        progress: is told.
+        metric: that is shown.
+        stop: when set, training stops after the current step.
+        scores: whether there is a dev split.
+        until: the optimizer step after which training stops; None for the last one.
+    """
+
+    def __init__(
+        self, progress: RunProgress, metric: str, stop: Event, *, scores: bool = True, until: int | None = None
+    ) -> None:
         self.progress = progress
         self.metric = metric
         self.stop = stop
         self.scores = scores
+        self.until = until
         self._loss: float | None = None
 
     def on_train_begin(
@@ -221,8 +232,10 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
-        """Tell how long it will take."""
+        """Tell how long it will take; a run that resumes behind its last step takes none."""
         self.progress.begin(state.max_steps, state.global_step)
+        if state.global_step >= self._last(state):
+            control.should_training_stop = True
 
     def on_log(
         self,
@@ -255,13 +268,16 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Tell the step; ask Trainer for what the end or an interrupt needs."""
         self.progress.advance(state.global_step, self._loss)
+        control.should_log = control.should_log or control.should_save
         if state.global_step >= state.max_steps:
             control.should_evaluate = self.scores
-        elif launch.any_of(self.stop.is_set()):
+        elif state.global_step >= self._last(state) or launch.any_of(self.stop.is_set()):
             control.should_save = True
             control.should_training_stop = True
-        # Trainer's sum for the mean loss is not in its checkpoints: empty it with each of them.
-        control.should_log = control.should_log or control.should_save
+
+    def _last(self, state: TrainerState) -> int:
+        """The step to stop after, where nobody asks for it earlier."""
+        return int(state.max_steps if self.until is None else min(self.until, state.max_steps))
 
 
 class SealCheckpoint(TrainerCallback):  # type: ignore[misc]

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, overload
 
 import torch
-from transformers import PrinterCallback, Trainer, set_seed
+from transformers import PrinterCallback, set_seed
 
 from gradgate.activation_cache import ActivationCache
 from gradgate.distributed import launch
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap, map_layers
 from gradgate.methods.base import Method
 from gradgate.methods.new_tokens import NewTokens
 from gradgate.training import adapted, pretraining
-from gradgate.training.adapter_kinds import NAME, AdapterKind
+from gradgate.training.adapter_kinds import NAME
 from gradgate.training.callbacks import (
     PREDICTIONS_FOLDER,
     BestCheckpoint,
@@ -32,12 +31,15 @@ from gradgate.training.callbacks import (
 )
 from gradgate.training.checkpoints import is_whole, writing_to
 from gradgate.training.config import RunConfig
+from gradgate.training.costs import cost_of
 from gradgate.training.epoch_scores import EachEpochScorer
 from gradgate.training.fisher_tracker import FisherTracker
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
+from gradgate.training.pauses import Standing, read_standing
+from gradgate.training.pausing import pause
 from gradgate.training.prediction_files import copy_predictions
 from gradgate.training.prepared_task import EncodedTask, PreparedTask, prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
@@ -59,12 +61,34 @@ from gradgate.training.stored_model import forget_delta, store
 from gradgate.training.trainer import ExactTrainer, check_complete, on_cpu, training_arguments
 
 
+@overload
 def train(
-    config: RunConfig, out: Path, progress: RunProgress | None = None, *, cache: Path | None = None
-) -> dict[str, Any]:
+    config: RunConfig,
+    out: Path,
+    progress: RunProgress | None = None,
+    *,
+    cache: Path | None = None,
+    until: None = None,
+) -> dict[str, Any]: ...
+@overload
+def train(
+    config: RunConfig, out: Path, progress: RunProgress | None = None, *, cache: Path | None = None, until: int
+) -> Standing: ...
+def train(
+    config: RunConfig,
+    out: Path,
+    progress: RunProgress | None = None,
+    *,
+    cache: Path | None = None,
+    until: int | None = None,
+) -> dict[str, Any] | Standing:
     """Train, select on dev, score on every test split; resume where the folder holds a checkpoint.
 
     Launched in several processes, each calls this; the first one alone writes files and shows progress.
+
+    With ``until``, a run is paused at a step and goes on in a later call, with a later step or none. It then computes
+    the same bits as one that was never paused: methods and learning rates follow the schedule of the whole length, and
+    a score on dev that the run would not have taken at that step selects no weights.
 
     Args:
         config: what to compute.
@@ -72,30 +96,50 @@ def train(
         progress: called at each step, with its loss and scores.
         cache: the folder of the activation cache where the configuration leaves it open; by default one in the run
             folder, which is removed when the run has finished.
+        until: the optimizer step, counted from the start of the run, to pause at: dev is scored and a checkpoint is
+            saved there. A run with fewer steps is trained to its end. None trains to the end.
 
     Returns:
-        What ``scores.json`` holds.
+        What ``scores.json`` holds; with ``until``, how far the run is and its scores on dev.
 
     Raises:
+        UsageError: if ``until`` is less than 1.
         GradgateError: for anything that a user can mend; the folder keeps what was saved before.
         FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the run after saving it.
     """
+    if until is not None and until < 1:
+        raise UsageError(f"until={until}: expected the optimizer step to pause at, 1 or more. None trains to the end.")
     folder = RunFolder(Path(out))
     progress = progress if progress and launch.is_first() else Silent()
     config.check_adapter()
     check_launch(config)
     launch.join(on_cpu(config))
     with ExitStack() as held:
-        if launch.on_first(lambda: folder.claim_alone(config, held)):
-            launch.on_first(lambda: read_record(folder.run_file, RunRecord).check_plan(config.followed, folder.path))
-            progress.note(f"{folder.path} is finished; nothing to do.")
-            scores = launch.on_first(lambda: read_scores(folder.scores_file))
+        done = launch.on_first(lambda: _claim(config, folder, held, until))
+        if done:
+            progress.note(f"{folder.path} {done}; nothing to do.")
+            scores = None
         else:
             with writing_to(folder.path), stoppable(progress.note) as stop, _threads(config.threads):
-                scores = _train(config, folder, progress, stop, cache or folder.cache)
-    record: dict[str, Any] = to_json(scores)
+                scores = _train(config, folder, progress, stop, cache or folder.cache, until)
+    if until is not None:
+        standing = launch.on_first(lambda: read_standing(folder))
+        assert standing is not None, "a run that ends without an error has finished or is paused"
+        return standing
+    record: dict[str, Any] = to_json(scores or launch.on_first(lambda: read_scores(folder.scores_file)))
     return record
+
+
+def _claim(config: RunConfig, folder: RunFolder, held: ExitStack, until: int | None) -> str:
+    """Make the folder this run's, as ``RunFolder.claim_alone`` does. What is done already, where that is all."""
+    done = "is finished" if folder.claim_alone(config, held) else ""
+    standing = read_standing(folder) if until is not None and not done else None
+    if standing is not None and until is not None and standing.step >= until:
+        done = f"is paused at {standing}"
+    if done:
+        read_record(folder.run_file, RunRecord).check_plan(config.followed, folder.path)
+    return done
 
 
 @contextmanager
@@ -109,7 +153,10 @@ def _threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path) -> Scores:
+def _train(
+    config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path, until: int | None
+) -> Scores | None:
+    """Train until a step. The scores; None if the run is paused."""
     silence_libraries()
     kept = activation_cache_of(config, cache, progress)
     prepared = prepare_task(config)
@@ -134,7 +181,7 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     if config.fsdp:
         shard(model, layers, arguments.device)
     best = BestCheckpoint(folder, prepared.metric, prepared.higher_is_better, encoded.predictions)
-    timer, shown = StepTimer(), ProgressCallback(progress, prepared.metric, stop)
+    timer, shown = StepTimer(), ProgressCallback(progress, prepared.metric, stop, until=until)
     tracker = _tracker(config, model, layers, gate, folder, progress)
     callbacks = [gate, HistoryLogger(folder, gate), best, timer, *tracker, shown, SealCheckpoint()]
     trainer = encoded.trainer(model=model, args=arguments, processing_class=tokenizer, callbacks=callbacks)
@@ -144,9 +191,12 @@ def _train(config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Ev
     checkpoint = launch.on_first(lambda: _resumed(folder, best, progress))
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     launch.on_first(lambda: _write_plan(gate, folder))
+    if until is not None and until <= trainer.state.global_step < trainer.state.max_steps:
+        pause(trainer, folder, prepared.metric, progress)
+        return None
     check_complete(trainer, folder)
     kind = config.adapter.kind if config.adapter is not None else None
-    scores = _score(trainer, encoded, best, folder, lambda: _cost(trainer, gate, timer, fresh, kind))
+    scores = _score(trainer, encoded, best, folder, lambda: cost_of(trainer, gate, timer, fresh, kind))
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
     files = launch.on_first(lambda: _keep_model(config, folder, prepared, model, tokenizer, fresh, whole, progress))
     scores = replace(scores, cost=replace(scores.cost, files=files))
@@ -315,36 +365,3 @@ def _best(best: BestCheckpoint) -> tuple[Path, dict[str, Any]]:
     if not is_whole(kept[0]):
         raise RunError(f"The best weights in {kept[0]} are damaged. Remove {best.folder.path} to train them again.")
     return kept
-
-
-def _cost(
-    trainer: Trainer, gate: GateCallback, timer: StepTimer, fresh: frozenset[str], kind: AdapterKind | None
-) -> Cost:
-    tuner = gate.tuner
-    assert tuner is not None
-    return Cost(
-        steps=trainer.state.global_step,
-        seconds_per_step=timer.seconds_per_step,
-        seconds_total=sum(timer.durations),
-        peak_memory_bytes=peak_memory(trainer.args.device),
-        trainable_share=tuner.mean_open_fraction,
-        parameters=sum(p.numel() for p in trainer.model.parameters()),
-        parameters_trained=tuner.parameters_opened,
-        bytes_stored=adapted.bytes_stored(trainer.model, tuner.names_opened, fresh, kind),
-        device=trainer.args.device.type,
-        prefix_rows=asdict(tuner.cached_rows) if tuner.cached_rows else None,
-    )
-
-
-def peak_memory(device: torch.device) -> int:
-    """Bytes: the most that torch held on a CUDA device, elsewhere the most that the process had resident."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    if sys.platform == "win32":
-        import psutil
-
-        return int(psutil.Process().memory_info().peak_wset)
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -60,6 +60,11 @@ class RunFolder:
         return self.path / "fisher.jsonl"
 
     @property
+    def pauses_file(self) -> Path:
+        """Dev scores at the steps where the run was paused; of one that was."""
+        return self.path / "pauses.json"
+
+    @property
     def plan_file(self) -> Path:
         """What was open when."""
         return self.path / "plan.yaml"
@@ -234,3 +239,14 @@ class RunFolder:
             shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             self.lock_file.unlink()
+
+    def abandon(self) -> None:
+        """Free the disk of what a paused run would go on with; its scores so far stay.
+
+        If it is trained again, it begins anew and reaches the same scores.
+
+        Raises:
+            FolderLockedError: if a process trains in the folder.
+        """
+        with self.locked():
+            self.clean()

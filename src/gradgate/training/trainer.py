@@ -17,6 +17,7 @@ from transformers.training_args import OptimizerNames
 from gradgate import hub
 from gradgate.distributed import launch
 from gradgate.errors import NonFiniteError, RunError, UsageError, nearest
+from gradgate.files import read_json, write_json
 from gradgate.training import fsdp
 from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import InterruptedRunError
@@ -279,12 +280,34 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         finally:
             self.model.set_requires_gradient_sync(True)
 
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        super()._save_checkpoint(*args, **kwargs)
+        # Trainer keeps the losses since the latest log in memory alone. A checkpoint without a log, as one where the
+        # run is stopped, has to have them for the next log to be the same.
+        since, losses = self._globalstep_last_logged, getattr(self, "_tr_loss", None)
+        if since < self.state.global_step and losses is not None:
+            folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+            write_json(folder / self._losses_file, {"since": since, "sum": float(losses)})
+
+    @property
+    def _losses_file(self) -> str:
+        """In a checkpoint; each process has its own."""
+        return f"losses-{self.args.process_index}.json"
+
     def _run_epoch(self, **kwargs: Any) -> None:
         # Resumed after the last step, but within an epoch, Trainer would take one step more.
         if self.state.global_step >= self.state.max_steps:
             self.control.should_training_stop = True
-        else:
+        if not self.control.should_training_stop:
+            if kwargs["resume_from_checkpoint"] and kwargs["epoch"] == kwargs["epochs_trained"]:
+                self._load_losses(Path(kwargs["resume_from_checkpoint"]) / self._losses_file)
             super()._run_epoch(**kwargs)
+
+    def _load_losses(self, file: Path) -> None:
+        if file.is_file():
+            saved = read_json(file)
+            self._globalstep_last_logged = saved["since"]
+            self._tr_loss.fill_(saved["sum"])
 
 
 class RunTrainer(ExactTrainer):

@@ -1,0 +1,57 @@
+"""What a run cost: steps, time, memory, and the parameters that it trained."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+
+import torch
+from transformers import Trainer
+
+from gradgate.training import adapted
+from gradgate.training.adapter_kinds import AdapterKind
+from gradgate.training.callbacks import StepTimer
+from gradgate.training.gate_callback import GateCallback
+from gradgate.training.records import Cost
+
+
+def cost_of(
+    trainer: Trainer, gate: GateCallback, timer: StepTimer, fresh: frozenset[str], kind: AdapterKind | None
+) -> Cost:
+    """What a run cost, after its training.
+
+    Args:
+        trainer: that trained.
+        gate: of the training.
+        timer: of its steps.
+        fresh: names of what the pretrained weights lacked.
+        kind: of the adapter; None without one.
+    """
+    tuner = gate.tuner
+    assert tuner is not None
+    return Cost(
+        steps=trainer.state.global_step,
+        seconds_per_step=timer.seconds_per_step,
+        seconds_total=sum(timer.durations),
+        peak_memory_bytes=peak_memory(trainer.args.device),
+        trainable_share=tuner.mean_open_fraction,
+        parameters=sum(p.numel() for p in trainer.model.parameters()),
+        parameters_trained=tuner.parameters_opened,
+        bytes_stored=adapted.bytes_stored(trainer.model, tuner.names_opened, fresh, kind),
+        device=trainer.args.device.type,
+        prefix_rows=asdict(tuner.cached_rows) if tuner.cached_rows else None,
+    )
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes: the most that torch held on a CUDA device, elsewhere the most that the process had resident."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
