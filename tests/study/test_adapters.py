@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradgate.errors import AdapterError, UsageError
+from gradgate.errors import AdapterError, MethodError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.scores import ScoresSection, main_table
@@ -135,3 +135,38 @@ def test_an_adapter_that_cannot_work_is_refused_before_anything_is_written(
     with pytest.raises((AdapterError, UsageError), match=message):
         compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), adapters=[adapter])
     assert not (tmp_path / "study").exists()
+
+
+def test_a_method_with_an_adapter_of_its_own_is_not_crossed(tmp_path: Path) -> None:
+    methods = ["full", "lora: r=8", "graddrop", "houlsby:size=4 + gradual:every=5", "lora:r=8+full"]
+    grid = written(tmp_path, methods, [])
+    labels = ["full", "graddrop", "lora:r=8 + full", "houlsby:size=4 + gradual:every=5"]
+    assert [arm.label for arm in grid.arms] == labels
+    assert [arm.label for arm in Grid.read(tmp_path).arms] == labels
+    assert grid.runs()[2].config.adapter == make_config(adapter="lora:r=8").adapter
+    assert [arm.label for arm in written(tmp_path, ["dora"], []).arms] == [*labels, "dora + full"]
+
+
+def test_methods_and_their_own_adapters_stand_beside_those_that_are_crossed(tmp_path: Path) -> None:
+    grid = written(tmp_path, ["full", "head", "ia3"], ["none", "pfeiffer"])
+    assert [arm.label for arm in grid.arms] == ["full", "head", "pfeiffer + full", "pfeiffer + head", "ia3 + full"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("lora:rank=8,size=3,r", AdapterError, "lora"),
+        ("houlsby:size=4 + gradul", MethodError, "gradual"),
+        ("loar:r=8", MethodError, "loar"),
+    ],
+)
+def test_a_wrong_part_of_an_arm_is_named(text: str, error: type[Exception], message: str, tmp_path: Path) -> None:
+    with pytest.raises((error, UsageError), match=message):
+        written(tmp_path, ["full", text], [])
+
+
+def test_a_study_of_methods_with_their_own_adapters_alone(tmp_path: Path) -> None:
+    assert [arm.label for arm in written(tmp_path, ["lora:r=8", "dora:r=8"], []).arms] == [
+        "lora:r=8 + full",
+        "dora:r=8 + full",
+    ]

@@ -46,7 +46,15 @@ TrainSizes = Annotated[
         help=setting_help("train_size", "repeat to compare at several, with 'all' for every row"),
     ),
 ]
-Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="A method; repeat for several.")]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        "-m",
+        help="A method; repeat for several. With an adapter of its own, as lora:r=8 or 'lora:r=8 + graddrop', it is "
+        "not crossed with --adapter.",
+    ),
+]
 Sweep = Annotated[
     str | None,
     typer.Option(
@@ -323,7 +331,7 @@ def _check_parts(
     parts: Parts,
 ) -> None:
     """Refuse parts that can be seen to be wrong without a model; the study checks the rest."""
-    from gradgate.methods import method as read_method
+    from gradgate.study.arms import read_arm
     from gradgate.study.grid import Grid
     from gradgate.study.study_file import find_study
     from gradgate.study.sweep import read_sweep
@@ -331,7 +339,7 @@ def _check_parts(
 
     swept = [] if sweep is None else [read_sweep(sweep).reference]
     for name in methods:
-        read_method(name)
+        read_arm(name)
     configured = parts.with_held(folder).configured(folder, config)
     is_new = all(find_study(part.path) is None for part in configured)
     for part in configured:

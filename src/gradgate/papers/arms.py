@@ -50,7 +50,7 @@ def arm_labels(paper: str, study: StudyRecord, layers: int | None) -> dict[str, 
 
 def whole_model(study: StudyRecord) -> bool:
     """Whether a study compares schedules of the whole model, with no adapter among them."""
-    return study.adapters == (None,) and len(study.labels) > 1
+    return all(arm.adapter is None for arm in study.arms) and len(study.labels) > 1
 
 
 def model_label(paper: str, model: str) -> str:

@@ -86,9 +86,12 @@ def _source(name: str) -> str:
 
 def _planned(findings: Findings) -> str:
     results = findings.results
-    methods, seeds = counted(len(results.study.methods), "method"), counted(len(results.study.seeds), "seed")
-    if len(results.study.adapters) > 1:
-        methods = f"{counted(len(results.study.adapters), 'form')} of the model × {methods}"
+    study = results.study
+    methods, seeds = counted(len(study.methods), "method"), counted(len(study.seeds), "seed")
+    if len(study.adapters) > 1 and len(study.arms) == len(study.adapters) * len(study.methods):
+        methods = f"{counted(len(study.adapters), 'form')} of the model × {methods}"
+    elif len(study.arms) > len(study.methods):
+        methods = counted(len(study.arms), "method")
     parts = f"{counted(len(results.parts), results.split_unit)} × " if results.parts else ""
     return f"{parts}{methods} × {seeds}: {results.count('finished')} of {counted(len(results.runs), 'run')} finished"
 

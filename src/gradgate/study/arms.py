@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import product
 
 from gradgate.errors import GradgateError, UsageError
+from gradgate.methods import Full
 from gradgate.methods import method as read_method
-from gradgate.training.adapter_setting import NONE, read_adapter, titled
+from gradgate.training.adapter_setting import NONE, names_adapter, read_adapter, titled
 from gradgate.training.config import RunConfig
 
 _LONGEST = 60  # characters of a folder's name
@@ -27,6 +29,14 @@ class Arm:
     def of(cls, config: RunConfig) -> Arm:
         """The arm of a run."""
         return cls(config.method.text, None if config.adapter is None else config.adapter.text)
+
+    @classmethod
+    def typed(cls, text: str) -> Arm:
+        """The arm that a text of ``--method`` stands for; see :func:`read_arm`, which checks it as well."""
+        adapter, _, method = text.partition("+")
+        if not names_adapter(adapter):
+            return cls(text)
+        return cls(method.strip() or Full.name, "".join(adapter.split()))
 
     @property
     def label(self) -> str:
@@ -53,6 +63,33 @@ class Arm:
     def folder(self) -> str:
         """The name of the folder of its runs."""
         return folder_name(self.method if self.adapter is None else f"{self.adapter}__{self.method}")
+
+
+def read_arm(text: str) -> Arm:
+    """An arm as ``--method`` takes it: a method, an adapter, or both as tables print them, ``"lora:r=8 + graddrop"``.
+
+    An adapter alone is trained whole, by ``full``.
+
+    Raises:
+        UsageError: for an adapter that cannot be.
+        MethodError: for a method that cannot be.
+    """
+    arm = Arm.typed(text)
+    setting = read_adapter(arm.adapter)
+    return Arm(read_method(arm.method).text, None if setting is None else setting.text)
+
+
+def crossed(methods: Iterable[str], adapters: Sequence[str | None]) -> tuple[Arm, ...]:
+    """The arms of a study: every adapter with every method, then what was given with an adapter of its own.
+
+    Args:
+        methods: texts that :func:`read_arm` takes.
+        adapters: of the methods that have none of their own; None is the model itself.
+    """
+    typed = [Arm.typed(text) for text in methods]
+    plain = [arm.method for arm in typed if arm.adapter is None]
+    crossing = (Arm(method, adapter) for adapter, method in product(adapters, plain))
+    return distinct([*crossing, *(arm for arm in typed if arm.adapter is not None)])
 
 
 def distinct(arms: Iterable[Arm]) -> tuple[Arm, ...]:

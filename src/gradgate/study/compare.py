@@ -14,6 +14,7 @@ from gradgate.errors import UsageError
 from gradgate.layers import select
 from gradgate.methods import method as read_method
 from gradgate.study import search as searches
+from gradgate.study.arms import crossed
 from gradgate.study.grid import Grid, check_arms, held_settings
 from gradgate.study.parts import Part, Parts
 from gradgate.study.progress import StudyProgress
@@ -88,7 +89,8 @@ def compare(
     Args:
         base: the settings that all runs share; its method, adapter and seed do not count. Without ``threads``, each
             run takes its worker's part of the CPU cores, or what the study was begun with.
-        methods: the first is the one that the report compares the others to.
+        methods: the first is the one that the report compares the others to; texts as
+            :func:`gradgate.study.arms.read_arm` takes them.
         seeds: one run of each method for each.
         out: the study folder; methods and seeds that it already holds stay in it.
         progress: is called for each run.
@@ -112,7 +114,7 @@ def compare(
     swept = read_sweep(sweep) if sweep is not None else None
     names = [swept.reference, *methods] if swept else list(methods)
     check_arms(names, seeds, adapters)
-    for adapter in filter(None, map(read_adapter, adapters)):
+    for adapter in filter(None, (read_adapter(arm.adapter) for arm in crossed(names, adapters or [None]))):
         adapter.kind.check()
     request = _Request(names, list(seeds), adapters, swept, search)
     parts = (parts or Parts.of(base)).with_held(out)
@@ -187,21 +189,20 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPar
     from gradgate.training.preview import preview  # imports torch: what is wrong without it has been refused
 
     grid = Grid.of(part.path, part.base, request.methods, request.seeds, request.adapters, part.name)
-    seen = preview(part.base, list(filter(None, map(read_adapter, grid.adapters))))
+    seen = preview(part.base, grid.adapter_settings)
     grid.check_data(seen.task)
     for text in seen.notes:
         progress.note(grid.labelled(text))
     if request.sweep:
         grid = grid.adding(request.sweep.methods(seen.layers, grid.methods))
-    for name in grid.methods:
-        method = read_method(name)
+    for method in dict.fromkeys(read_method(arm.method) for arm in grid.arms):
         method.check(seen.layers.at(method.grouped_by))
-    for selector in (part.base.lr_scale or {}) if not any(grid.adapters) else ():
+    for selector in (part.base.lr_scale or {}) if not grid.adapter_settings else ():
         select(seen.layers, selector)  # of a model with an adapter the run itself says
     if request.search is not None:
         grid = grid.searching(request.search)
     searches.check(grid)
-    unfair = shared_rate(grid.adapters, grid.base.lr, grid.search)
+    unfair = shared_rate([arm.adapter for arm in grid.arms], grid.base.lr, grid.search)
     if unfair:
         progress.note(grid.labelled(unfair))
     return _PlannedPart(grid, seen)

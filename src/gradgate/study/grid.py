@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
 from gradgate.methods import Full
-from gradgate.methods import method as read_method
-from gradgate.study.arms import Arm, distinct
+from gradgate.study.arms import Arm, crossed, distinct, read_arm
 from gradgate.study.study_file import (
     STUDY_FILE,
     SearchRecord,
@@ -21,7 +19,7 @@ from gradgate.study.study_file import (
     read_study_file,
     write_study_file,
 )
-from gradgate.training.adapter_setting import read_adapter
+from gradgate.training.adapter_setting import AdapterSetting, read_adapter
 from gradgate.training.config import FREE, RunConfig, make_config
 from gradgate.training.records import ModelRecord, TaskRecord
 from gradgate.training.run_folder import RunFolder
@@ -81,7 +79,7 @@ class Grid:
             RunError: if the folder holds a study with other settings.
         """
         check_arms(methods, seeds, adapters)
-        names = [read_method(text).text for text in methods]
+        names = [read_arm(text).label for text in methods]
         kinds = [None if adapter is None else adapter.text for adapter in map(read_adapter, adapters)]
         held = find_study(path)
         if held is not None:
@@ -92,9 +90,10 @@ class Grid:
         elif in_use(path):
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
         found = _distinct_adapters(kinds or [None])
-        base.model_copy(update={"adapter": next(filter(None, found), None)}).check_tapt()
         search = held.search if held else None
         grid = cls(path, base, _distinct_methods(names), tuple(dict.fromkeys(seeds)), found, search, part)
+        adapter = next((arm.adapter for arm in grid.arms if arm.adapter is not None), None)
+        base.model_copy(update={"adapter": adapter}).check_tapt()
         grid.check_size()
         return grid
 
@@ -151,8 +150,13 @@ class Grid:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """Each adapter with each method."""
-        return tuple(Arm(method, adapter) for adapter, method in product(self.adapters, self.methods))
+        """Each adapter with each method, and the methods that were given with adapters of their own."""
+        return crossed(self.methods, self.adapters)
+
+    @property
+    def adapter_settings(self) -> list[AdapterSetting]:
+        """The adapters of its arms, each once."""
+        return list(filter(None, map(read_adapter, dict.fromkeys(arm.adapter for arm in self.arms))))
 
     def runs(self) -> list[GridRun]:
         """Every run, seed by seed, so that an early stop still leaves methods to compare."""
@@ -236,7 +240,7 @@ def check_arms(methods: Sequence[str], seeds: Sequence[int], adapters: Sequence[
             f"Got {len(methods)} methods and {len(seeds)} seeds."
         )
     for method in methods:
-        read_method(method)
+        read_arm(method)
     for adapter in adapters:
         read_adapter(adapter)
 
@@ -253,7 +257,7 @@ def held_settings(path: Path) -> dict[str, Any] | None:
 
 
 def _distinct_methods(methods: Iterable[str]) -> tuple[str, ...]:
-    return tuple(arm.method for arm in distinct(map(Arm, methods)))
+    return tuple(arm.label for arm in distinct(map(Arm.typed, methods)))
 
 
 def _distinct_adapters(adapters: Iterable[str | None]) -> tuple[str | None, ...]:

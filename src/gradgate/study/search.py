@@ -22,7 +22,6 @@ from gradgate.study.grid import MOST_RUNS, Grid, GridRun, written
 from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
-from gradgate.training.adapter_setting import read_adapter
 from gradgate.training.config import make_config
 from gradgate.training.records import Failure, Scores, read_record, write_record
 from gradgate.training.run_folder import RunFolder
@@ -154,7 +153,7 @@ def check(grid: Grid) -> None:
     """UsageError if an adapter has its own learning rate, which a searched one would not reach."""
     if grid.search is None or not any("lr" in setting for setting in grid.search.settings):
         return
-    own = [adapter.text for adapter in map(read_adapter, grid.adapters) if adapter and adapter.lr is not None]
+    own = [adapter.text for adapter in grid.adapter_settings if adapter.lr is not None]
     if own:
         raise UsageError(f"--search lr has no effect on {own[0]!r}, which has its own lr. Leave one of them out.")
 

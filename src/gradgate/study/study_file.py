@@ -9,13 +9,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, StoreError
 from gradgate.files import Lock, NoLocksError, read_json, write_json
-from gradgate.study.arms import Arm
+from gradgate.study.arms import Arm, crossed
 from gradgate.training.records import ModelRecord, Scores, TaskRecord, read_record, to_json
 from gradgate.training.run_folder import RunFolder
 
@@ -76,8 +75,8 @@ class StudyRecord:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """Every adapter with every method."""
-        return tuple(Arm(method, adapter) for adapter, method in product(self.adapters, self.methods))
+        """Every adapter with every method, and the methods that were given with adapters of their own."""
+        return crossed(self.methods, self.adapters)
 
     @property
     def train_size(self) -> int | None:
@@ -106,7 +105,7 @@ def find_study(folder: Path) -> StudyRecord | None:
             f"{file} is damaged: it has no {', '.join(lacking)}. Put back a good copy, or give another --out."
         )
     study = read_record(file, StudyRecord)
-    if not study.methods or not study.seeds or not study.adapters:
+    if not study.arms or not study.seeds:
         raise RunError(
             f"{file} is damaged: expected at least one method, adapter and seed. Put back a good copy, or give another "
             f"--out."

@@ -106,6 +106,11 @@ def _read_kind(text: str, spec: Spec) -> AdapterKind:
     )
 
 
+def names_adapter(text: str) -> bool:
+    """Whether a text begins with a kind of adapter, as ``"lora:r=8"`` does; its options may still be wrong."""
+    return text.partition(":")[0].strip() in (*KINDS, *peft_kind.NAMED, peft_kind.ANY)
+
+
 def titled(method: str, adapter: str | None) -> str:
     """What learns, for people: the method, behind the adapter if there is one."""
     return method if adapter is None else f"{adapter} + {method}"

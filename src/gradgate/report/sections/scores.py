@@ -41,7 +41,7 @@ class ScoresSection(Section):
     def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         """The main table. Studies made by older versions did not count what is stored."""
         table = main_table(self.findings)
-        has_adapters = any(adapter is not None for adapter in self.findings.results.study.adapters)
+        has_adapters = any(arm.adapter is not None for arm in self.findings.results.study.arms)
         counted = any(column.key == "stored" for column in table.columns)
         return [(table, _WITH_ADAPTERS if has_adapters and counted else _TERMINAL)]
 

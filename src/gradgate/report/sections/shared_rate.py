@@ -20,7 +20,9 @@ class SharedRateSection(Section):
         """None where the rates are fair, or the study has no adapter that wants another than the model."""
         study = findings.results.study
         rate = study.settings.get("lr")
-        caution = shared_rate(study.adapters, rate if isinstance(rate, int | float) else None, study.search)
+        caution = shared_rate(
+            [arm.adapter for arm in study.arms], rate if isinstance(rate, int | float) else None, study.search
+        )
         return cls(findings, caution) if caution else None
 
     def cautions(self) -> list[str]:
