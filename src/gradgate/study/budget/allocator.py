@@ -1,0 +1,176 @@
+"""What to train next within a budget, and what the budget found: a function of what the runs' folders hold.
+
+::
+
+    while batch := allocator.next(observed):
+        ...  # train each request to its step, and observe all runs again
+    verdict = allocator.verdict(observed)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gradgate.study.budget.evidence import LEVEL, Look, plan_looks
+from gradgate.study.budget.full_grid import FullGrid, Request, RunKey
+from gradgate.study.budget.judging import Finding, judge, pairs_for
+from gradgate.study.budget.ladder import Stage, plan_stages
+from gradgate.study.budget.race import UNKNOWN, Observed, Standing, standing
+from gradgate.study.budget.verdict import Needed, Verdict
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """Spends at most a number of optimizer steps on the question which arm of a grid is the best.
+
+    It keeps nothing: the same observations give the same answer, whether they came one by one, after a kill, or from
+    a budget that was raised. Scores on dev alone decide.
+
+    Args:
+        grid: what the budget is a part of.
+        steps_allowed: optimizer steps of all runs together, with those that were trained before.
+        earlier_verdicts: how many verdicts the study gave with fewer steps or seeds; each makes the next test stricter.
+
+    Raises:
+        UsageError: if the steps do not pay for an eighth of one run of each arm.
+    """
+
+    grid: FullGrid
+    steps_allowed: int
+    earlier_verdicts: int = 0
+
+    def __post_init__(self) -> None:
+        self.stages  # noqa: B018  # an allowance that is too small is refused at once
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The plan, which follows from the grid and the steps, and from no score."""
+        return plan_stages(self.grid, self.steps_allowed)
+
+    @cached_property
+    def looks(self) -> tuple[Look, ...]:
+        """When arms are tested, and at which level."""
+        return plan_looks(self.stages[-1], len(self.grid.steps), self.earlier_verdicts)
+
+    def spent(self, observed: Observed) -> int:
+        """The optimizer steps of all runs."""
+        return sum(progress.step for progress in observed.values())
+
+    def next(self, observed: Observed) -> tuple[Request, ...]:
+        """The runs to train now, in any order and at the same time; empty when the verdict stands.
+
+        They are whole seeds: all arms of the stage, so that each seed is a pair for all of them.
+        """
+        now = standing(self.grid, self.stages, observed)
+        return () if self._early(now) is not None else self._batch(now, observed)
+
+    def finding(self, observed: Observed) -> Finding:
+        """Who leads and who is beaten: the part of the verdict that the test decides."""
+        return self._finding(standing(self.grid, self.stages, observed), observed)
+
+    def method_won(self, finding: Finding) -> str | None:
+        """The method of all winners where a test told it from another method, at whatever rate; else None."""
+        methods = {self.grid.method_of(arm) for arm in finding.winners}
+        against = {self.grid.method_of(arm) for arm in finding.beaten} - methods
+        return next(iter(methods)) if len(methods) == 1 and (finding.decided or against) else None
+
+    def verdict(self, observed: Observed) -> Verdict:
+        """What the observations say. It is final when :meth:`next` is empty."""
+        now = standing(self.grid, self.stages, observed)
+        finding = self._finding(now, observed)
+        return Verdict(
+            winners=finding.winners,
+            decided=finding.decided,
+            method=self.method_won(finding),
+            cheapest=self._cheapest(finding.winners, observed),
+            confidence=1 - LEVEL,
+            how=finding.how,
+            p=finding.p,
+            pairs=finding.pairs,
+            step_share=now.stage.eighths / 8,
+            steps_of_grid=self.grid.total_steps,
+            steps_allowed=self.steps_allowed,
+            steps_spent=self.spent(observed),
+            departures=now.departures,
+            not_looked_at=self._not_looked_at(observed),
+            needed=None if finding.decided else self._needed(now, finding, observed),
+        )
+
+    def _finding(self, now: Standing, observed: Observed) -> Finding:
+        early = self._early(now)
+        if early is not None:
+            return early
+        look = None if self._batch(now, observed) else self.looks[-1]
+        return judge(now.table, now.stage, look, now.seen.get(now.stage.eighths, {}))
+
+    def _batch(self, now: Standing, observed: Observed) -> tuple[Request, ...]:
+        """Whole seeds of what the stage lacks, as many as the steps that are left pay for."""
+        if len(now.table) < 2 or not now.missing:
+            return ()
+        left, batch = self.steps_allowed - self.spent(observed), list[Request]()
+        for requests in self._until_look(now):
+            cost = sum(each.until_step - observed.get(each.key, UNKNOWN).step for each in requests)
+            if cost > left:
+                break
+            left -= cost
+            batch += requests
+        return tuple(batch)
+
+    def _until_look(self, now: Standing) -> tuple[tuple[Request, ...], ...]:
+        """What the stage lacks; in the last stage, what its early look lacks comes first and alone."""
+        early = self.looks[0].seeds
+        if early is None or now.missing[0][0].until_step < self.grid.until(now.missing[0][0].task, 8):
+            return now.missing
+        before = set(self.grid.seeds[:early])
+        return tuple(requests for requests in now.missing if requests[0].seed in before) or now.missing
+
+    def _early(self, now: Standing) -> Finding | None:
+        """The finding of the early look, if it has come and decided."""
+        early = self.looks[0].seeds
+        if early is None or not now.is_last or len(now.table) < 2:
+            return None
+        pairs = early * len(self.grid.steps)
+        table = {arm: scores[:pairs] for arm, scores in now.table.items()}
+        if any(len(scores) < pairs for scores in table.values()):
+            return None
+        noisy = {arm: scores[:pairs] for arm, scores in now.seen[now.stage.eighths].items()}
+        ranked = dict(sorted(table.items(), key=lambda item: -sum(item[1])))
+        finding = judge(ranked, now.stage, self.looks[0], noisy)
+        return finding if finding.decided else None
+
+    def _cheapest(self, winners: Sequence[str], observed: Observed) -> str | None:
+        """The winner with the least seconds for a step; the first where these are not known of all."""
+        cost = {}
+        for arm in winners:
+            runs = [progress for key, progress in observed.items() if key.arm == arm and progress.seconds is not None]
+            steps = sum(progress.step for progress in runs)
+            if steps:
+                cost[arm] = sum(progress.seconds or 0.0 for progress in runs) / steps
+        if len(cost) < len(winners) or not winners:
+            return winners[0] if winners else None
+        return min(winners, key=lambda arm: cost[arm])
+
+    def _not_looked_at(self, observed: Observed) -> str:
+        grid = self.grid
+        begun = [key for key, progress in observed.items() if progress.step]
+        whole = {key.arm for key in begun if observed[key].step >= grid.steps[key.task]}
+        return (
+            f"{grid.runs - len(begun)} of {grid.runs} runs were not begun, and {len(grid.arms) - len(whole)} of "
+            f"{len(grid.arms)} arms have no whole run: nothing is known of their ends."
+        )
+
+    def _needed(self, now: Standing, finding: Finding, observed: Observed) -> Needed | None:
+        pairs = pairs_for(finding, now.seen, self.looks[-1].level)
+        if pairs is None:
+            return None
+        tasks = self.grid.steps
+        near = tuple(now.table)[:2]
+        have = min(
+            sum(observed.get(RunKey(arm, task, seed), UNKNOWN).step >= steps for seed in self.grid.seeds)
+            for arm in near
+            for task, steps in tasks.items()
+        )
+        seeds = max(1, -(-pairs // len(tasks)) - have)
+        return Needed(max(pairs, (have + 1) * len(tasks)), seeds, 2 * seeds * self.grid.seed_steps(8))

@@ -1,0 +1,280 @@
+"""A budget picks the arm that the full grid would, spends no more than it may, and names no winner by chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gradgate.errors import DataError, UsageError
+from gradgate.study.budget import Allocator, FullGrid, Progress, RunKey
+from gradgate.study.budget.evidence import LEVEL, deficits, plan_looks, pooled_noise
+from gradgate.study.budget.ladder import Stage, plan_stages
+from support.race import batches, begun, full_grid, noisy, run
+
+EVEN = np.arange(8.0)[::-1]  # a0 is the best, a7 the worst
+
+
+def test_short_runs_come_first_the_worst_half_leaves_and_the_rest_is_resumed() -> None:
+    grid = full_grid(8, 5)
+    scores = noisy(EVEN * 100, 5, shared=0, seed=0)
+    allocator = Allocator(grid, grid.total_steps // 10)
+    asked = [batch for batch, _ in batches(allocator, scores)]
+    assert [sorted({request.arm for request in batch}) for batch in asked] == [
+        [f"a{arm}" for arm in range(8)],
+        ["a0", "a1", "a2", "a3"],
+        ["a0", "a1"],
+    ]
+    assert [{request.until_step for request in batch} for batch in asked] == [{10}, {20}, {80}]
+    assert [{request.seed for request in batch} for batch in asked] == [{0}, {0}, {0}]
+    verdict = allocator.verdict(run(allocator, scores))
+    assert verdict.winners[0] == "a0"
+    assert verdict.steps_spent == 8 * 10 + 4 * 10 + 2 * 60
+    assert [(left.arm, left.step_share, left.place) for left in verdict.departures] == [
+        ("a4", 0.125, 5), ("a5", 0.125, 6), ("a6", 0.125, 7), ("a7", 0.125, 8), ("a2", 0.25, 3), ("a3", 0.25, 4)
+    ]  # fmt: skip
+    assert verdict.departures[0].behind == pytest.approx(scores[0, 0] - scores[4, 0])
+
+
+def test_more_steps_buy_more_seeds_and_never_another_order_of_lengths() -> None:
+    grid = full_grid(18, 20)
+    seeds = []
+    for share in (0.05, 0.1, 0.2):
+        stages = plan_stages(grid, int(share * grid.total_steps))
+        assert [(stage.arms, stage.eighths) for stage in stages] == [(18, 1), (9, 2), (5, 4), (3, 8), (2, 8)]
+        assert [stage.seeds for stage in stages] == sorted(stage.seeds for stage in stages)
+        seeds.append(stages[-1].seeds)
+    assert seeds == sorted(set(seeds))
+
+
+def test_a_budget_of_the_whole_grid_is_the_whole_grid() -> None:
+    grid = full_grid(5, 4)
+    allocator = Allocator(grid, grid.total_steps)
+    assert allocator.stages == (Stage(5, 8, 4),)
+    scores = noisy(EVEN[:5] * 100, 4, shared=1, seed=1)
+    verdict = allocator.verdict(run(allocator, scores))
+    assert (verdict.winners, verdict.decided) == (("a0",), True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arms=st.integers(1, 20),
+    seeds=st.integers(1, 8),
+    tasks=st.integers(1, 2),
+    share=st.floats(0.02, 1.0),
+    seed=st.integers(0, 99),
+    broken=st.sets(st.tuples(st.integers(0, 19), st.integers(0, 7)), max_size=4),
+)
+def test_the_allowance_is_never_passed_and_every_race_ends(
+    arms: int, seeds: int, tasks: int, share: float, seed: int, broken: set[tuple[int, int]]
+) -> None:
+    grid = full_grid(arms, seeds, tasks=tasks)
+    allowed = int(share * grid.total_steps)
+    try:
+        allocator = Allocator(grid, allowed)
+    except UsageError:
+        assert allowed < arms * tasks * 10
+        return
+    scores = noisy(np.zeros(arms), seeds, shared=1, seed=seed)
+    observed: dict[RunKey, Progress] = {}
+    while batch := allocator.next(observed):
+        for request in batch:
+            known = observed.get(request.key, Progress())
+            assert known.step < request.until_step
+            assert not known.has_failed
+            fails = (int(request.arm[1:]), request.seed) in broken
+            observed[request.key] = Progress(request.until_step, failed=True) if fails else begun(request, scores)
+        assert allocator.spent(observed) <= allowed
+    verdict = allocator.verdict(observed)
+    assert verdict.steps_spent <= verdict.steps_allowed <= verdict.steps_of_grid
+    gone = {key.arm for key, progress in observed.items() if progress.failed}
+    assert not gone & set(verdict.winners)
+    assert bool(verdict.winners) == (len(gone) < arms)
+
+
+def test_a_killed_race_goes_on_as_one_that_was_never_stopped() -> None:
+    grid = full_grid(12, 6)
+    scores = noisy(np.linspace(1, 0, 12), 6, shared=2, seed=3)
+    whole = Allocator(grid, grid.total_steps // 5)
+    asked = list(batches(whole, scores))
+    for number in range(len(asked)):
+        known = dict(asked[number - 1][1]) if number else {}
+        half = asked[number][0][::2]  # killed while the batch was under way
+        known |= {request.key: begun(request, scores) for request in half}
+        again = Allocator(grid, grid.total_steps // 5)
+        rest = list(batches(again, scores, known))
+        end = rest[-1][1] if rest else known
+        assert end == asked[-1][1]
+        assert again.verdict(end) == whole.verdict(asked[-1][1])
+
+
+def test_a_raised_budget_uses_what_was_trained_and_stays_within_it() -> None:
+    grid = full_grid(12, 8)
+    scores = noisy(np.linspace(2, 0, 12), 8, shared=2, seed=4)
+    small = Allocator(grid, grid.total_steps // 10)
+    known = run(small, scores)
+    raised = Allocator(grid, grid.total_steps // 4, earlier_verdicts=1)
+    last = known
+    for batch, later in batches(raised, scores, known):
+        assert all(request.until_step > known.get(request.key, Progress()).step for request in batch)
+        last = dict(later)
+    assert small.spent(known) < raised.spent(last) <= grid.total_steps // 4
+    assert sum(look.level for look in raised.looks) == pytest.approx(0.2 * sum(look.level for look in small.looks))
+
+
+def test_pairs_take_out_the_noise_that_seeds_share() -> None:
+    """Known answer: 40 between seeds, 1 between arms, with residuals of -0.1 and 0.1."""
+    shared = np.array([0.0, 40.0, 80.0, 120.0])
+    step = np.array([0.1, -0.1, 0.1, -0.1])
+    table = {"a": (shared + 1 + step).tolist(), "b": (shared - step).tolist()}
+    noise = pooled_noise(table)
+    assert noise is not None
+    difference = np.array([1.2, 0.8, 1.2, 0.8])
+    assert noise.freedom == 3
+    assert noise.sd * 2**0.5 == pytest.approx(difference.std(ddof=1))
+    from scipy import stats
+
+    found = deficits(table, ("a", "b"))[0]
+    assert found.behind == pytest.approx(1.0)
+    assert found.p == pytest.approx(stats.ttest_rel(table["a"], table["b"]).pvalue)
+
+
+def test_further_arms_add_degrees_of_freedom_and_partial_ones_bias_nothing() -> None:
+    draw = np.random.default_rng(5)
+    scores = draw.normal(size=(4, 3)) + 10 * draw.normal(size=(1, 3))
+    whole = pooled_noise({str(arm): row.tolist() for arm, row in enumerate(scores)})
+    residual = scores - scores.mean(0) - scores.mean(1, keepdims=True) + scores.mean()
+    assert whole is not None
+    assert whole.freedom == 6
+    assert whole.sd == pytest.approx(((residual**2).sum() / 6) ** 0.5)
+    partial = {"0": scores[0].tolist(), "1": scores[1].tolist(), "2": scores[2, :2].tolist()}
+    assert deficits(partial, ("0", "1"))[0].behind == pytest.approx(scores[0].mean() - scores[1].mean())
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_the_direction_of_the_metric_decides_who_leads(higher: bool) -> None:
+    grid = full_grid(6, 5, higher=higher)
+    means = EVEN[:6] * 100 if higher else -EVEN[:6] * 100
+    observed: dict[RunKey, Progress] = {}
+    allocator = Allocator(grid, grid.total_steps // 3)
+    scores = noisy(means, 5, shared=1, seed=6)
+    while batch := allocator.next(observed):
+        for request in batch:
+            progress = begun(request, scores if higher else -scores)
+            dev = {step: value if higher else -value for step, value in progress.dev.items()}
+            observed[request.key] = Progress(progress.step, dev)
+    verdict = allocator.verdict(observed)
+    assert (verdict.winners, verdict.decided) == (("a0",), True)
+    assert all(left.behind is not None and left.behind >= 0 for left in verdict.departures)
+
+
+def test_arms_that_score_the_same_are_a_tie_and_the_cheapest_is_named() -> None:
+    grid = full_grid(2, 3)
+    same = {
+        RunKey(arm, "t0", seed): Progress(80, {80: 0.5 + seed}, seconds=80.0 if arm == "a0" else 40.0)
+        for arm in grid.arms
+        for seed in grid.seeds
+    }
+    verdict = Allocator(grid, grid.total_steps).verdict(same)
+    assert (verdict.winners, verdict.decided, verdict.cheapest) == (("a0", "a1"), False, "a1")
+    assert verdict.needed is None
+    assert "no spread" in verdict.how
+
+
+def test_siblings_tie_and_their_method_still_wins() -> None:
+    grid = FullGrid(
+        arms=("full lr=1", "full lr=2", "head lr=1"),
+        seeds=tuple(range(4)),
+        steps={"t0": 80},
+        methods={"full lr=1": "full", "full lr=2": "full", "head lr=1": "head"},
+    )
+    means = {"full lr=1": 9.0, "full lr=2": 9.1, "head lr=1": 1.0}
+    wobble = (0.3, -0.2, 0.1, -0.2)
+    known = {
+        RunKey(arm, "t0", seed): Progress(80, {80: mean + (wobble[seed] if arm == "full lr=2" else -wobble[seed])})
+        for arm, mean in means.items()
+        for seed in grid.seeds
+    }
+    verdict = Allocator(grid, grid.total_steps).verdict(known)
+    assert (verdict.decided, set(verdict.winners)) == (False, {"full lr=1", "full lr=2"})
+    assert verdict.method == "full"
+    assert verdict.needed is not None
+    assert verdict.needed.steps == 2 * 80 * verdict.needed.seeds
+
+
+def test_one_arm_costs_nothing_and_an_arm_that_fails_leaves() -> None:
+    alone = Allocator(full_grid(1, 3), 200)
+    assert alone.next({}) == ()
+    assert alone.verdict({}).winners == ("a0",)
+    grid = full_grid(4, 3)
+    allocator = Allocator(grid, grid.total_steps // 3)
+    first = allocator.next({})
+    known = {request.key: begun(request, noisy(EVEN[:4], 3, 0, 0)) for request in first}
+    known[RunKey("a0", "t0", 0)] = Progress(7, failed=True)
+    verdict = allocator.verdict(run_from(allocator, known))
+    assert "a0" not in verdict.winners
+    assert verdict.departures[0].reason == "a0 left because a run of it failed."
+    lost = {key: Progress(10, {10: float("nan")}) for key in known}
+    assert allocator.verdict(lost).winners == ()
+    assert "No arm is left" in allocator.verdict(lost).summary
+
+
+def run_from(allocator: Allocator, known: dict[RunKey, Progress]) -> dict[RunKey, Progress]:
+    later = dict(known)
+    for _, later_ in batches(allocator, noisy(EVEN, 8, 0, 0), known):
+        later = dict(later_)
+    return later
+
+
+def test_what_cannot_be_allocated_is_said() -> None:
+    with pytest.raises(UsageError, match=r"allows 79 optimizer steps; an eighth of one run of each of 8 arms takes 80"):
+        Allocator(full_grid(8, 5), 79)
+    with pytest.raises(UsageError, match="0 seeds"):
+        full_grid(3, 0)
+    late = {RunKey("a0", "t0", 0): Progress(20, {15: 0.1})}
+    with pytest.raises(DataError, match=r"no score on dev up to step 10.*Evaluate every 10 steps"):
+        Allocator(full_grid(8, 5), 800).verdict(late)
+
+
+def test_an_undecided_verdict_says_what_would_decide() -> None:
+    grid = full_grid(6, 10)
+    verdict = Allocator(grid, grid.total_steps // 10).verdict({})
+    assert (verdict.decided, verdict.pairs) == (False, 0)
+    allocator = Allocator(grid, grid.total_steps // 4)
+    verdict = allocator.verdict(run(allocator, noisy(np.array([0.3, 0, 0, 0, 0, 0]), 10, 1, 8)))
+    assert not verdict.decided
+    assert verdict.needed is not None
+    assert verdict.needed.pairs > verdict.pairs
+    assert f"{verdict.needed.seeds} more seeds" in verdict.summary
+    assert verdict.record()["budget"] == {
+        "steps_of_grid": 4800, "steps_allowed": 1200, "steps_spent": verdict.steps_spent
+    }  # fmt: skip
+
+
+def test_looks_share_one_level_however_often_a_study_is_extended() -> None:
+    levels = [look.level for earlier in range(12) for look in plan_looks(Stage(2, 8, 10), 1, earlier)]
+    assert sum(levels) < LEVEL
+    assert [look.seeds for look in plan_looks(Stage(2, 8, 10), 1, 0)] == [5, None]
+    assert [look.seeds for look in plan_looks(Stage(2, 8, 4), 1, 0)] == [None]
+
+
+def test_arms_without_a_difference_rarely_have_a_winner() -> None:
+    """The full race on 300 null grids: the share of winners is at most 5 % within three standard errors."""
+    grid = full_grid(6, 10)
+    allocator = Allocator(grid, grid.total_steps // 4)
+    won = sum(
+        allocator.finding(run(allocator, noisy(np.zeros(6), 10, shared=2, seed=seed))).decided for seed in range(300)
+    )
+    assert won <= 300 * (0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5)
+
+
+def test_a_lead_of_one_and_a_half_sd_is_found_with_a_tenth_of_the_grid() -> None:
+    """95 of 100 where the gap is 1.5 sd of the unshared noise, within three standard errors."""
+    grid = full_grid(18, 20)
+    allocator = Allocator(grid, grid.total_steps // 10)
+    means = np.array([1.5, *-0.3 * np.arange(17)])
+    draws = [noisy(means, 20, shared=2, seed=seed) for seed in range(100)]
+    leaders = [allocator.finding(run(allocator, scores)).winners[0] for scores in draws]
+    agreed = sum(leader == f"a{scores.mean(1).argmax()}" for leader, scores in zip(leaders, draws, strict=True))
+    assert agreed >= 100 * (0.95 - 3 * (0.95 * 0.05 / 100) ** 0.5)
