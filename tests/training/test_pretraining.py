@@ -16,8 +16,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from gradgate import adapters
 from gradgate.errors import AdapterError, DataError, FolderLockedError, RunError, UsageError
 from gradgate.study.grid import Grid
+from gradgate.tasks.readers.texts import read_texts
 from gradgate.training.config import make_config
-from gradgate.training.masked_lm import SeededMasking, Shuffled, hold_out, packed, read_texts
+from gradgate.training.masked_lm import SeededMasking, Shuffled, hold_out, packed
 from gradgate.training.pretrain_config import PretrainConfig
 from gradgate.training.pretraining import pretrain_adapter
 from gradgate.training.run import train

@@ -193,11 +193,22 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
         f"learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms a step; peak memory "
         f"{cost['peak_memory_bytes'] / 2**20:.0f} MiB"
     )
+    if "forgetting" in scores:
+        caption += f"; {forgetting_line(scores['forgetting'])}"
     title = Text(f"{config.title} on {config.task}, seed {config.seed}")
     if "tasks" in scores:
         return _scores_by_task(scores, title, Text(caption))
     rows = {"dev": scores["dev"], **_split_rows(scores)}
     return _scores_by_split(rows, scores["metric"], title, Text(caption))
+
+
+def forgetting_line(record: dict[str, Any]) -> str:
+    """What a run has forgotten."""
+    unit = " a token" if record["metric"] == "loss" else ""
+    return (
+        f"{record['metric']}{unit} on {record['file']}: {record['before']:.4f} before, {record['after']:.4f} after "
+        f"({record['difference']:+.4f})"
+    )
 
 
 def _scores_by_task(scores: dict[str, Any], title: Text, caption: Text) -> Table:

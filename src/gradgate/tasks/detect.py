@@ -127,7 +127,8 @@ def _splits(folder: Path) -> dict[str, str]:
 
 def _describe(name: str, folder: Path, files: dict[str, str], given: Given) -> TaskSpec:
     train = read_table(folder / files["train"], FileFormat())
-    if given.kind == _GENERATION.name or (given.kind is None and _is_generation(train, given)):
+    named = given.text is not None or given.label is not None
+    if given.kind == _GENERATION.name or (given.kind is None and not named and holds_responses(train)):
         columns = {"text": given.text_columns or _GENERATION.text, "label": given.label or _GENERATION.label}
         described = {"name": plain_name(name), "kind": _GENERATION.name, "files": files, "folder": folder}
         return build_spec({**described, **columns}, str(folder))
@@ -144,8 +145,7 @@ def _describe(name: str, folder: Path, files: dict[str, str], given: Given) -> T
     return build_spec(values, str(folder))
 
 
-def _is_generation(table: Table, given: Given) -> bool:
-    """Whether the columns are those of prompts and responses, or of messages, and the user named no others."""
+def holds_responses(table: Table) -> bool:
+    """Whether the columns are those of prompts and responses, or of messages."""
     there = set(table.columns)
-    named = MESSAGES in there or ("prompt" in there and bool({"response", "completion"} & there))
-    return named and given.text is None and given.label is None
+    return MESSAGES in there or ("prompt" in there and bool({"response", "completion"} & there))

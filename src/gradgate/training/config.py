@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    InstanceOf,
-    PlainSerializer,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
 from gradgate.errors import UsageError
-from gradgate.fisher.track import FisherTrack, read_track
-from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
-from gradgate.methods import Full, Method
-from gradgate.methods import method as read_method
+from gradgate.methods import Full
 from gradgate.tasks.types import KindName, read_shares
-from gradgate.training.adapter_setting import AdapterSetting, read_adapter, titled
+from gradgate.training.adapter_setting import titled
+from gradgate.training.config_fields import AdapterField, ForgettingField, LrScaleField, MethodField, TrackField
 from gradgate.training.settings import (
     LEAST_EPOCHS,
     MOST_EPOCHS,
@@ -41,29 +31,8 @@ FREE = ("audit", "keep_model", "store", "activation_cache", "activation_cache_si
 # Older run folders lack these, so they count only where they are given.
 _ADDED = (
     "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
-    "max_new_tokens", "optim", "checkpointing",
+    "max_new_tokens", "optim", "checkpointing", "forgetting",
 )  # fmt: skip
-
-
-def _parsed(read: Callable[[Any], Any]) -> BeforeValidator:
-    """Parse a text; what is neither a text nor an object goes on to pydantic, whose message names the value."""
-    return BeforeValidator(lambda given: read(given) if isinstance(given, str) else given)
-
-
-MethodField = Annotated[InstanceOf[Method], _parsed(read_method), PlainSerializer(str)]
-AdapterField = Annotated[
-    InstanceOf[AdapterSetting] | None,
-    _parsed(read_adapter),
-    PlainSerializer(lambda adapter: adapter and str(adapter)),
-]
-TrackField = Annotated[
-    InstanceOf[FisherTrack] | None, _parsed(read_track), PlainSerializer(lambda track: track and str(track))
-]
-LrScaleField = Annotated[
-    dict[str, float] | None,
-    BeforeValidator(lambda given: (read_lr_scale(given) or None) if isinstance(given, list | tuple) else given),
-    AfterValidator(lambda scale: scale and checked_lr_scale(scale)),
-]
 
 
 class RunConfig(CheckedSettings):
@@ -203,6 +172,12 @@ class RunConfig(CheckedSettings):
         None,
         description="measure tr(F), the Fisher information of each layer, while training, which changes no bit of it: "
         "fisher:every=50,batches=8, in optimizer steps and in training batches for one measurement",
+    )
+    forgetting: ForgettingField = Field(
+        None,
+        description="generation: measure what training forgets of other text, before and after: a text file with one "
+        "text a line, a table or hub data set with a column of texts, or prompts and responses of another task; with "
+        "options as FILE:column=body,tokens=50000, or subset, split, metric and rows",
     )
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
     keep_model: bool = Field(True, description="write the best model into the run folder")

@@ -62,7 +62,7 @@ class Greedy:
         device = next(model.parameters()).device
         ids, mask = _padded_left(prompts, tokenizer.pad_token_id, device)
         ends = _end_tokens(model, tokenizer)
-        with torch.no_grad(), torch.autocast(device.type, **_autocast(self.precision)):
+        with torch.no_grad(), torch.autocast(device.type, **autocast_of(self.precision)):
             sequences = model.generate(
                 input_ids=ids,
                 attention_mask=mask,
@@ -123,6 +123,7 @@ def _until_end(ids: list[int], ends: list[int], starts: bool) -> Iterator[int]:
         yield token
 
 
-def _autocast(precision: str) -> dict[str, Any]:
+def autocast_of(precision: str) -> dict[str, Any]:
+    """The arguments of ``torch.autocast`` for the precision of a run."""
     kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
     return {"enabled": precision in kinds, "dtype": kinds.get(precision, torch.bfloat16)}

@@ -1,4 +1,4 @@
-"""Running text for masked language modelling: a file or a data set of the hub, packed into blocks of equal length."""
+"""Running text for masked language modelling, packed into blocks of equal length."""
 
 from __future__ import annotations
 
@@ -17,12 +17,8 @@ from torch.utils.data import Dataset
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase, PrinterCallback, set_seed
 
 from gradgate.distributed import launch
-from gradgate.errors import DataError, RunError, UsageError
+from gradgate.errors import RunError, UsageError
 from gradgate.files import read_json, write_json
-from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
-from gradgate.tasks.readers.hub import check_reachable, read_split
-from gradgate.tasks.readers.rows import Table
-from gradgate.tasks.types import FileFormat, HubSource
 from gradgate.training.adapter_kinds import AdapterKind
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.config import RunConfig
@@ -33,36 +29,6 @@ from gradgate.training.run_folder import Recorded, RunFolder
 from gradgate.training.trainer import RunTrainer, check_complete, training_arguments
 
 _BATCH = 1000
-
-
-def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
-    """The texts of a plain text file (one a line), a column of a csv, tsv, JSON or Parquet file, or a hub data set.
-
-    A file without a known suffix is a table if its first line is a JSON object. Blank texts are left out. From a data
-    set of the hub, the split ``train`` is read; ``subset`` is its configuration.
-
-    Raises:
-        DataError: if there is nothing to read, or it cannot be read.
-    """
-    path = Path(where).expanduser()
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; give one file of it, with one text a line or a column of texts")
-    if path.suffix.lower() in ENDINGS:
-        cells = _cells(read_table(path, FileFormat()), column)
-    elif path.is_file():
-        cells = _lines(path)
-        if detect(path, "\n".join(cells[:1])) == "jsonl":
-            cells = _cells(read_table(path, FileFormat(type="jsonl")), column)
-    elif where.count("/") == 1 and not where.startswith((".", "/", "~")):
-        source = HubSource(path=where, name=subset)
-        check_reachable(source)
-        cells = _cells(read_split(source, "train", ""), column)
-    else:
-        raise DataError(f"{missing(path)}. Give a text file with one text a line, a table, or a data set of the hub")
-    texts = [text for cell in cells if (text := cell.strip())]
-    if not texts:
-        raise DataError(f"{where} holds no text; expected at least one line. Give another --language-data")
-    return texts
 
 
 def packed(texts: Sequence[str], tokenizer: Any, length: int) -> list[dict[str, list[int]]]:
@@ -89,28 +55,6 @@ def hold_out(texts: Sequence[str], share: float, seed: int) -> tuple[list[str], 
     chosen = set(np.random.default_rng(seed).permutation(len(texts))[:count].tolist())
     train = [text for number, text in enumerate(texts) if number not in chosen]
     return train, [texts[number] for number in sorted(chosen)]
-
-
-def _cells(table: Table, column: str) -> list[str]:
-    cells = table.column(column, "--text")
-    for row, cell in enumerate(cells):
-        if not isinstance(cell, str):
-            raise DataError(
-                f"{table.place(row)}: {column!r} is not text but {type(cell).__name__} ({cell!r:.80}). Give "
-                f"another --text or correct it"
-            )
-    return list(cells)
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); convert it, for example with iconv") from None
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read: {error.strerror}. Expected a file of texts; check its path and permissions"
-        ) from error
 
 
 Row = Mapping[str, Sequence[int]]

@@ -87,3 +87,8 @@ def check_tasks(config: RunConfig) -> None:
         specs = (find_task_of(config),)
     for spec in specs:
         check_files(spec)
+    if config.forgetting is not None:
+        from gradgate.training.forgetting_data import check_forgetting  # with readers that few commands need
+
+        for spec in specs:
+            check_forgetting(config.forgetting, spec.name, spec.kind)

@@ -104,7 +104,8 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
 
 def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
     from gradgate.distributed import launch
-    from gradgate.training.masked_lm import Stage, hold_out, packed, read_texts, train_masked
+    from gradgate.tasks.readers.texts import read_texts
+    from gradgate.training.masked_lm import Stage, hold_out, packed, train_masked
     from gradgate.training.pretrained import load_tokenizer
     from gradgate.training.records import versions
 

@@ -12,6 +12,7 @@ from gradgate.layers import LayerMap, map_layers
 from gradgate.training.adapted import try_adapter
 from gradgate.training.adapter_setting import AdapterSetting
 from gradgate.training.config import RunConfig
+from gradgate.training.forgetting_measures import measure_of
 from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
@@ -50,6 +51,7 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
     prepared.check_size(config)
     tokenizer = load_tokenizer(config)
     method_of(config, tokenizer)
+    forgetting = measure_of(config, prepared.record(), tokenizer)
     with torch.random.fork_rng(devices=[]):
         model, _ = prepared.load_model(config, tokenizer)
     for adapter in adapters:
@@ -60,5 +62,5 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
         model=ModelRecord(config.model, parameters),
         layers=map_layers(model, layers=config.layers),
         versions=versions(),
-        notes=prepared.notes,
+        notes=(*prepared.notes, *(forgetting.notes if forgetting is not None else ())),
     )

@@ -22,6 +22,7 @@ from gradgate.errors import RunError
 from gradgate.files import read_json, remedy, write_json
 from gradgate.tasks.types import DEV as DEV
 from gradgate.tasks.types import TRAIN as TRAIN
+from gradgate.training.forgetting_setting import ForgettingRecord
 
 Record = TypeVar("Record")
 Metrics = Mapping[str, float | None]
@@ -240,6 +241,7 @@ class Scores:
         tasks: the scores of each of several tasks.
         averages: as in :class:`SplitScores`.
         cost: of the run.
+        forgetting: of something else than the task; None where it was not measured.
     """
 
     metric: str
@@ -249,6 +251,7 @@ class Scores:
     tasks: dict[str, SplitScores] | None = field(default=None, metadata=_IF_GIVEN)
     averages: Mapping[str, Metrics] = field(default_factory=dict)
     cost: Cost
+    forgetting: ForgettingRecord | None = field(default=None, metadata=_IF_GIVEN)
 
     @property
     def fault(self) -> str | None:

@@ -34,6 +34,8 @@ from gradgate.training.config import RunConfig
 from gradgate.training.costs import cost_of
 from gradgate.training.epoch_scores import EachEpochScorer
 from gradgate.training.fisher_tracker import FisherTracker
+from gradgate.training.forgetting import Forgetting
+from gradgate.training.forgetting_measures import measure_of
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
@@ -94,8 +96,9 @@ def train(
         config: what to compute.
         out: the run folder; made if it is absent. All processes must see the same one.
         progress: called at each step, with its loss and scores.
-        cache: the folder of the activation cache where the configuration leaves it open; by default one in the run
-            folder, which is removed when the run has finished.
+        cache: the folder of what runs share: the activation cache where the configuration leaves that open, and what
+            the pretrained model scores before forgetting; by default one in the run folder, which is removed when the
+            run has finished.
         until: the optimizer step, counted from the start of the run, to pause at: dev is scored and a checkpoint is
             saved there. A run with fewer steps is trained to its end. None trains to the end.
 
@@ -169,10 +172,11 @@ def _train(
     encoded = prepared.encode(config, tokenizer)
     for text in encoded.notes:
         progress.note(text)
+    forgetting = _forgetting(config, prepared, tokenizer, cache, progress)
     if config.tapt is not None:
         assert isinstance(encoded, EncodedSingleTask), "adapters are of one task"
         pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
-    model, fresh = load_start(config, folder, prepared, tokenizer)
+    model, fresh = load_start(config, folder, prepared, tokenizer, forgetting if not config.fsdp else None)
     layers = map_layers(model, layers=config.layers)
     gate = _gate(config, method, layers, kept)
     method.check(layers.at(method.grouped_by))
@@ -180,6 +184,8 @@ def _train(
     arguments = training_arguments(config, folder, encoded.windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
+        if forgetting is not None:
+            forgetting.begin(model)
     best = BestCheckpoint(folder, prepared.metric, prepared.higher_is_better, encoded.predictions)
     timer, shown = StepTimer(), ProgressCallback(progress, prepared.metric, stop, until=until)
     tracker = _tracker(config, model, layers, gate, folder, progress)
@@ -197,11 +203,23 @@ def _train(
     check_complete(trainer, folder)
     kind = config.adapter.kind if config.adapter is not None else None
     scores = _score(trainer, encoded, best, folder, lambda: cost_of(trainer, gate, timer, fresh, kind))
+    if forgetting is not None:
+        scores = replace(scores, forgetting=forgetting.record(trainer.accelerator.unwrap_model(trainer.model)))
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
     files = launch.on_first(lambda: _keep_model(config, folder, prepared, model, tokenizer, fresh, whole, progress))
     scores = replace(scores, cost=replace(scores.cost, files=files))
     launch.on_first(lambda: _finish(folder, scores))
     return scores
+
+
+def _forgetting(
+    config: RunConfig, prepared: PreparedTask, tokenizer: Any, shared: Path, progress: RunProgress
+) -> Forgetting | None:
+    """What measures forgetting, if anything does."""
+    measure = measure_of(config, prepared.record(), tokenizer)
+    for text in measure.notes if measure is not None else ():
+        progress.note(text)
+    return None if measure is None else Forgetting(measure, shared)
 
 
 def _gate(config: RunConfig, method: Method, layers: LayerMap, cache: ActivationCache | None) -> GateCallback:
@@ -257,14 +275,16 @@ def _tracker(
 
 
 def load_start(
-    config: RunConfig, folder: RunFolder, prepared: PreparedTask, tokenizer: Any
+    config: RunConfig, folder: RunFolder, prepared: PreparedTask, tokenizer: Any, forgetting: Forgetting | None = None
 ) -> tuple[Any, frozenset[str]]:
     """The model as training begins with it: fresh heads, and its adapter if it has one; and the names of what is fresh.
 
-    Sets every random state.
+    Sets every random state. ``forgetting`` measures the model before it gets the adapter.
     """
     set_seed(config.seed)
     model, fresh = prepared.load_model(config, tokenizer)
+    if forgetting is not None:
+        forgetting.begin(model)
     if config.adapter is not None:
         trained = fresh | tables(model) if config.open_new_tokens else fresh
         fresh = adapted.put_adapter(model, config.adapter, trained, config.seed)

@@ -1,0 +1,95 @@
+"""Running text: a file with one text a line, a column of a table, or a data set of the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradgate.errors import DataError
+from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
+from gradgate.tasks.readers.hub import check_reachable, read_split
+from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.types import FileFormat, HubSource
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a user named what is read, for messages.
+
+    Attributes:
+        place: the setting that names the file or data set.
+        column: the setting that names its column.
+    """
+
+    place: str = "--language-data"
+    column: str = "--text"
+
+
+def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
+    """The texts of a plain text file (one a line), a column of a csv, tsv, JSON or Parquet file, or a hub data set.
+
+    A file without a known suffix is a table if its first line is a JSON object. Blank texts are left out. From a data
+    set of the hub, the split ``train`` is read; ``subset`` is its configuration.
+
+    Raises:
+        DataError: if there is nothing to read, or it cannot be read.
+    """
+    return texts_of(read_source(where, subset), column, where)
+
+
+def read_source(where: str, subset: str | None = None, split: str = "train") -> Table | list[str]:
+    """What is there: a table, or the lines of a plain text file.
+
+    Raises:
+        DataError: if there is nothing to read, or it cannot be read.
+    """
+    path = Path(where).expanduser()
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; give one file of it, with one text a line or a column of texts")
+    if path.suffix.lower() in ENDINGS:
+        return read_table(path, FileFormat())
+    if path.is_file():
+        lines = _lines(path)
+        is_table = detect(path, "\n".join(lines[:1])) == "jsonl"
+        return read_table(path, FileFormat(type="jsonl")) if is_table else lines
+    if where.count("/") == 1 and not where.startswith((".", "/", "~")):
+        source = HubSource(path=where, name=subset, splits={"train": split})
+        check_reachable(source)
+        return read_split(source, "train", "")
+    raise DataError(f"{missing(path)}. Give a text file with one text a line, a table, or a data set of the hub")
+
+
+def texts_of(source: Table | Sequence[str], column: str, where: str, asked: Asked = Asked()) -> list[str]:
+    """The texts of a column of a table, or of lines; blank ones are left out.
+
+    Raises:
+        DataError: no such column, a cell that is not text, or no text at all.
+    """
+    cells = _cells(source, column, asked) if isinstance(source, Table) else source
+    texts = [text for cell in cells if (text := cell.strip())]
+    if not texts:
+        raise DataError(f"{where} holds no text; expected at least one line. Give another {asked.place}")
+    return texts
+
+
+def _cells(table: Table, column: str, asked: Asked) -> list[str]:
+    cells = table.column(column, asked.column)
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, str):
+            raise DataError(
+                f"{table.place(row)}: {column!r} is not text but {type(cell).__name__} ({cell!r:.80}). Give "
+                f"another {asked.column} or correct it"
+            )
+    return list(cells)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); convert it, for example with iconv") from None
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}. Expected a file of texts; check its path and permissions"
+        ) from error

@@ -1,0 +1,33 @@
+"""Settings of a run that are typed as text and kept as objects: methods, adapters, what is measured beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, InstanceOf, PlainSerializer
+
+from gradgate.fisher.track import FisherTrack, read_track
+from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
+from gradgate.methods import Method
+from gradgate.methods import method as read_method
+from gradgate.training.adapter_setting import AdapterSetting, read_adapter
+from gradgate.training.forgetting_setting import ForgettingSetting, read_forgetting
+
+
+def _parsed(read: Callable[[Any], Any]) -> BeforeValidator:
+    """Parse a text; what is neither a text nor an object goes on to pydantic, whose message names the value."""
+    return BeforeValidator(lambda given: read(given) if isinstance(given, str) else given)
+
+
+_AS_TEXT = PlainSerializer(lambda given: None if given is None else str(given))
+
+MethodField = Annotated[InstanceOf[Method], _parsed(read_method), PlainSerializer(str)]
+AdapterField = Annotated[InstanceOf[AdapterSetting] | None, _parsed(read_adapter), _AS_TEXT]
+TrackField = Annotated[InstanceOf[FisherTrack] | None, _parsed(read_track), _AS_TEXT]
+ForgettingField = Annotated[InstanceOf[ForgettingSetting] | None, _parsed(read_forgetting), _AS_TEXT]
+LrScaleField = Annotated[
+    dict[str, float] | None,
+    BeforeValidator(lambda given: (read_lr_scale(given) or None) if isinstance(given, list | tuple) else given),
+    AfterValidator(lambda scale: scale and checked_lr_scale(scale)),
+]

@@ -1,0 +1,104 @@
+"""Measures what a training forgets: the pretrained model before, the best weights after."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from hashlib import sha256
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from gradgate.deltas.bits import digest_of
+from gradgate.distributed import launch
+from gradgate.distributed.shards import local
+from gradgate.errors import RunError
+from gradgate.files import read_json, write_json
+from gradgate.training.forgetting_measures import LOSS, Measure, perplexity
+from gradgate.training.forgetting_setting import ForgettingRecord
+from gradgate.training.trainer import on_cpu
+
+_BEFORE = "before"
+
+
+class Forgetting:
+    """The measurements of one run.
+
+    What the pretrained model scores does not depend on method, adapter and seed, so the runs of a study measure it
+    once, and so does a run that resumes.
+
+    Args:
+        measure: what is measured.
+        shared: a folder that these runs have in common.
+    """
+
+    def __init__(self, measure: Measure, shared: Path) -> None:
+        self.measure, self._shared = measure, shared
+        self._before: float | None = None
+
+    def begin(self, model: Any) -> None:
+        """Note what the pretrained model scores.
+
+        Args:
+            model: before it gets an adapter; on the CPU, or in shards on its device.
+        """
+        file = self._shared / f"forgetting-{self._key(model)}.json"
+        self._before = launch.on_first(lambda: _kept(file))
+        if self._before is None:
+            self._before = self._on_device(model)
+            launch.on_first(lambda: write_json(file, {_BEFORE: self._before}))
+
+    def record(self, model: Any) -> ForgettingRecord:
+        """What the weights in a model have forgotten; its adapter is active."""
+        before = self._before
+        assert before is not None, "the pretrained model comes first"
+        measure, after = self.measure, self.measure.value(model)
+        is_loss = measure.metric == LOSS
+        return ForgettingRecord(
+            file=str(measure.config.forgetting),
+            fingerprint=measure.fingerprint,
+            metric=measure.metric,
+            higher_is_better=measure.higher_is_better,
+            before=before,
+            after=after,
+            difference=after - before,
+            perplexity_before=perplexity(before) if is_loss else None,
+            perplexity_after=perplexity(after) if is_loss else None,
+            tokens=measure.tokens,
+            rows=measure.rows,
+        )
+
+    def _on_device(self, model: Any) -> float:
+        """The score of a model where the run will train it; it is then where it was."""
+        config, here = self.measure.config, next(model.parameters()).device
+        if on_cpu(config) or here.type != "cpu":
+            return self.measure.value(model)
+        accelerator = torch.accelerator.current_accelerator()
+        assert accelerator is not None
+        try:
+            return self.measure.value(model.to(torch.device(accelerator.type, int(os.environ.get("LOCAL_RANK", "0")))))
+        finally:
+            model.to(here)
+            if accelerator.type == "cuda":
+                torch.cuda.reset_peak_memory_stats()  # the run's peak is that of its training
+
+    def _key(self, model: Any) -> str:
+        """Equal where the same weights are measured on the same texts in the same way."""
+        config = self.measure.config
+        weights = [(name, digest_of(local(tensor)[0].cpu())) for name, tensor in model.state_dict().items()]
+        how = (config.batch_size, config.precision, config.threads, on_cpu(config), launch.count())
+        versions = (torch.__version__, transformers.__version__)
+        whole = json.dumps([type(model).__name__, weights, self.measure.fingerprint, how, versions])
+        return sha256(whole.encode()).hexdigest()[:16]
+
+
+def _kept(file: Path) -> float | None:
+    """What a run has measured before; None where none has, or its file is damaged."""
+    with suppress(RunError, KeyError, TypeError, ValueError):
+        value = float(read_json(file)[_BEFORE]) if file.is_file() else None
+        return value if value is not None and isfinite(value) else None
+    return None

@@ -1,0 +1,115 @@
+"""The texts that forgetting is measured on: read and checked, whatever the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradgate.errors import DataError, UsageError
+from gradgate.tasks import TaskData, TaskSpec, find_task
+from gradgate.tasks.data import load_tests, tests_of
+from gradgate.tasks.detect import holds_responses
+from gradgate.tasks.readers.files import ENDINGS, missing
+from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.texts import Asked, read_source, texts_of
+from gradgate.tasks.readers.turns import with_usual_names
+from gradgate.tasks.spec import build_spec, plain_name
+from gradgate.training.forgetting_setting import ForgettingSetting
+
+KIND = "generation"
+_SPLIT = "test"
+_TEXT = "text"
+_FILES = (*ENDINGS, ".txt")
+_ASKED = Asked("--forgetting", "--forgetting FILE:column=NAME")
+
+
+@dataclass(frozen=True)
+class RunningText:
+    """Texts that nobody has to answer.
+
+    Attributes:
+        texts: none of them blank, in the order of the source.
+    """
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OtherTask:
+    """Prompts with responses of another task.
+
+    Attributes:
+        data: of the task.
+        split: of its test splits that is measured; ``test`` where it has that, else the first, or dev.
+    """
+
+    data: TaskData
+    split: str
+
+
+def check_forgetting(setting: ForgettingSetting, task: str, kind: str) -> None:
+    """Refuse what can be seen to be wrong before a model is loaded and anything is read whole.
+
+    Args:
+        task, kind: of the run.
+
+    Raises:
+        UsageError: a run that does not generate text, or another task that is none of generation.
+        DataError: a file that is not there.
+    """
+    if kind != KIND:
+        raise UsageError(
+            f"--forgetting {setting}: the task {task} is {kind}, whose model has a head in place of its language-model "
+            f"loss, so nothing else can be measured on it. Expected a task of kind {KIND}. Leave --forgetting out."
+        )
+    if setting.names_task:
+        _task(setting)
+    elif not setting.path.is_file() and (setting.path.suffix in _FILES or setting.place.count("/") != 1):
+        raise DataError(
+            f"--forgetting {setting}: {missing(setting.path)}. Give a text file with one text a line, a table, or a "
+            f"data set of the hub"
+        )
+
+
+def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
+    """Running text, or prompts and responses of another task, as the file, data set or name has them.
+
+    A table with columns ``prompt`` and ``response`` (or ``completion``), or ``messages``, holds these, unless
+    ``column`` names a column of texts.
+
+    Raises:
+        UsageError: for a task of another kind, or a metric of prompts and responses for running text.
+        DataError: if there is nothing to read, or it cannot be read.
+    """
+    if setting.names_task:
+        return _of(load_tests(_task(setting), None))
+    source = read_source(setting.place, setting.subset, setting.split or "train")
+    if isinstance(source, Table) and setting.column is None and holds_responses(source):
+        return _of(tests_of(*_as_task(setting, source)))
+    if setting.metric not in (None, "loss"):
+        raise UsageError(
+            f"--forgetting {setting}: {setting.metric} is of prompts and responses, and {setting.place} holds running "
+            f"text, which has a loss. Leave metric={setting.metric} out, or give a file with prompt and response."
+        )
+    return RunningText(tuple(texts_of(source, setting.column or _TEXT, setting.place, _ASKED)))
+
+
+def _of(data: TaskData) -> OtherTask:
+    return OtherTask(data, _SPLIT if _SPLIT in data.tests else next(iter(data.tests)))
+
+
+def _task(setting: ForgettingSetting) -> TaskSpec:
+    """The task that the setting names."""
+    spec = find_task(setting.place, metric=setting.metric)
+    if spec.kind != KIND:
+        raise UsageError(
+            f"--forgetting {setting}: the task {spec.name} is {spec.kind}, for which the model would need another "
+            f"head. Expected a task of kind {KIND}, a file of prompts and responses, or running text."
+        )
+    return spec
+
+
+def _as_task(setting: ForgettingSetting, table: Table) -> tuple[TaskSpec, None, dict[str, Table]]:
+    """A file of prompts and responses as a test split."""
+    described = {"name": plain_name(setting.path.stem), "kind": KIND, "metric": setting.metric or "loss"}
+    spec = build_spec(described, f"--forgetting {setting}")
+    return spec, None, {_SPLIT: with_usual_names(spec, table)}

@@ -1,0 +1,114 @@
+"""What a run forgets, as a setting and as a record: ``--forgetting FILE`` and what ``scores.json`` then holds of it.
+
+Plain data, without torch. What reads the texts is in :mod:`gradgate.training.forgetting_data`, what measures in
+:mod:`gradgate.training.forgetting`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gradgate.errors import UsageError
+from gradgate.specs import Syntax, shown
+
+TOKENS, ROWS = 100_000, 1_000
+"""How much is measured on by default: a large file would take longer than the training."""
+_OPTIONS: dict[str, type[int] | type[str]] = {
+    "column": str, "subset": str, "split": str, "metric": str, "tokens": int, "rows": int,
+}  # fmt: skip
+_SYNTAX = Syntax("forgetting setting", error=UsageError, hint=lambda name: f"options: {', '.join(_OPTIONS)}")
+# What follows a colon is options only where it looks like them: Windows paths have colons, too.
+_WITH_OPTIONS = re.compile(r"(?P<place>.+?):(?P<options>\s*[a-z_]+\s*=.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgettingSetting:
+    """What forgetting is measured on.
+
+    Attributes:
+        place: a file, a data set of the hub, or a task of kind generation.
+        column: of the text, where there are columns; by default ``text``, where these are no prompts and responses.
+        subset, split: configuration and split of a data set of the hub.
+        metric: that is compared, of prompts and responses; by default the task's own.
+        tokens: of running text that are measured at most.
+        rows: of prompts and responses that are measured at most.
+    """
+
+    place: str
+    column: str | None = None
+    subset: str | None = None
+    split: str | None = None
+    metric: str | None = None
+    tokens: int = TOKENS
+    rows: int = ROWS
+    text: str = field(default="", repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.text or self.place
+
+    @property
+    def path(self) -> Path:
+        """The place as a path."""
+        return Path(self.place).expanduser()
+
+    @property
+    def names_task(self) -> bool:
+        """Whether the place can only be a task: a folder, a YAML file, or a name."""
+        if self.path.exists():
+            return self.path.is_dir() or self.path.suffix in (".yaml", ".yml")
+        return not set("/\\.") & set(self.place)
+
+
+def read_forgetting(text: str) -> ForgettingSetting:
+    """What a text such as ``wiki.txt`` or ``owner/name:subset=en,split=test`` describes.
+
+    Raises:
+        UsageError: for an unknown option, or a number below 1.
+    """
+    found = _WITH_OPTIONS.fullmatch(text.strip())
+    place = found["place"] if found else text.strip()
+    spec = _SYNTAX.parse(f"forgetting:{found['options']}" if found else "forgetting")
+    given = spec.typed(_OPTIONS)
+    for option, value in given.items():
+        if isinstance(value, int) and value < 1:
+            raise UsageError(
+                f"forgetting={shown(text)}: {option}={value} leaves nothing to measure on; give 1 or more."
+            )
+    return ForgettingSetting(place=place, text=text.strip(), **given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgettingRecord:
+    """What a training has forgotten of something else than its task.
+
+    Attributes:
+        file: what it was measured on, as it was typed.
+        fingerprint: of the texts and of how they are measured.
+        metric: ``loss`` in nats per token for running text; for prompts and responses their own.
+        higher_is_better: of the metric.
+        before: of the pretrained model.
+        after: of the weights that were best on dev, with their adapter.
+        difference: ``after - before``.
+        perplexity_before, perplexity_after: of a loss, ``exp(loss)``; else None.
+        tokens: that are predicted, of running text; None for prompts and responses.
+        rows: texts, or prompts with their responses.
+    """
+
+    file: str
+    fingerprint: str
+    metric: str
+    higher_is_better: bool
+    before: float
+    after: float
+    difference: float
+    perplexity_before: float | None = field(default=None, metadata={"if_given": True})
+    perplexity_after: float | None = field(default=None, metadata={"if_given": True})
+    tokens: int | None = field(default=None, metadata={"if_given": True})
+    rows: int
+
+    @property
+    def forgotten(self) -> float:
+        """How much worse the metric has become: above 0 something was forgotten."""
+        return -self.difference if self.higher_is_better else self.difference

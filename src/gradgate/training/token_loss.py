@@ -1,0 +1,75 @@
+"""The mean loss of a language model per token, of texts and of responses, whatever the batches and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from gradgate.distributed import launch
+from gradgate.training.generate import autocast_of
+from gradgate.training.trainer import IGNORED
+
+Row = Mapping[str, Sequence[int]]
+"""``input_ids``, and ``labels`` of as many tokens, or in a model with an encoder of the response."""
+
+
+def blocks(ids: Sequence[int], length: int) -> list[list[int]]:
+    """One text in blocks of at most ``length`` tokens.
+
+    A block begins with the last token of the one before, which it only reads. So each token but the first is predicted
+    once, and none twice.
+    """
+    starts = range(0, len(ids) - 1, length - 1)
+    return [list(ids[start : start + length]) for start in starts]
+
+
+def mean_token_loss(model: Any, rows: Sequence[Row], batch_size: int, padding: int, precision: str) -> float:
+    """The mean over all labels that count of their negative log-likelihood, in nats.
+
+    Rows are padded on the right, and padding counts nothing. Sums are in float64, in the order of the batches, so that
+    the number of processes does not change them. Of a mixture of experts it is the loss of the tokens alone.
+
+    Args:
+        model: in evaluation mode, on its device; each process calls this with the whole model or its shard.
+        rows: at least one with a label that counts.
+        batch_size: rows in a forward pass.
+        padding: id of the padding token.
+        precision: of the forward pass, as of a run.
+    """
+    device = next(model.parameters()).device
+    order = sorted(range(len(rows)), key=lambda number: -len(rows[number]["input_ids"]))
+    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    found: dict[int, tuple[float, int]] = {}
+    with torch.no_grad(), torch.autocast(device.type, **autocast_of(precision)):
+        for number in launch.share(range(len(batches))):
+            found[number] = _summed(model, [rows[row] for row in batches[number]], padding, device)
+    together = {number: sums for part in launch.gather(found) for number, sums in part.items()}
+    total = sum(together[number][0] for number in range(len(batches)))
+    return total / sum(together[number][1] for number in range(len(batches)))
+
+
+def _summed(model: Any, rows: Sequence[Row], padding: int, device: torch.device) -> tuple[float, int]:
+    """The sum of the losses of a batch, and how many tokens it is over."""
+    ids = _padded([row["input_ids"] for row in rows], padding).to(device)
+    mask = _padded([[1] * len(row["input_ids"]) for row in rows], 0).to(device)
+    labels = _padded([row["labels"] for row in rows], IGNORED).to(device)
+    if model.config.is_encoder_decoder:
+        logits = model(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False).logits
+    else:
+        logits, labels = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1], labels[:, 1:]
+    total = torch.zeros((), dtype=torch.float64, device="cpu")
+    for scores, wanted in zip(logits, labels, strict=True):  # row by row: a float32 copy of a batch may not fit
+        counts = wanted != IGNORED
+        losses = functional.cross_entropy(scores[counts].float(), wanted[counts], reduction="none")
+        total += losses.cpu().double().sum()
+    return float(total), int((labels != IGNORED).sum())
+
+
+def _padded(rows: Sequence[Sequence[int]], filling: int) -> Tensor:
+    """Shape ``(rows, tokens of the longest)``."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[filling] * (width - len(row))] for row in rows])
