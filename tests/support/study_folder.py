@@ -91,6 +91,19 @@ def finish(
     return path
 
 
+def forget(
+    folder: Path, lost: Mapping[str, Sequence[float]], metric: str = "loss", *, higher_is_better: bool = False
+) -> None:
+    """Say in each finished run what it has forgotten: ``lost`` is method to one difference a seed, from 2.0 before."""
+    methods = json.loads((folder / "study.json").read_text())["methods"]
+    for method, differences in lost.items():
+        for seed, difference in enumerate(differences):
+            file = folder / "runs" / f"method-{methods.index(method)}" / f"seed-{seed}" / "scores.json"
+            record = {"file": "wiki.txt", "fingerprint": "f00d", "metric": metric, "higher_is_better": higher_is_better}
+            record |= {"before": 2.0, "after": 2.0 + difference, "difference": difference, "tokens": 1000, "rows": 40}
+            _write(file, {**json.loads(file.read_text()), "forgetting": record})
+
+
 def gradual_phases() -> list[dict[str, Any]]:
     """The head first, one more layer at half time, the bottom layer with every fifth element dropped."""
     return [

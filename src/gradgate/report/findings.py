@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean, median
 
 from gradgate.report.formats import ScoreFormat
 from gradgate.statistics import Comparison, Summary, compare_paired, holm, summarize
+from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import Cell, StudyResults
 from gradgate.tasks.languages import average_label, averaged_splits
 from gradgate.training.records import DEV, Cost, FileSizes
@@ -48,6 +50,7 @@ class MethodFindings:
         versus: the difference to the reference on the main split; None for the reference itself.
         p: of that difference, corrected over the methods.
         cost: of its finished seeds.
+        forgetting: how much worse the metric of forgetting has become; of no seeds where it was not measured.
     """
 
     name: str
@@ -59,6 +62,7 @@ class MethodFindings:
     versus: Comparison | None
     p: float | None
     cost: CostSummary
+    forgetting: Summary
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,27 @@ class Findings:
         return tuple(method for mean, method in ranked if mean >= top - 1e-12 * abs(top))
 
     @property
+    def by_score(self) -> tuple[MethodFindings, ...]:
+        """All methods, the best first; those without a score are last."""
+        sign = 1 if self.results.study.task.metric_higher_is_better else -1
+        last = float("inf")
+        return tuple(
+            sorted(self.methods, key=lambda method: last if method.score.mean is None else -sign * method.score.mean)
+        )
+
+    @cached_property
+    def forgetting(self) -> ScoreFormat | None:
+        """How what was forgotten is shown; None where it was not measured."""
+        metrics = [record.metric for method in self.methods for record in forgetting_of(method.finished)]
+        spreads = [spread for method in self.methods for spread in (method.forgetting.mean, method.forgetting.sd)]
+        return ScoreFormat.fitting(metrics[0], spreads) if metrics else None
+
+    @cached_property
+    def frontier(self) -> frozenset[str]:
+        """The names of the methods that none beats in score, forgetting and training time."""
+        return frontier_of(self.results)
+
+    @property
     def others(self) -> tuple[MethodFindings, ...]:
         """The scored methods other than the reference, the best first."""
         sign = 1 if self.results.study.task.metric_higher_is_better else -1
@@ -146,6 +171,7 @@ def _find_method(results: StudyResults, name: str, reference: dict[int, float]) 
         versus,
         versus.p if versus else None,
         _summarize_cost([cell.scores.cost for cell in cells if cell.scores]),
+        summarize([record.forgotten for record in forgetting_of(cells)]),
     )
 
 

@@ -7,8 +7,10 @@ import io
 from pathlib import Path
 from typing import Any
 
+from gradgate.study.frontier import frontier_of
 from gradgate.study.parts import part_folders
 from gradgate.study.results import Cell, StudyResults, read_study
+from gradgate.training.records import to_json
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
@@ -16,10 +18,28 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
     ``train_size`` is None where all rows are trained on. ``score`` is the study's metric on its main test split (on dev
     where there is none) and None for a run that has not finished; ``scores`` has every metric of every split;
-    ``error`` says why a run failed.
+    ``error`` says why a run failed. Where forgetting was measured, ``forgetting`` is what the run's ``scores.json``
+    says of it, and ``on_frontier`` whether no other method is as good or better in score, forgetting and training time,
+    and better in one of them.
     """
     parts = [read_study(part) for part in part_folders(folder)]
-    return [_record(cell, results) for results in parts for cell in results.cells]
+    return [
+        {**_record(cell, results), **measured}
+        for results in parts
+        for cell, measured in zip(results.cells, _forgetting(results), strict=True)
+    ]
+
+
+def _forgetting(results: StudyResults) -> list[dict[str, Any]]:
+    """What is to be added to each cell's record; nothing where forgetting was not measured."""
+    found = [cell.scores.forgetting if cell.scores else None for cell in results.cells]
+    if not any(found):
+        return [{} for _ in found]
+    best = frontier_of(results)
+    return [
+        {"forgetting": to_json(record) if record else None, "on_frontier": cell.label in best}
+        for cell, record in zip(results.cells, found, strict=True)
+    ]
 
 
 def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
@@ -41,10 +61,11 @@ def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
 
 
 def as_table(records: list[dict[str, Any]]) -> str:
-    """The same as CSV; ``scores`` becomes one column for each split and metric, as ``test.accuracy``."""
+    """The same as CSV; ``scores`` and ``forgetting`` become a column for each value, as ``test.accuracy``."""
     rows = []
     for record in records:
-        row = {name: value for name, value in record.items() if name != "scores"}
+        row = {name: value for name, value in record.items() if name not in ("scores", "forgetting")}
+        row |= {f"forgetting.{name}": value for name, value in (record.get("forgetting") or {}).items()}
         scores = record["scores"].items()
         rows.append(row | {f"{split}.{name}": value for split, values in scores for name, value in values.items()})
     columns = dict.fromkeys(name for row in rows for name in row)

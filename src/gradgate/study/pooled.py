@@ -16,6 +16,7 @@ from gradgate.errors import RunError
 from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
 from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, Cell, StudyResults, read_study
 from gradgate.study.study_file import StudyRecord
+from gradgate.training.forgetting_setting import ForgettingRecord
 from gradgate.training.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 
 MIXED = {True: "score", False: "error"}
@@ -161,8 +162,27 @@ def _pooled_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str
         tests={name: {metric: score} for name, score in tests.items()},
         cost=_pooled_cost([cell.scores.cost for _, _, cell in cells if cell.scores]),
         averages={average: {metric: fmean(tests.values())}},
+        forgetting=_pooled_forgetting([cell.scores.forgetting for _, _, cell in cells if cell.scores]),
     )
     return replace(plain, status="finished", scores=scores)
+
+
+def _pooled_forgetting(records: list[ForgettingRecord | None]) -> ForgettingRecord | None:
+    """The means, where all parts have measured the same; None else."""
+    found = [record for record in records if record is not None]
+    if not found or len(found) < len(records) or len({(record.file, record.metric) for record in found}) > 1:
+        return None
+    before, after = (fmean(getattr(record, name) for record in found) for name in ("before", "after"))
+    return ForgettingRecord(
+        file=found[0].file,
+        fingerprint=", ".join(dict.fromkeys(record.fingerprint for record in found)),
+        metric=found[0].metric,
+        higher_is_better=found[0].higher_is_better,
+        before=before,
+        after=after,
+        difference=after - before,
+        rows=found[0].rows,
+    )
 
 
 def _number(score: float | None) -> float:

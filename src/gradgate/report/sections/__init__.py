@@ -10,6 +10,7 @@ from gradgate.report.sections.epoch_curves import EpochCurvesSection
 from gradgate.report.sections.every_score import EveryScoreSection
 from gradgate.report.sections.evidence import EvidenceSection
 from gradgate.report.sections.fisher import FisherSection
+from gradgate.report.sections.forgetting import ForgettingSection
 from gradgate.report.sections.freezing import FreezingSection
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
@@ -33,6 +34,7 @@ SECTIONS: tuple[type[Section], ...] = (
     TStatisticsSection,
     FreezingSection,
     CostSection,
+    ForgettingSection,
     CurvesSection,
     LossesSection,
     EpochCurvesSection,

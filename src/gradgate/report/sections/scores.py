@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 
@@ -11,6 +11,12 @@ from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, look, styled
 from gradgate.report.findings import Findings, MethodFindings, ratio
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
+from gradgate.report.sections.forgetting import (
+    forgetting_columns,
+    forgetting_entry,
+    forgetting_record,
+    frontier_entry,
+)
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, significance, star_note
 from gradgate.statistics import Comparison
 from gradgate.training.records import DEV
@@ -18,6 +24,7 @@ from gradgate.training.records import DEV
 _TEST = "two-sided paired t-test over seeds, Holm-corrected over the methods"
 
 _TERMINAL = ("method", "score", "difference", "p", "seeds", "step", "share")
+_WITH_FORGETTING = ("method", "score", "forgetting", "frontier", "total", "difference", "p", "seeds")
 _WITH_ADAPTERS = ("method", "score", "difference", "p", "seeds", "parameters", "stored", "step")
 
 
@@ -39,8 +46,10 @@ class ScoresSection(Section):
         return [draw_scores(self.findings)] if self.findings.scored else []
 
     def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
-        """The main table. Studies made by older versions did not count what is stored."""
+        """The main table, ranked by score where forgetting was measured; older studies did not count what is stored."""
         table = main_table(self.findings)
+        if self.findings.forgetting is not None:
+            return [(_by_score(table, self.findings), _WITH_FORGETTING)]
         has_adapters = any(arm.adapter is not None for arm in self.findings.results.study.arms)
         counted = any(column.key == "stored" for column in table.columns)
         return [(table, _WITH_ADAPTERS if has_adapters and counted else _TERMINAL)]
@@ -57,6 +66,7 @@ def main_table(findings: Findings) -> Table:
             f"Difference to {formats.shortened(first, 32)}",
             "mean of the differences paired by seed [95% CI]",
         ),
+        *forgetting_columns(findings),
         Column("p", "p (Holm)", "two-sided paired t-test, Holm-corrected over the methods"),
         Column("seeds", "Seeds", "finished of planned seeds"),
         Column("dev", f"{metric.label}, dev", "of the selected checkpoints, mean ± standard deviation over seeds"),
@@ -85,6 +95,17 @@ def main_table(findings: Findings) -> Table:
     )
 
 
+def _by_score(table: Table, findings: Findings) -> Table:
+    """The same with the best method first."""
+    order = [findings.methods.index(method) for method in findings.by_score]
+    return replace(
+        table,
+        rows=tuple(table.rows[place] for place in order),
+        records=tuple(table.records[place] for place in order),
+        best=frozenset(number for number, place in enumerate(order) if place in table.best),
+    )
+
+
 def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
     metric, versus, cost = findings.format, method.versus, method.cost
     first = findings.reference.cost
@@ -100,6 +121,8 @@ def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
         "seeds": Entry(f"{finished} of {len(method.cells)}", finished, failed),
         "score": Entry(metric.with_spread(method.score.mean, method.score.sd), method.score.mean),
         "difference": difference,
+        "forgetting": forgetting_entry(findings, method),
+        "frontier": frontier_entry(findings, method),
         "p": Entry(formats.p_value(method.p), method.p),
         "dev": Entry(metric.with_spread(method.dev.mean, method.dev.sd), method.dev.mean),
         "share": Entry(formats.share(cost.trainable_share), cost.trainable_share),
@@ -140,6 +163,7 @@ def _main_record(findings: Findings, method: MethodFindings) -> dict[str, Raw]:
         "difference_ci95_high": difference_high,
         "p": versus.p,
         "p_holm": method.p,
+        **forgetting_record(findings, method),
         "dev_mean": method.dev.mean,
         "dev_sd": method.dev.sd,
         "trainable_share": cost.trainable_share,

@@ -1,0 +1,75 @@
+"""Which methods of a study no other beats: the frontier of score, forgetting and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import fmean
+
+from gradgate.study.results import Cell, StudyResults
+from gradgate.training.forgetting_setting import ForgettingRecord
+
+
+@dataclass(frozen=True)
+class Trade:
+    """What one method gives and takes, in means over its finished seeds.
+
+    Attributes:
+        score: on the split that methods are compared on, turned so that lower is better.
+        forgotten: how much worse the metric of forgetting has become.
+        seconds: of the training of a run.
+    """
+
+    score: float
+    forgotten: float
+    seconds: float
+
+    @property
+    def point(self) -> tuple[float, float, float]:
+        """All three; lower is better in each."""
+        return self.score, self.forgotten, self.seconds
+
+
+def frontier(points: Mapping[str, Sequence[float]]) -> frozenset[str]:
+    """The names whose point no other beats.
+
+    A point beats another if it is as good or better in everything, and better in something. Of equal points none beats
+    the other.
+
+    Args:
+        points: name to values, of which lower ones are better.
+    """
+    return frozenset(
+        name for name, point in points.items() if not any(_beats(other, point) for other in points.values())
+    )
+
+
+def _beats(one: Sequence[float], other: Sequence[float]) -> bool:
+    pairs = list(zip(one, other, strict=True))
+    return all(mine <= theirs for mine, theirs in pairs) and any(mine < theirs for mine, theirs in pairs)
+
+
+def forgetting_of(cells: Iterable[Cell]) -> list[ForgettingRecord]:
+    """What the finished runs have forgotten, where that was measured and is a number."""
+    records = [cell.scores.forgetting for cell in cells if cell.scores is not None]
+    return [record for record in records if record is not None and isfinite(record.forgotten)]
+
+
+def trades(results: StudyResults) -> dict[str, Trade]:
+    """Label to trade, of the methods whose forgetting was measured."""
+    sign = -1.0 if results.study.task.metric_higher_is_better else 1.0
+    found = {}
+    for label in results.study.labels:
+        cells = results.of(label)
+        scores = [score for cell in cells if (score := cell.score(results.main_split)) is not None]
+        lost = [record.forgotten for record in forgetting_of(cells)]
+        seconds = [cell.scores.cost.seconds_total for cell in cells if cell.scores is not None]
+        if scores and lost:
+            found[label] = Trade(sign * fmean(scores), fmean(lost), fmean(seconds))
+    return found
+
+
+def frontier_of(results: StudyResults) -> frozenset[str]:
+    """The labels on the frontier of score, forgetting and the seconds of training; none where none was measured."""
+    return frontier({label: trade.point for label, trade in trades(results).items()})
