@@ -6,63 +6,17 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gradgate.errors import StoreError
-from gradgate.files import write_json
 from gradgate.study import store as stores
-from gradgate.study.grid import Grid, GridRun
 from gradgate.study.queue import LOSSES, Queue, this_worker
 from gradgate.study.store import DamagedStoreError, Heartbeat, open_store, read_store, set_aside
-from gradgate.training.config import make_config
-
-AFAR = {"host": "afar", "pid": 1, "slot": 0}
-Opened = Callable[[], Queue]
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database without runs."""
-    folder = tmp_path_factory.mktemp("empty")
-    open_store(folder, heartbeat=Heartbeat(1, 30)).close()
-    return folder / "study.db"
-
-
-@pytest.fixture
-def opened(empty: Path, tmp_path: Path) -> Iterator[Opened]:
-    """Opens the queue of one study, each time as another process would."""
-    queues: list[Queue] = []
-    shutil.copyfile(empty, tmp_path / "study.db")
-
-    def open_queue() -> Queue:
-        queues.append(Queue(open_store(tmp_path)))
-        return queues[-1]
-
-    yield open_queue
-    for queue in queues:
-        queue.store.close()
-
-
-def runs(folder: Path, seeds: int = 3, methods: tuple[str, ...] = ("full", "head"), **settings: Any) -> list[GridRun]:
-    return Grid(folder, make_config(**settings), methods, tuple(range(seeds))).runs()
-
-
-def finish(run: GridRun, accuracy: float = 0.5) -> None:
-    cost = {"steps": 1, "seconds_per_step": 0.1, "seconds_total": 0.1, "trainable_share": 1.0}
-    cost |= {"parameters": 1, "parameters_trained": 1, "device": "cpu"}
-    scores = {"metric": "accuracy", "best_step": 1, "dev": {"accuracy": accuracy}, "tests": {}, "cost": cost}
-    write_json(run.folder.scores_file, scores)
-
-
-def states(queue: Queue) -> Counter[str]:
-    return Counter(run.state for run in queue.runs())
+from support.queues import AFAR, Opened, finish, runs, silence, states
 
 
 def test_only_what_is_missing_is_added(opened: Opened, tmp_path: Path) -> None:
@@ -164,12 +118,6 @@ def test_the_run_of_a_worker_that_died_here_waits_again_at_once(opened: Opened, 
     queue.claim(this_worker() | {"pid": ended.pid})
     queue.recover()
     assert [(run.state, run.lost) for run in queue.runs()] == [("running", 0), ("waiting", 1)]
-
-
-def silence(tmp_path: Path) -> None:
-    """Let the last sign of life of every worker be a minute old."""
-    with sqlite3.connect(tmp_path / "study.db") as database:
-        database.execute("UPDATE trial_heartbeats SET heartbeat = datetime('now', '-60 seconds')")
 
 
 def test_the_run_of_a_silent_worker_elsewhere_waits_again_for_so_often(opened: Opened, tmp_path: Path) -> None:

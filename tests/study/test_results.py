@@ -9,7 +9,8 @@ import pytest
 from gradgate.errors import RunError
 from gradgate.study.results import read_study
 from gradgate.training.records import Failure
-from support.study_folder import begin, fail, finish, write_study
+from gradgate.training.run_folder import RunFolder
+from support.study_folder import begin, fail, finish, pause, write_study
 
 
 def edit(path, **changes):
@@ -52,6 +53,31 @@ def test_a_failed_cell_says_why(tmp_path):
 def test_a_run_that_began_and_has_neither_scores_nor_error_is_missing(tmp_path):
     begin(write_study(tmp_path), "full", 0)
     assert read_study(tmp_path).of("full")[0].status == "missing"
+
+
+def test_a_paused_cell_says_how_far_it_is_and_what_it_scored(tmp_path):
+    folder = RunFolder(pause(write_study(tmp_path), "full", 1, score=0.6))
+    results = read_study(tmp_path)
+    cell = results.of("full")[1]
+    assert (cell.status, str(cell.paused), cell.paused.score) == ("paused", "step 12 of 80", 0.6)
+    assert [(record.step, record.metrics["macro_f1"]) for record in cell.paused.dev] == [(10, 0.5), (12, 0.6)]
+    assert [record.step for record in cell.history] == [10]
+    assert cell.score("dev") is None
+    assert [results.count(status) for status in ("finished", "paused", "failed", "missing")] == [0, 1, 0, 5]
+    folder.pauses_file.write_text("{")
+    cell = read_study(tmp_path).of("full")[1]
+    assert (cell.status, cell.paused) == ("failed", None)
+    assert "pauses.json" in cell.failure.message
+
+
+def test_a_run_that_failed_or_finished_after_a_pause_is_not_paused(tmp_path):
+    write_study(tmp_path)
+    for end, status in ((fail, "failed"), (lambda *which: finish(*which, 0.5), "finished")):
+        pause(tmp_path, "full", 0)
+        end(tmp_path, "full", 0)
+        cell = read_study(tmp_path).of("full")[0]
+        assert (cell.status, cell.paused) == (status, None)
+    assert [record.step for record in cell.standing.dev] == [12, 40, 80], "the score of the pause stays"
 
 
 def test_scores_count_although_an_earlier_try_failed(tmp_path):

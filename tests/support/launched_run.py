@@ -1,7 +1,8 @@
 """One process of a run that torchrun launches; something may happen to one of them at a step.
 
 ``launched_run.py SETTINGS OUT [RANK STEP EVENT]``, where the settings are JSON and the event is ``kill`` (SIGKILL),
-``stop`` (SIGTERM, as torchrun passes it on) or ``nan`` (a loss that is no number).
+``stop`` (SIGTERM, as torchrun passes it on) or ``nan`` (a loss that is no number); or
+``launched_run.py SETTINGS OUT until STEP``, which pauses the run there.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ def happening(step: int, event: str) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     settings, out, *event = sys.argv[1:]
+    until = int(event[1]) if event and event[0] == "until" else None
     if event and event[0] == os.environ["RANK"]:
         happening(int(event[1]), event[2])
     try:
-        train(make_config(**json.loads(settings)), Path(out))
+        train(make_config(**json.loads(settings)), Path(out), until=until)
     except GradgateError as error:
         print(f"process {os.environ['RANK']}: {error}", flush=True)
         sys.exit(error.exit_code)

@@ -119,6 +119,16 @@ def fail(folder: Path, method: str, seed: int, message: str = "The loss became n
     return path
 
 
+def pause(folder: Path, method: str, seed: int, score: float = 0.6, step: int = 12, of_steps: int = 80) -> Path:
+    """A run that is paused at a step, with an evaluation of its own two steps before."""
+    path = begin(folder, method, seed)
+    line = {"step": step - 2, "epoch": 0.25, "split": "dev", "loss": 0.9, METRIC: score - 0.1}
+    (path / "history.jsonl").write_text(f"{json.dumps(line)}\n")
+    dev = [{"step": step, "metrics": {METRIC: score, "loss": 0.8}}]
+    _write(path / "pauses.json", {"metric": METRIC, "of_steps": of_steps, "dev": dev})
+    return path
+
+
 def _write(path: Path, record: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record))

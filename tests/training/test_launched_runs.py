@@ -16,7 +16,9 @@ from gradgate.errors import RunError, UsageError
 from gradgate.study.compare import compare
 from gradgate.study.progress import SilentStudy
 from gradgate.training.config import make_config
+from gradgate.training.pauses import read_standing
 from gradgate.training.run import train
+from gradgate.training.run_folder import RunFolder
 from support.generators import save_generator, save_prompts
 from support.run_folders import assert_same_run, history, weights
 
@@ -116,6 +118,23 @@ def test_a_run_that_lost_a_process_goes_on_as_if_unbroken(
     assert history(tmp_path / "run", "dev") == history(tmp_path / "unbroken", "dev")
     for name, tensor in weights(tmp_path / "unbroken").items():
         assert torch.equal(weights(tmp_path / "run")[name], tensor), name
+
+
+@slow
+@pytest.mark.parametrize("fsdp", [False, True])
+def test_a_launched_run_that_is_paused_ends_as_if_never(short: dict[str, Any], fsdp: bool, tmp_path: Path) -> None:
+    """Between two scores, and at one; each process has losses of its own since the latest log."""
+    accumulating = {"method": "graddrop:p=0.3+layerwise-lr", "accumulate": 2, "batch_size": 2, "dropout": 0.1}
+    settings = short | accumulating | {"fsdp": fsdp, "train_size": 75}
+    for step in (5, 8):
+        ended = launch(settings, tmp_path / "run", "until", step)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        standing = read_standing(RunFolder(tmp_path / "run"))
+        assert standing is not None
+        assert [record.step for record in standing.dev] == ([4, 5] if step == 5 else [4, 5, 8])
+    assert launch(settings, tmp_path / "run").returncode == 0
+    assert launch(settings, tmp_path / "unbroken").returncode == 0
+    assert_same_run(tmp_path / "run", tmp_path / "unbroken")
 
 
 @slow

@@ -125,7 +125,7 @@ Stores = Annotated[
 
 @study_app.command()
 def status(study: Folder, store: StoreAddress = None, as_json: AsJson = False, config_file: Config = None) -> None:
-    """What waits, runs, has finished or failed."""
+    """What waits, runs, is paused at a step, has finished or failed."""
     from gradgate.study.status import read_status, status_table
 
     found = read_status(study, store)
@@ -315,7 +315,7 @@ def _compare(config: RunConfig, folder: Path, quiet: bool, as_json: bool, **requ
         render_table(folder, console)
         print_line(f"Report: {written.html}")
     if counts.failed:
-        runs = counts.failed + counts.finished
+        runs = counts.failed + counts.finished + counts.paused
         errors.print(f"{counts.failed} of {runs} runs failed; {written.html} says why.", soft_wrap=True)
         raise typer.Exit(1)
 

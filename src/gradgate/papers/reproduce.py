@@ -146,7 +146,11 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
     for number, (name, runs) in enumerate(studies.items(), 1):
         with progress(f"study {number} of {len(studies)}: {name}") as shown:
             tallies.append(_run_study(out / name, runs, list(plan.seeds), shown))
-    return RunCounts(sum(tally.finished for tally in tallies), sum(tally.failed for tally in tallies))
+    return RunCounts(
+        sum(tally.finished for tally in tallies),
+        sum(tally.failed for tally in tallies),
+        sum(tally.paused for tally in tallies),
+    )
 
 
 def _run_study(folder: Path, runs: list[PlannedRun], seeds: list[int], progress: StudyProgress) -> RunCounts:

@@ -57,6 +57,7 @@ def render_page(
         drawings=[(drawing, Markup(drawing.inline)) for drawing in drawings],
         failed=[(cell, _place(cell, findings)) for cell in results.runs if cell.status == "failed"],
         missing=[cell for cell in results.runs if cell.status == "missing"],
+        paused=[(cell, cell.paused) for cell in results.runs if cell.paused],
         settings=_readable(results.study.settings),
         versions=_readable(results.study.versions),
         method_notes=[note for section in sections for note in section.notes()],

@@ -33,9 +33,9 @@ def cautions(findings: Findings) -> list[str]:
     """What limits the answer: few seeds, unfinished runs, no test split, anything odd in the folder."""
     results = findings.results
     notes = []
-    unfinished = [(status, results.count(status)) for status in ("failed", "missing")]
+    unfinished = [(status, results.count(status)) for status in ("failed", "paused", "missing")]
     if any(number for _, number in unfinished):
-        words = {"failed": "failed", "missing": "not finished yet"}
+        words = {"failed": "failed", "paused": "paused", "missing": "not finished yet"}
         parts = [f"{number} {words[status]}" for status, number in unfinished if number]
         finished = f"{results.count('finished')} finished"
         notes.append(f"{counted(len(results.runs), 'run')} planned: {listed([finished, *parts])}.")

@@ -42,6 +42,7 @@ class RunCounts:
 
     finished: int
     failed: int
+    paused: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def compare(
     finally:
         queue.store.close()
     counts = _count([part.grid.path for part in planned])
-    if not counts.failed:
+    if not counts.failed and not counts.paused:
         shutil.rmtree(out / CACHE_FOLDER, ignore_errors=True)
     return counts
 
@@ -287,4 +288,5 @@ def _count(paths: list[Path]) -> RunCounts:
     """What a reader of the study sees: a run with damaged scores has failed as well."""
     cells = [cell for path in paths for cell in read_study(path).cells]
     finished = sum(cell.status == "finished" for cell in cells)
-    return RunCounts(finished, len(cells) - finished)
+    paused = sum(cell.status == "paused" for cell in cells)
+    return RunCounts(finished, len(cells) - finished - paused, paused)

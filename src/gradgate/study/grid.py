@@ -33,13 +33,15 @@ _OF_ONE_RUN = ("method", "adapter", "seed")
 class GridRun:
     """One run of a study: its configuration, its folder, and its name for people.
 
-    ``pruned_against`` names the runs of a search that end early where they are below each other's median.
+    ``pruned_against`` names the runs of a search that end early where they are below each other's median. ``until`` is
+    the optimizer step at which the run is paused; None for one that is trained to its end.
     """
 
     config: RunConfig
     folder: RunFolder
     label: str
     pruned_against: str | None = None
+    until: int | None = None
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,9 @@ class StudyBars:
         self._bars.console.print(mark + Text(f"{label}: {outcome}"))
 
     def count(self, states: Mapping[str, int]) -> None:
-        ended = sum(states.get(state, 0) for state in ("finished", "failed", "pruned"))
-        latest = ", ".join(f"{states[state]} {state}" for state in ("waiting", "running", "failed") if state in states)
+        ended = sum(states.get(state, 0) for state in ("finished", "paused", "failed", "pruned"))
+        shown = ("waiting", "running", "paused", "failed")
+        latest = ", ".join(f"{states[state]} {state}" for state in shown if state in states)
         self._bars.update(self._runs, completed=ended, total=sum(states.values()), latest=latest)
 
     def note(self, text: str) -> None:

@@ -28,12 +28,16 @@ from gradgate.study.grid import GridRun
 from gradgate.study.store import DamagedStoreError, Store
 from gradgate.study.study_file import damage_of
 from gradgate.training.config import fingerprint_of
+from gradgate.training.pauses import read_pauses
 from gradgate.training.records import Failure, Scores, read_record, record_adapter, write_record
 from gradgate.training.run_folder import RunFolder
 
-State = Literal["waiting", "running", "finished", "failed", "pruned"]
+State = Literal["waiting", "running", "paused", "finished", "failed", "pruned"]
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
-_NOTED = ("fingerprint", "config", "label", "folder", "lost", "pruned_against", "worker", "progress", "error")
+_NOTED = (
+    "fingerprint", "config", "label", "folder", "lost", "pruned_against", "until", "paused", "worker", "progress",
+    "error",
+)  # fmt: skip
 _STATES: dict[TrialState, State] = {
     TrialState.WAITING: "waiting",
     TrialState.RUNNING: "running",
@@ -48,6 +52,13 @@ class WorkerName(TypedDict):
     host: str
     pid: int
     slot: int
+
+
+class Paused(TypedDict):
+    """Where a run is paused."""
+
+    step: int
+    total: int
 
 
 class StepsDone(TypedDict):
@@ -69,6 +80,8 @@ class QueuedRun:
         folder: relative to the study's.
         state: what is to do or was done.
         pruned_against: which runs its dev scores are held against, to end it early; None for one that runs to its end.
+        until: the optimizer step at which it is paused; None for one that is trained to its end.
+        paused: where it is paused: ``step`` and ``total``.
         lost: how many workers have died while they ran it, since it was queued or retried.
         worker: who claimed it: ``host``, ``pid`` and ``slot``.
         progress: of the training, where known: ``step``, ``total``, ``loss``.
@@ -84,6 +97,8 @@ class QueuedRun:
     state: State
     lost: int
     pruned_against: str | None = None
+    until: int | None = None
+    paused: Paused | None = None
     worker: WorkerName | None = None
     progress: StepsDone | None = None
     error: str | None = None
@@ -132,7 +147,10 @@ class Queue:
         return damage_of(self.folder_of(run)) if run.state == "finished" else None
 
     def add(self, runs: Sequence[GridRun]) -> None:
-        """Queue what has not finished and neither waits nor runs; take over what has finished without the store."""
+        """Queue what has not finished and neither waits nor runs; take over what has finished without the store.
+
+        A run that is paused waits again if it is to be trained to a later step; one that waits takes the latest step.
+        """
         with self.store.locked(), self.store.explained_errors():
             held = {run.fingerprint: run for run in self.runs()}
             for queued in held.values():
@@ -148,14 +166,21 @@ class Queue:
             "folder": run.folder.path.relative_to(self.store.folder).as_posix(),
             "lost": 0,
             "pruned_against": run.pruned_against,
+            "until": run.until,
         }
         if held is not None and held.state == "waiting":
-            self.store.storage.set_trial_user_attr(held.trial, "config", attributes["config"])
+            for name in ("config", "until"):
+                self.store.storage.set_trial_user_attr(held.trial, name, attributes[name])
         elif run.folder.finished and damage_of(run.folder) is None:
             value, told = _outcome(run.folder)
-            if held is None or (held.state == "failed" and value is not None):
+            if held is None or held.state == "paused" or (held.state == "failed" and value is not None):
                 self._create(TrialState.FAIL if value is None else TrialState.COMPLETE, {**attributes, **told}, value)
-        elif held is None or held.state not in ("running", "pruned"):
+        elif held is not None and held.state in ("running", "pruned"):
+            return
+        elif run.until is not None and (there := _paused_in(run.folder)) and there["step"] >= run.until:
+            if held is None or held.state != "paused":
+                self._create(TrialState.PRUNED, {**attributes, "paused": there})
+        else:
             self._create(TrialState.WAITING, attributes)
 
     def claim(self, worker: WorkerName) -> QueuedRun | None:
@@ -194,6 +219,15 @@ class Queue:
     def prune(self, run: QueuedRun) -> None:
         """Note that a run has ended early."""
         self._settle(run, TrialState.PRUNED, {})
+
+    def pause(self, run: QueuedRun) -> None:
+        """Note that a run has reached its step; it is paused there until it is added with a later one."""
+        there = _paused_in(self.folder_of(run))
+        if there is not None:
+            self._settle(run, TrialState.PRUNED, {"paused": there})
+            return
+        file = self.folder_of(run).pauses_file
+        self.fail(run, f"{file}, which says where the run is paused, is missing or damaged. Retry the run.")
 
     def is_below_median(self, run: QueuedRun, step: int, score: float) -> bool:
         """Note the dev score after a step. Whether all so far are below the median there, of at least two like it."""
@@ -236,7 +270,7 @@ class Queue:
 
     def _again(self, run: QueuedRun, lost: int) -> None:
         attributes = {"fingerprint": run.fingerprint, "config": run.config, "label": run.label, "lost": lost}
-        attributes |= {"folder": run.folder.as_posix(), "pruned_against": run.pruned_against}
+        attributes |= {"folder": run.folder.as_posix(), "pruned_against": run.pruned_against, "until": run.until}
         if lost <= LOSSES:
             self._create(TrialState.WAITING, attributes)
             return
@@ -259,15 +293,27 @@ class Queue:
 
 def _read(trial: FrozenTrial) -> QueuedRun:
     known = {name: value for name, value in trial.user_attrs.items() if name in _NOTED}
+    is_paused = trial.state == TrialState.PRUNED and "paused" in known  # optuna has no state of that name
     return record_adapter(QueuedRun).validate_python(
         {
             **known,
             "trial": trial._trial_id,
-            "state": _STATES.get(trial.state, "failed"),
+            "state": "paused" if is_paused else _STATES.get(trial.state, "failed"),
             "started": trial.datetime_start,
             "ended": trial.datetime_complete,
         }
     )
+
+
+def _paused_in(folder: RunFolder) -> Paused | None:
+    """Where the run in a folder is paused; None if it is not, or has failed since, or if nobody can tell."""
+    if folder.error_file.is_file():
+        return None
+    try:
+        pauses = read_pauses(folder)
+    except RunError:
+        return None
+    return None if pauses is None else {"step": pauses.step, "total": pauses.of_steps}
 
 
 def _outcome(folder: RunFolder) -> tuple[float | None, dict[str, Any]]:

@@ -16,7 +16,7 @@ from gradgate.study.progress import SilentStudy, StudyProgress
 from gradgate.study.queue import Queue, QueuedRun
 from gradgate.study.search import advance
 from gradgate.study.store import open_store
-from gradgate.study.worker import Workers, counts, scores_line
+from gradgate.study.worker import Workers, counts, pause_line, scores_line
 from gradgate.training.progress import RunProgress
 
 _LOOK = 1.0  # seconds between two looks at the queue
@@ -118,22 +118,25 @@ class _RemoteProgress:
     def __init__(self, progress: StudyProgress, queue: Queue) -> None:
         self._progress = progress
         self._queue = queue
-        self._states = {run.fingerprint: run.state for run in queue.runs()}
+        self._seen = {run.fingerprint: (run.trial, run.state) for run in queue.runs()}
         self._steps: dict[str, RunProgress] = {}
 
     def update(self, runs: list[QueuedRun]) -> None:
         """Report what has changed since the last call."""
         self._progress.count(counts(runs))
         for run in runs:
-            before, self._states[run.fingerprint] = self._states.get(run.fingerprint), run.state
+            now = run.trial, run.state  # a paused run that went on is another trial
+            before, self._seen[run.fingerprint] = self._seen.get(run.fingerprint), now
             if run.state == "running":
                 self._advance(run)
-            elif before != run.state and run.state in ("finished", "failed", "pruned"):
+            elif before != now and run.state in ("finished", "paused", "failed", "pruned"):
                 if self._steps.pop(run.fingerprint, None) is None:
                     self._progress.begin_run(run.label)
                 outcome = run.error or "stopped early"
                 if run.state == "finished":
                     outcome = scores_line(self._queue.folder_of(run))
+                elif run.state == "paused":
+                    outcome = pause_line(self._queue.folder_of(run))
                 self._progress.end_run(run.label, outcome, run.state == "failed")
 
     def _advance(self, run: QueuedRun) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from gradgate.errors import FolderLockedError, GradgateError, RunError
 from gradgate.training.interrupt import InterruptedRunError
+from gradgate.training.pauses import read_pauses
 from gradgate.training.progress import RunProgress
 from gradgate.training.records import Failure, read_record, write_record
 from gradgate.training.run_folder import RunFolder
@@ -33,7 +34,7 @@ _one_by_one = Lock()
 class Ending:
     """How a run ended, and the reason where it failed."""
 
-    how: Literal["finished", "failed", "stopped", "locked"]
+    how: Literal["finished", "paused", "failed", "stopped", "locked"]
     reason: str = ""
 
 
@@ -44,6 +45,7 @@ def run_in_process(
     progress: RunProgress,
     stop: Callable[[], bool],
     kill: Event,
+    until: int | None = None,
 ) -> Ending:
     """Train in a process of its own.
 
@@ -54,13 +56,14 @@ def run_in_process(
         progress: is called for each step.
         stop: when it returns true, the run is asked to save and stop.
         kill: when set, the process is killed.
+        until: the optimizer step at which the run is paused; None trains it to its end.
     """
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         return Ending("failed", f"Cannot write {folder.path}: {error.strerror or error}.")
     try:
-        process, connection = _start(config, folder, cache)
+        process, connection = _start(config, folder, cache, until)
     except (EOFError, OSError) as error:
         said = str(error) or "the server that starts processes was killed"
         return Ending("failed", _note_failure(folder, f"The process of this run could not be started: {said}."))
@@ -71,15 +74,15 @@ def run_in_process(
         with _one_by_one:
             process.join()
         connection.close()
-    return _ending(folder, process.exitcode, stop() or kill.is_set())
+    return _ending(folder, process.exitcode, stop() or kill.is_set(), until)
 
 
-def _start(config: dict[str, Any], folder: RunFolder, cache: Path) -> tuple[Any, Connection]:
+def _start(config: dict[str, Any], folder: RunFolder, cache: Path, until: int | None) -> tuple[Any, Connection]:
     """The process that trains, and what it reports through."""
     context = _context()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # the fork server keeps those with which it was started
     ours, theirs = context.Pipe(duplex=False)
-    arguments = (config, str(folder.path), str(cache), theirs, visible)
+    arguments = (config, str(folder.path), str(cache), theirs, visible, until)
     process = context.Process(target=train_in_child, args=arguments, daemon=True)
     for left in reversed(range(_STARTS)):
         try:
@@ -122,9 +125,11 @@ def _follow(process: Any, connection: Connection, progress: RunProgress, stop: C
             return
 
 
-def _ending(folder: RunFolder, code: int, stopped: bool) -> Ending:
-    if code == 0 or (code == _UNKNOWN and folder.finished):
+def _ending(folder: RunFolder, code: int, stopped: bool, until: int | None) -> Ending:
+    if code in (0, _UNKNOWN) and folder.finished:
         return Ending("finished")
+    if code == 0 or (code == _UNKNOWN and _has_reached(folder, until)):
+        return Ending("paused" if until is not None else "finished")
     if stopped:
         return Ending("stopped")
     if code == _LOCKED:
@@ -136,6 +141,15 @@ def _ending(folder: RunFolder, code: int, stopped: bool) -> Ending:
     log = folder.path.with_name(f"{folder.path.name}.log")
     message = f"The process of this run ended by {cause}.{hint} Its output is in {log}."
     return Ending("failed", _note_failure(folder, message))
+
+
+def _has_reached(folder: RunFolder, until: int | None) -> bool:
+    """Whether a run is paused at its step."""
+    try:
+        pauses = read_pauses(folder)
+    except RunError:
+        return False
+    return until is not None and pauses is not None and pauses.step >= until
 
 
 def _reason(folder: RunFolder) -> str:
@@ -177,7 +191,9 @@ class Reporter:
             self._connection.send(words)
 
 
-def train_in_child(config: dict[str, Any], folder: str, cache: str, connection: Connection, gpus: str | None) -> None:
+def train_in_child(
+    config: dict[str, Any], folder: str, cache: str, connection: Connection, gpus: str | None, until: int | None
+) -> None:
     """Train; output goes to the run's log, a failure to ``error.json`` and the exit code.
 
     Args:
@@ -186,6 +202,7 @@ def train_in_child(config: dict[str, Any], folder: str, cache: str, connection: 
         cache: the folder of the activation cache that the study's runs share.
         connection: to the process that started this one.
         gpus: ``CUDA_VISIBLE_DEVICES`` of that process; None where it is not set.
+        until: the optimizer step at which the run is paused; None trains it to its end.
     """
     gc.freeze()  # what the fork server has imported is no garbage; to look through it takes longer than small runs
     if gpus is not None:
@@ -199,7 +216,7 @@ def train_in_child(config: dict[str, Any], folder: str, cache: str, connection: 
     reporter = Reporter(connection)
     run.error_file.unlink(missing_ok=True)
     try:
-        _train(config, run, reporter, Path(cache))
+        _train(config, run, reporter, Path(cache), until)
     except InterruptedRunError:
         sys.exit(InterruptedRunError.exit_code)
     except FolderLockedError as error:
@@ -213,12 +230,12 @@ def train_in_child(config: dict[str, Any], folder: str, cache: str, connection: 
         sys.exit(1)
 
 
-def _train(config: dict[str, Any], folder: RunFolder, reporter: Reporter, cache: Path) -> None:
+def _train(config: dict[str, Any], folder: RunFolder, reporter: Reporter, cache: Path, until: int | None) -> None:
     # torch and transformers are for the child alone: the process that follows it does without them.
     from gradgate.training.config import RunConfig
     from gradgate.training.run import train
 
-    train(RunConfig(**config), folder.path, reporter, cache=cache)
+    train(RunConfig(**config), folder.path, reporter, cache=cache, until=until)
 
 
 def _end_with_parent() -> None:

@@ -21,7 +21,8 @@ from gradgate.study.search import all_runs
 from gradgate.study.store import open_store, read_store
 from gradgate.study.study_file import read_study_file
 
-STATES = ("finished", "running", "waiting", "failed", "pruned")
+STATES = ("finished", "running", "waiting", "paused", "failed", "pruned")
+_IF_ANY = ("paused", "pruned")  # states that few studies have
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,11 @@ class RunStatus:
     Attributes:
         label: method and seed.
         folder: relative to the study's; None for a run that has none.
-        state: ``"finished"``, ``"running"``, ``"waiting"``, ``"failed"``, or ``"pruned"``: ended early in a search.
+        state: ``"finished"``, ``"running"``, ``"waiting"``, ``"paused"`` at a step to go on later, ``"failed"``, or
+            ``"pruned"``: ended early in a search.
         worker: ``host:pid`` of who claimed it.
-        step, total, loss: of a running one, where known.
+        step, total: of a running one, where known, and of a paused one.
+        loss: of a running one, where known.
         lost: how many workers died while they ran it.
         error: why it failed.
         seconds: since it was claimed; of a run that has ended, how long it took.
@@ -119,6 +122,7 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
 
 def _of_queue(run: QueuedRun, queue: Queue) -> RunStatus:
     progress = run.progress if run.state == "running" else None
+    reached = run.paused if run.state == "paused" else progress
     worker = run.worker if run.state != "waiting" else None
     until = run.ended or datetime.now()
     error = queue.failure_of(run)
@@ -131,20 +135,22 @@ def _of_queue(run: QueuedRun, queue: Queue) -> RunStatus:
         lost=run.lost,
         error=error,
         seconds=(until - run.started).total_seconds() if run.started and worker else None,
-        step=progress["step"] if progress else None,
-        total=progress["total"] if progress else None,
+        step=reached["step"] if reached else None,
+        total=reached["total"] if reached else None,
         loss=progress["loss"] if progress else None,
     )
 
 
 def _of_folders(folder: Path) -> list[RunStatus]:
-    states = {"finished": "finished", "failed": "failed", "missing": "waiting"}
+    states = {"finished": "finished", "paused": "paused", "failed": "failed", "missing": "waiting"}
     return [
         RunStatus(
             label=part.labelled(f"{cell.label} seed {cell.seed}"),
             folder=cell.folder.relative_to(folder).as_posix() if cell.folder else None,
             state=states[cell.status],
             error=cell.failure.message if cell.failure else None,
+            step=cell.paused.step if cell.paused else None,
+            total=cell.paused.of_steps if cell.paused else None,
         )
         for part in map(Grid.read, part_folders(folder))
         for cell in read_study(part.path).cells
@@ -152,20 +158,25 @@ def _of_folders(folder: Path) -> list[RunStatus]:
 
 
 def status_table(status: StudyStatus) -> Group:
-    """Counts, and one line for each run under way."""
-    shown = [state for state in STATES if state != "pruned" or status.count(state)]
+    """Counts, and one line for each run that is under way or paused."""
+    shown = [state for state in STATES if state not in _IF_ANY or status.count(state)]
     counts = ", ".join(f"{status.count(state)} {state}" for state in shown)
     left = status.seconds_left
     head = f"{len(status.runs)} runs: {counts}" + (f"; about {_duration(left)} left" if left is not None else "")
     running = [run for run in status.runs if run.state == "running"]
+    paused = [Text(f"{run.label}: {_pause(run)}") for run in status.runs if run.state == "paused"]
     if not running:
-        return Group(Text(head))
+        return Group(Text(head), *paused)
     table = Table("run", "worker", Column("step", justify="right"), "loss", "for", box=SIMPLE_HEAD)
     for run in running:
         step = "" if run.step is None else f"{run.step} of {run.total}"
         loss = "" if run.loss is None else f"{run.loss:.3f}"
         table.add_row(*map(Text, (run.label, run.worker or "", step, loss, _duration(run.seconds or 0))))
-    return Group(Text(head), table)
+    return Group(Text(head), table, *paused)
+
+
+def _pause(run: RunStatus) -> str:
+    return f"paused at step {run.step} of {run.total}"
 
 
 def failures_table(status: StudyStatus) -> Group:

@@ -20,6 +20,7 @@ from gradgate.study.status import open_queue
 from gradgate.study.study_file import damage_of
 from gradgate.tasks.languages import average_label
 from gradgate.training.interrupt import InterruptedRunError, stoppable
+from gradgate.training.pauses import read_standing
 from gradgate.training.progress import RunProgress
 from gradgate.training.records import read_scores
 from gradgate.training.run_folder import CACHE_FOLDER, RunFolder
@@ -142,7 +143,13 @@ class Workers:
         if not folder.finished:
             with _heartbeat(self.queue, run, tracker):
                 ending = run_in_process(
-                    run.config, folder, self.cache, tracker, lambda: tracker.poor or self._stop.is_set(), self._kill
+                    run.config,
+                    folder,
+                    self.cache,
+                    tracker,
+                    lambda: tracker.poor or self._stop.is_set(),
+                    self._kill,
+                    run.until,
                 )
         if ending.how == "stopped" and tracker.poor:
             self._retry(lambda: self.queue.prune(run))
@@ -152,6 +159,9 @@ class Workers:
         elif ending.how == "failed":
             self._retry(lambda: self.queue.fail(run, ending.reason))
             self.progress.end_run(run.label, ending.reason, True)
+        elif ending.how == "paused":
+            self._retry(lambda: self.queue.pause(run))
+            self.progress.end_run(run.label, pause_line(folder), False)
         else:
             self._retry(lambda: self.queue.finish(run))
             self.progress.end_run(run.label, scores_line(folder), False)
@@ -304,6 +314,17 @@ def scores_line(folder: RunFolder) -> str:
     return ", ".join(
         f"{split} {scores.metric} {_written(values.get(scores.metric))}" for split, values in splits.items()
     )
+
+
+def pause_line(folder: RunFolder) -> str:
+    """Where a run is paused and what it scored there, for people."""
+    try:
+        standing = read_standing(folder)
+    except RunError as error:
+        return str(error)
+    if standing is None:
+        return "paused"
+    return f"paused at {standing}, dev {standing.metric} {_written(standing.score)}"
 
 
 def _written(score: float | None) -> str:

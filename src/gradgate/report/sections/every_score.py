@@ -79,13 +79,19 @@ def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple
     return (
         Entry(cell.label, cell.label),
         Entry(str(cell.seed), cell.seed),
-        Entry("not finished" if cell.status == "missing" else cell.status, cell.status),
+        Entry(_status(cell), cell.status),
         *(Entry(metric.value(cell.score(split)), cell.score(split)) for split in splits),
         Entry(NONE if best_step is None else str(best_step), best_step),
         Entry(formats.seconds(step), step),
         Entry(formats.seconds(total), total),
         Entry(formats.size(memory), memory),
     )
+
+
+def _status(cell: Cell) -> str:
+    if cell.paused is not None:
+        return f"paused at {cell.paused}"
+    return "not finished" if cell.status == "missing" else cell.status
 
 
 def _seed_record(cell: Cell, splits: tuple[str, ...]) -> dict[str, Raw]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from gradgate.report import formats
@@ -25,6 +26,9 @@ _TESTS = (
     Column("effect", "Effect size", "Cohen's d_z: mean difference over its standard deviation; g: corrected for few"),
     Column("ranks", "Rank-biserial", f"effect size of Wilcoxon's test, from {MINUS}1 to 1"),
 )
+
+
+_UNPAIRED = ("failed", "missing", "paused")  # the worst first
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ def _difference_columns(findings: Findings) -> tuple[Column, ...]:
 def _score_row(findings: Findings, method: MethodFindings, around: BootstrapInterval | None) -> dict[str, Entry]:
     metric, score = findings.format, method.score
     lost = _lost(findings, method)
-    words = {"failed": "failed", "missing": "not finished"}
+    words = {"failed": "failed", "missing": "not finished", "paused": "paused"}
     why = ", ".join(f"{number} {words[status]}" for status, number in lost.items() if number)
     pairs = method.score.n if method.versus is None else method.versus.n
     return {
@@ -146,10 +150,10 @@ def _score_row(findings: Findings, method: MethodFindings, around: BootstrapInte
 
 
 def _lost(findings: Findings, method: MethodFindings) -> dict[str, int]:
-    """The seeds that make no pair, by the worse of the two runs: a failed one counts as failed."""
+    """The seeds that make no pair, by the worse of the two runs: failed, not finished, paused."""
     pairs = [{cell.status, other.status} for cell, other in zip(method.cells, findings.reference.cells, strict=True)]
-    failed = sum("failed" in pair for pair in pairs)
-    return {"failed": failed, "missing": sum("missing" in pair and "failed" not in pair for pair in pairs)}
+    worst = Counter(next((status for status in _UNPAIRED if status in pair), "") for pair in pairs)
+    return {status: worst[status] for status in _UNPAIRED}
 
 
 def _score_record(findings: Findings, method: MethodFindings, around: BootstrapInterval | None) -> dict[str, Raw]:
@@ -160,6 +164,7 @@ def _score_record(findings: Findings, method: MethodFindings, around: BootstrapI
         "planned": len(method.cells),
         "failed": lost["failed"],
         "missing": lost["missing"],
+        "paused": lost["paused"],
         "finished": method.score.n,
         "mean": method.score.mean,
         "sd": method.score.sd,

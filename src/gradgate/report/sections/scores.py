@@ -109,7 +109,8 @@ def _by_score(table: Table, findings: Findings) -> Table:
 def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
     metric, versus, cost = findings.format, method.versus, method.cost
     first = findings.reference.cost
-    failed = f"({method.failed} failed)" if method.failed else ""
+    lost = {"failed": method.failed, "paused": sum(cell.status == "paused" for cell in method.cells)}
+    others = ", ".join(f"{number} {status}" for status, number in lost.items() if number)
     finished = len(method.finished)
     difference = Entry("reference" if versus is None else NONE)
     if versus is not None and versus.difference is not None:
@@ -118,7 +119,7 @@ def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
         difference = Entry(shown, versus.difference, interval)
     return {
         "method": Entry(method.name, method.name),
-        "seeds": Entry(f"{finished} of {len(method.cells)}", finished, failed),
+        "seeds": Entry(f"{finished} of {len(method.cells)}", finished, f"({others})" if others else ""),
         "score": Entry(metric.with_spread(method.score.mean, method.score.sd), method.score.mean),
         "difference": difference,
         "forgetting": forgetting_entry(findings, method),
