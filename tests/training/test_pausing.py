@@ -41,10 +41,12 @@ def adapted(**given: Any) -> Callable[[Path], dict[str, Any]]:
 
 
 def generation(folder: Path) -> dict[str, Any]:
-    """A decoder that TRL trains, selected by its generated texts."""
+    """A decoder that TRL trains, and what it forgets of another text."""
     pytest.importorskip("trl")
+    (folder / "text.txt").write_text("the film was good\na sad day\n")
     model, task = save_generator(folder / "model"), save_prompts(folder / "data")
     short = {"train_size": None, "batch_size": 2, "steps": 12, "max_new_tokens": 4, "lr": 1e-2}
+    short |= {"forgetting": str(folder / "text.txt")}
     return {"model": str(model), "task": str(task), "method": "graddrop", **short}
 
 
