@@ -77,7 +77,7 @@ def test_a_run_that_failed_or_finished_after_a_pause_is_not_paused(tmp_path):
         end(tmp_path, "full", 0)
         cell = read_study(tmp_path).of("full")[0]
         assert (cell.status, cell.paused) == (status, None)
-    assert [record.step for record in cell.standing.dev] == [12, 40, 80], "the score of the pause stays"
+    assert [record.step for record in cell.reached.dev] == [12, 40, 80], "the score of the pause stays"
 
 
 def test_scores_count_although_an_earlier_try_failed(tmp_path):

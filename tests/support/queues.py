@@ -42,4 +42,4 @@ def silence(tmp_path: Path) -> None:
 
 def reach(run: GridRun, step: int) -> None:
     """Write what a run leaves that is paused at a step."""
-    note_pause(run.folder, "accuracy", 96, DevRecord(step, {"accuracy": 0.5}))
+    note_pause(run.folder, "accuracy", 96, 1.5, DevRecord(step, {"accuracy": 0.5}))

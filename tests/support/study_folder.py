@@ -125,7 +125,7 @@ def pause(folder: Path, method: str, seed: int, score: float = 0.6, step: int = 
     line = {"step": step - 2, "epoch": 0.25, "split": "dev", "loss": 0.9, METRIC: score - 0.1}
     (path / "history.jsonl").write_text(f"{json.dumps(line)}\n")
     dev = [{"step": step, "metrics": {METRIC: score, "loss": 0.8}}]
-    _write(path / "pauses.json", {"metric": METRIC, "of_steps": of_steps, "dev": dev})
+    _write(path / "pauses.json", {"metric": METRIC, "of_steps": of_steps, "seconds": 0.3, "dev": dev})
     return path
 
 

@@ -16,7 +16,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.study.compare import compare
 from gradgate.study.progress import SilentStudy
 from gradgate.training.config import make_config
-from gradgate.training.pauses import read_standing
+from gradgate.training.pauses import read_reached
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
 from support.generators import save_generator, save_prompts
@@ -129,9 +129,9 @@ def test_a_launched_run_that_is_paused_ends_as_if_never(short: dict[str, Any], f
     for step in (5, 8):
         ended = launch(settings, tmp_path / "run", "until", step)
         assert ended.returncode == 0, ended.stdout + ended.stderr
-        standing = read_standing(RunFolder(tmp_path / "run"))
-        assert standing is not None
-        assert [record.step for record in standing.dev] == ([4, 5] if step == 5 else [4, 5, 8])
+        reached = read_reached(RunFolder(tmp_path / "run"))
+        assert reached is not None
+        assert [record.step for record in reached.dev] == ([4, 5] if step == 5 else [4, 5, 8])
     assert launch(settings, tmp_path / "run").returncode == 0
     assert launch(settings, tmp_path / "unbroken").returncode == 0
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")

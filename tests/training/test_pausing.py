@@ -11,7 +11,7 @@ import pytest
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.training.config import RunConfig, make_config
-from gradgate.training.pauses import PauseRecord, Standing, read_pauses, read_standing
+from gradgate.training.pauses import PauseRecord, read_pauses, read_reached
 from gradgate.training.progress import Silent
 from gradgate.training.records import read_record, write_record
 from gradgate.training.run import train
@@ -63,10 +63,6 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
 }
 
 
-def dev(standing: Standing) -> list[tuple[int, float]]:
-    return [(record.step, record.metrics[standing.metric]) for record in standing.dev]
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_that_is_paused_three_times_ends_as_if_never(settings: dict[str, Any], case: str, tmp_path: Path) -> None:
     """Between scores, at a score, and where an epoch ends."""
@@ -75,11 +71,11 @@ def test_a_run_that_is_paused_three_times_ends_as_if_never(settings: dict[str, A
     config, run = config_of(settings, **CASES[case](tmp_path)), tmp_path / "run"
     train(config, tmp_path / "unbroken")
     for until in (OFF, ON, EPOCH) if case == "full" else (OFF, EPOCH):
-        standing = train(config, run, until=until)
-        assert (standing.step, standing.of_steps, standing.finished) == (until, config.steps, False)
+        reached = train(config, run, until=until)
+        assert (reached.step, reached.of_steps, reached.finished) == (until, config.steps, False)
         assert not RunFolder(run).finished
         assert not RunFolder(run).error_file.exists()
-    assert [step for step, _ in dev(standing)] == [4, OFF, ON, EPOCH]  # 8 is one of the run's own scores
+    assert list(reached.scores) == [4, OFF, ON, EPOCH]  # 8 is one of the run's own scores
     train(config, run)
     assert_same_run(run, tmp_path / "unbroken")
     fisher = [RunFolder(folder).fisher_file for folder in (run, tmp_path / "unbroken")]
@@ -120,8 +116,8 @@ def test_what_a_run_has_reached_is_not_done_again(settings: dict[str, Any], paus
     before, told = files(paused), []
     heard = Silent()
     heard.note = told.append  # type: ignore[method-assign]
-    standing = train(config_of(settings, method="full"), paused, heard, until=until)
-    assert standing == read_standing(RunFolder(paused))
+    reached = train(config_of(settings, method="full"), paused, heard, until=until)
+    assert reached == read_reached(RunFolder(paused))
     assert told == [f"{paused} is paused at step 5 of 16; nothing to do."]
     changed = {name for name, held in files(paused).items() if before[name] != held}
     assert changed <= {"run.lock"}
@@ -129,11 +125,11 @@ def test_what_a_run_has_reached_is_not_done_again(settings: dict[str, Any], paus
 
 def test_a_step_beyond_the_end_finishes_the_run(settings: dict[str, Any], tmp_path: Path) -> None:
     config = config_of(settings, method="head", steps=6)
-    standing = train(config, tmp_path / "run", until=100)
-    assert (standing.step, standing.of_steps, standing.finished) == (6, 6, True)
-    assert dev(standing)[-1][1] == json.loads((tmp_path / "run/scores.json").read_text())["dev"]["accuracy"]
-    assert [step for step, _ in dev(standing)] == [4, 6]
-    assert train(config, tmp_path / "run", until=3) == standing
+    reached = train(config, tmp_path / "run", until=100)
+    assert (reached.step, reached.of_steps, reached.finished) == (6, 6, True)
+    assert reached.score == json.loads((tmp_path / "run/scores.json").read_text())["dev"]["accuracy"]
+    assert list(reached.scores) == [4, 6]
+    assert train(config, tmp_path / "run", until=3) == reached
 
 
 def test_a_run_that_was_killed_on_its_way_reaches_its_step(
@@ -144,9 +140,9 @@ def test_a_run_that_was_killed_on_its_way_reaches_its_step(
     train(config, run, until=2)
     with pytest.raises(PowerCutError):
         train(config, run, Falls(7), until=OFF + 3)
-    standing = read_standing(RunFolder(run))
-    assert standing is not None
-    assert standing.step == 2
+    reached = read_reached(RunFolder(run))
+    assert reached is not None
+    assert reached.step == 2
     assert train(config, run, until=3).step == 6
     train(config, run)
     assert_same_run(run, unbroken)
@@ -155,14 +151,14 @@ def test_a_run_that_was_killed_on_its_way_reaches_its_step(
 def test_a_run_that_was_abandoned_begins_anew(settings: dict[str, Any], unbroken: Path, tmp_path: Path) -> None:
     config, run = config_of(settings, method="graddrop"), RunFolder(tmp_path / "run")
     train(config, run.path, until=ON)
-    before = read_standing(run)
+    before = read_reached(run)
     with run.locked(), pytest.raises(FolderLockedError, match="being trained by process"):
         run.abandon()
     assert run.latest_checkpoint() is not None
     run.abandon()
     assert not run.checkpoints.exists()
     assert not run.best.exists()
-    assert read_standing(run) == before
+    assert read_reached(run) == before
     train(config, run.path)
     assert_same_run(run.path, unbroken)
 
@@ -184,14 +180,14 @@ def test_a_step_before_the_first_is_refused(settings: dict[str, Any], tmp_path: 
     ("text", "message"),
     [
         ("{", r"pauses\.json"),
-        ('{"metric": "accuracy", "of_steps": 3, "dev": []}', r"dev: .*at least one pause, got \[\]"),
+        ('{"metric": "accuracy", "of_steps": 3, "seconds": 1, "dev": []}', r"dev: .*at least one pause, got \[\]"),
     ],
 )
 def test_a_damaged_record_of_pauses_is_named(text: str, message: str, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.pauses_file.write_text(text)
     with pytest.raises(RunError, match=message):
-        read_standing(folder)
+        read_reached(folder)
 
 
 def test_the_record_of_pauses_is_read_as_it_was_written(paused: Path, tmp_path: Path) -> None:

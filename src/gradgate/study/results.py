@@ -16,7 +16,7 @@ from gradgate.study.arms import Arm
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 from gradgate.training.history import DevRecord, EpochScores, History, read_history
-from gradgate.training.pauses import Standing, read_standing
+from gradgate.training.pauses import Reached, read_reached
 from gradgate.training.records import DEV, Failure, Metrics, RunRecord, Scores, read_record, read_scores
 from gradgate.training.run_folder import RunFolder
 
@@ -29,7 +29,7 @@ LANGUAGE, TASK, MODEL, SIZE, COMBINATION = "language", "task", "model", "trainin
 class Cell:
     """One method with one seed, on an adapter or on the model itself.
 
-    A finished cell has ``scores``, a failed one ``failure``, a paused one ``standing``: how far it is, to go on later;
+    A finished cell has ``scores``, a failed one ``failure``, a paused one ``reached``: how far it is, to go on later;
     a finished one that was once paused has that too. ``part`` names what it is of in pooled results.
     ``history`` holds the evaluations on dev, ``losses`` steps with the mean training loss up to them, ``test_history``
     evaluations on test splits that selected nothing.
@@ -41,7 +41,7 @@ class Cell:
     folder: Path | None = None
     scores: Scores | None = None
     failure: Failure | None = None
-    standing: Standing | None = None
+    reached: Reached | None = None
     history: tuple[DevRecord, ...] = ()
     losses: tuple[tuple[int, float], ...] = ()
     test_history: tuple[EpochScores, ...] = ()
@@ -55,9 +55,9 @@ class Cell:
         return Arm(self.method, self.adapter).label
 
     @property
-    def paused(self) -> Standing | None:
+    def paused(self) -> Reached | None:
         """How far a paused run is; None of others."""
-        return self.standing if self.status == "paused" else None
+        return self.reached if self.status == "paused" else None
 
     def metrics(self, split: str) -> Metrics:
         """All metrics on ``"dev"``, a test split or an average; empty if the run has not finished or has none."""
@@ -70,7 +70,7 @@ class Cell:
         return None if self.scores is None else self.metrics(split).get(self.scores.metric)
 
 
-NO_HISTORY: dict[str, Any] = {"standing": None, "history": (), "losses": (), "test_history": ()}
+NO_HISTORY: dict[str, Any] = {"reached": None, "history": (), "losses": (), "test_history": ()}
 """What a cell has noted that stands for several, or for none."""
 
 
@@ -237,8 +237,8 @@ def _read_cell(folder: RunFolder, cell: Cell) -> Cell:
 def _with_history(cell: Cell, folder: RunFolder) -> Cell:
     """The cell with what its run has noted; of a paused one, also what it has done since without being paused again."""
     noted = read_history(folder.history_file) if folder.history_file.is_file() else History()
-    standing = read_standing(folder) if folder.pauses_file.is_file() else None
-    return replace(cell, standing=standing, history=noted.dev, losses=noted.losses, test_history=noted.tests)
+    reached = read_reached(folder) if folder.pauses_file.is_file() else None
+    return replace(cell, reached=reached, history=noted.dev, losses=noted.losses, test_history=noted.tests)
 
 
 def _check_score(cell: Cell, metric: str, split: str) -> Cell:

@@ -20,7 +20,7 @@ from gradgate.study.status import open_queue
 from gradgate.study.study_file import damage_of
 from gradgate.tasks.languages import average_label
 from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.pauses import read_standing
+from gradgate.training.pauses import read_reached
 from gradgate.training.progress import RunProgress
 from gradgate.training.records import read_scores
 from gradgate.training.run_folder import CACHE_FOLDER, RunFolder
@@ -319,12 +319,12 @@ def scores_line(folder: RunFolder) -> str:
 def pause_line(folder: RunFolder) -> str:
     """Where a run is paused and what it scored there, for people."""
     try:
-        standing = read_standing(folder)
+        reached = read_reached(folder)
     except RunError as error:
         return str(error)
-    if standing is None:
+    if reached is None:
         return "paused"
-    return f"paused at {standing}, dev {standing.metric} {_written(standing.score)}"
+    return f"paused at {reached}, dev {reached.metric} {_written(reached.score)}"
 
 
 def _written(score: float | None) -> str:

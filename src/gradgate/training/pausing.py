@@ -10,7 +10,7 @@ from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import ExactTrainer, dev_scores
 
 
-def pause(trainer: ExactTrainer, folder: RunFolder, metric: str, progress: RunProgress) -> None:
+def pause(trainer: ExactTrainer, folder: RunFolder, metric: str, seconds: float, progress: RunProgress) -> None:
     """Score dev, unless the training has done so after its last step, and note both in ``pauses.json``.
 
     The checkpoint is written before this, so that what is scored here leaves no trace in what a resumed run computes:
@@ -20,6 +20,7 @@ def pause(trainer: ExactTrainer, folder: RunFolder, metric: str, progress: RunPr
         trainer: whose training has stopped, with the weights of that step.
         folder: of the run.
         metric: that selects.
+        seconds: of training so far.
         progress: is told the score.
     """
     step, of_steps = trainer.state.global_step, trainer.state.max_steps
@@ -29,7 +30,7 @@ def pause(trainer: ExactTrainer, folder: RunFolder, metric: str, progress: RunPr
             trainer.remove_callback(callback)
         scores = DevRecord(step, dev_scores(trainer.evaluate()))
         progress.scored("dev", metric, scores.metrics[metric])
-    launch.on_first(lambda: note_pause(folder, metric, of_steps, scores))
+    launch.on_first(lambda: note_pause(folder, metric, of_steps, seconds, scores))
 
 
 def _evaluated(folder: RunFolder, step: int) -> DevRecord | None:

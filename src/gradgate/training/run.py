@@ -40,7 +40,7 @@ from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weight
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
-from gradgate.training.pauses import Standing, read_standing
+from gradgate.training.pauses import Reached, read_reached
 from gradgate.training.pausing import pause
 from gradgate.training.prediction_files import copy_predictions
 from gradgate.training.prepared_task import EncodedTask, PreparedTask, prepare_task
@@ -75,7 +75,7 @@ def train(
 @overload
 def train(
     config: RunConfig, out: Path, progress: RunProgress | None = None, *, cache: Path | None = None, until: int
-) -> Standing: ...
+) -> Reached: ...
 def train(
     config: RunConfig,
     out: Path,
@@ -83,7 +83,7 @@ def train(
     *,
     cache: Path | None = None,
     until: int | None = None,
-) -> dict[str, Any] | Standing:
+) -> dict[str, Any] | Reached:
     """Train, select on dev, score on every test split; resume where the folder holds a checkpoint.
 
     Launched in several processes, each calls this; the first one alone writes files and shows progress.
@@ -127,9 +127,9 @@ def train(
             with writing_to(folder.path), stoppable(progress.note) as stop, _threads(config.threads):
                 scores = _train(config, folder, progress, stop, cache or folder.cache, until)
     if until is not None:
-        standing = launch.on_first(lambda: read_standing(folder))
-        assert standing is not None, "a run that ends without an error has finished or is paused"
-        return standing
+        reached = launch.on_first(lambda: read_reached(folder))
+        assert reached is not None, "a run that ends without an error has finished or is paused"
+        return reached
     record: dict[str, Any] = to_json(scores or launch.on_first(lambda: read_scores(folder.scores_file)))
     return record
 
@@ -137,9 +137,9 @@ def train(
 def _claim(config: RunConfig, folder: RunFolder, held: ExitStack, until: int | None) -> str:
     """Make the folder this run's, as ``RunFolder.claim_alone`` does. What is done already, where that is all."""
     done = "is finished" if folder.claim_alone(config, held) else ""
-    standing = read_standing(folder) if until is not None and not done else None
-    if standing is not None and until is not None and standing.step >= until:
-        done = f"is paused at {standing}"
+    reached = read_reached(folder) if until is not None and not done else None
+    if reached is not None and until is not None and reached.step >= until:
+        done = f"is paused at {reached}"
     if done:
         read_record(folder.run_file, RunRecord).check_plan(config.followed, folder.path)
     return done
@@ -198,7 +198,7 @@ def _train(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     launch.on_first(lambda: _write_plan(gate, folder))
     if until is not None and until <= trainer.state.global_step < trainer.state.max_steps:
-        pause(trainer, folder, prepared.metric, progress)
+        pause(trainer, folder, prepared.metric, sum(timer.durations), progress)
         return None
     check_complete(trainer, folder)
     kind = config.adapter.kind if config.adapter is not None else None
