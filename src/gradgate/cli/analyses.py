@@ -171,6 +171,53 @@ def fisher(
         print_json(every)
 
 
+@analyze_app.command()
+def forgetting(
+    paths: Analyzed,
+    text: Annotated[
+        str,
+        typer.Option(
+            help="Other text: a file with one text a line, a table or hub data set with a column of texts, or prompts "
+            "and responses of another task; with options as 'train --forgetting' takes them."
+        ),
+    ],
+    out: Out = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    threads: Threads = None,
+    data: Data = None,
+    trust_remote_code: Trusted = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """What runs forget of other text: before training, at each step that --keep-checkpoints kept, and at the best."""
+    from gradgate.analysis.forgetting import NAME, forgetting_folder, has_course, seen
+    from gradgate.training.forgetting_setting import read_forgetting
+
+    setting = read_forgetting(text, "--text")
+    groups = groups_of(paths, out, quiet or as_json)
+
+    from gradgate.analysis.finished import Computing  # torch loads after the folders are checked
+    from gradgate.analysis.forgetting_course import NO_COURSE, measure
+    from gradgate.report.sections.forgetting_course import course_tables, draw_courses
+
+    computing = Computing(
+        batch_size=batch_size, device=device, threads=threads, data=data, trust_remote_code=trust_remote_code
+    )
+    every = []
+    for group in groups:
+        folder = forgetting_folder(folder_of(group, NAME, out))
+        with progress_of(quiet or as_json, "measuring", "runs") as progress:
+            rows = measure(group.runs, folder, setting, computing, progress)
+        every += rows
+        arms = list(dict.fromkeys(run.arm for run in group.runs))
+        sentences = [seen(rows, str(setting)), *([] if has_course(rows) else [NO_COURSE])]
+        show(folder.path, draw_courses(folder.read(), arms), course_tables(rows), sentences, quiet or as_json)
+    if as_json:
+        print_json([asdict(row) for row in every])
+
+
 def groups_of(paths: Sequence[Path], out: Path | None, quiet: bool) -> list[RunGroup]:
     """The runs to analyze.
 

@@ -27,7 +27,16 @@ from gradgate.training.settings import (
 )
 
 # What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
-FREE = ("audit", "keep_model", "store", "activation_cache", "activation_cache_size", "track", "test_each_epoch")
+FREE = (
+    "audit",
+    "keep_model",
+    "store",
+    "activation_cache",
+    "activation_cache_size",
+    "track",
+    "test_each_epoch",
+    "keep_checkpoints",
+)
 # Older run folders lack these, so they count only where they are given.
 _ADDED = (
     "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
@@ -181,6 +190,11 @@ class RunConfig(CheckedSettings):
     )
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
     keep_model: bool = Field(True, description="write the best model into the run folder")
+    keep_checkpoints: bool | None = Field(
+        None,
+        description="keep the weights that have learned at each score on dev, in weights/ of the run folder, for "
+        "'analyze forgetting'; as large each time as what learns",
+    )
     store: Literal["auto", "delta", "model"] = Field(
         "auto",
         description="how the best model is kept: model whole, delta as what training changed in the pretrained one, "

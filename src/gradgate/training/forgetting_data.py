@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks import TaskData, TaskSpec, find_task
@@ -19,7 +20,6 @@ KIND = "generation"
 _SPLIT = "test"
 _TEXT = "text"
 _FILES = (*ENDINGS, ".txt")
-_ASKED = Asked("--forgetting", "--forgetting FILE:column=NAME")
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ def check_forgetting(setting: ForgettingSetting, task: str, kind: str) -> None:
     """
     if kind != KIND:
         raise UsageError(
-            f"--forgetting {setting}: the task {task} is {kind}, whose model has a head in place of its language-model "
-            f"loss, so nothing else can be measured on it. Expected a task of kind {KIND}. Leave --forgetting out."
+            f"{setting.asked}: the task {task} is {kind}, whose model has a head in place of its language-model "
+            f"loss, so nothing else can be measured on it. Expected a task of kind {KIND}. Leave {setting.flag} out."
         )
     if setting.names_task:
         _task(setting)
     elif not setting.path.is_file() and (setting.path.suffix in _FILES or setting.place.count("/") != 1):
         raise DataError(
-            f"--forgetting {setting}: {missing(setting.path)}. Give a text file with one text a line, a table, or a "
+            f"{setting.asked}: {missing(setting.path)}. Give a text file with one text a line, a table, or a "
             f"data set of the hub"
         )
 
@@ -87,10 +87,18 @@ def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
         return _of(tests_of(*_as_task(setting, source)))
     if setting.metric not in (None, "loss"):
         raise UsageError(
-            f"--forgetting {setting}: {setting.metric} is of prompts and responses, and {setting.place} holds running "
+            f"{setting.asked}: {setting.metric} is of prompts and responses, and {setting.place} holds running "
             f"text, which has a loss. Leave metric={setting.metric} out, or give a file with prompt and response."
         )
-    return RunningText(tuple(texts_of(source, setting.column or _TEXT, setting.place, _ASKED)))
+    asked = Asked(setting.flag, f"{setting.flag} FILE:column=NAME")
+    return RunningText(tuple(texts_of(source, setting.column or _TEXT, setting.place, asked)))
+
+
+def fingerprint_of(found: RunningText | OtherTask) -> str:
+    """Equal for the same texts, whatever the model."""
+    if isinstance(found, OtherTask):
+        return sha256(f"{found.data.fingerprint} {found.split}".encode()).hexdigest()[:16]
+    return sha256("\n".join(found.texts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def _of(data: TaskData) -> OtherTask:
@@ -102,7 +110,7 @@ def _task(setting: ForgettingSetting) -> TaskSpec:
     spec = find_task(setting.place, metric=setting.metric)
     if spec.kind != KIND:
         raise UsageError(
-            f"--forgetting {setting}: the task {spec.name} is {spec.kind}, for which the model would need another "
+            f"{setting.asked}: the task {spec.name} is {spec.kind}, for which the model would need another "
             f"head. Expected a task of kind {KIND}, a file of prompts and responses, or running text."
         )
     return spec
@@ -111,5 +119,5 @@ def _task(setting: ForgettingSetting) -> TaskSpec:
 def _as_task(setting: ForgettingSetting, table: Table) -> tuple[TaskSpec, None, dict[str, Table]]:
     """A file of prompts and responses as a test split."""
     described = {"name": plain_name(setting.path.stem), "kind": KIND, "metric": setting.metric or "loss"}
-    spec = build_spec(described, f"--forgetting {setting}")
+    spec = build_spec(described, f"{setting.asked}")
     return spec, None, {_SPLIT: with_usual_names(spec, table)}

@@ -34,6 +34,8 @@ class ForgettingSetting:
         metric: that is compared, of prompts and responses; by default the task's own.
         tokens: of running text that are measured at most.
         rows: of prompts and responses that are measured at most.
+        text: what it was read from.
+        flag: of the command that it was given to.
     """
 
     place: str
@@ -44,9 +46,15 @@ class ForgettingSetting:
     tokens: int = TOKENS
     rows: int = ROWS
     text: str = field(default="", repr=False, compare=False)
+    flag: str = field(default="--forgetting", repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.text or self.place
+
+    @property
+    def asked(self) -> str:
+        """The setting with its flag, for messages."""
+        return f"{self.flag} {self}"
 
     @property
     def path(self) -> Path:
@@ -61,8 +69,12 @@ class ForgettingSetting:
         return not set("/\\.") & set(self.place)
 
 
-def read_forgetting(text: str) -> ForgettingSetting:
+def read_forgetting(text: str, flag: str = "--forgetting") -> ForgettingSetting:
     """What a text such as ``wiki.txt`` or ``owner/name:subset=en,split=test`` describes.
+
+    Args:
+        text: as it was typed.
+        flag: that it was given to.
 
     Raises:
         UsageError: for an unknown option, or a number below 1.
@@ -76,7 +88,7 @@ def read_forgetting(text: str) -> ForgettingSetting:
             raise UsageError(
                 f"forgetting={shown(text)}: {option}={value} leaves nothing to measure on; give 1 or more."
             )
-    return ForgettingSetting(place=place, text=text.strip(), **given)
+    return ForgettingSetting(place=place, text=text.strip(), flag=flag, **given)
 
 
 @dataclass(frozen=True, kw_only=True)

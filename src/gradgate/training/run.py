@@ -39,6 +39,7 @@ from gradgate.training.forgetting_measures import measure_of
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
+from gradgate.training.kept_weights import KeepWeights
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
 from gradgate.training.pauses import Reached, read_reached
 from gradgate.training.pausing import pause
@@ -189,7 +190,8 @@ def _train(
     best = BestCheckpoint(folder, prepared.metric, prepared.higher_is_better, encoded.predictions)
     timer, shown = StepTimer(), ProgressCallback(progress, prepared.metric, stop, until=until)
     tracker = _tracker(config, model, layers, gate, folder, progress)
-    callbacks = [gate, HistoryLogger(folder, gate), best, timer, *tracker, shown, SealCheckpoint()]
+    keeper = [KeepWeights(folder, gate)] if config.keep_checkpoints else []
+    callbacks = [gate, HistoryLogger(folder, gate), best, *keeper, timer, *tracker, shown, SealCheckpoint()]
     trainer = encoded.trainer(model=model, args=arguments, processing_class=tokenizer, callbacks=callbacks)
     trainer.remove_callback(PrinterCallback)
     if config.test_each_epoch:

@@ -80,6 +80,11 @@ class RunFolder:
         return self.path / "best"
 
     @property
+    def weights(self) -> Path:
+        """What training had changed at each score on dev; of a run that keeps it."""
+        return self.path / "weights"
+
+    @property
     def cache(self) -> Path:
         """What closed layers gave out, for a run that shares it with no other."""
         return self.path / CACHE_FOLDER

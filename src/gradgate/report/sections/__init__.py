@@ -11,6 +11,7 @@ from gradgate.report.sections.every_score import EveryScoreSection
 from gradgate.report.sections.evidence import EvidenceSection
 from gradgate.report.sections.fisher import FisherSection
 from gradgate.report.sections.forgetting import ForgettingSection
+from gradgate.report.sections.forgetting_course import ForgettingCourseSection
 from gradgate.report.sections.freezing import FreezingSection
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
@@ -47,6 +48,7 @@ SECTIONS: tuple[type[Section], ...] = (
     FisherSection,
     RepresentationsSection,
     LandscapeSection,
+    ForgettingCourseSection,
     HowMadeSection,
     SearchSection,
 )

@@ -1,0 +1,92 @@
+"""What is known of how a study's runs forgot other text while they trained: one value for each step that was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+
+from gradgate.analysis.folder import AnalysisFolder
+
+NAME = "forgetting"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgettingRow:
+    """The metric of other text, of the weights after one step.
+
+    Attributes:
+        arm, seed: of the run.
+        run: its mark, see :class:`gradgate.analysis.runs.KeptRun`.
+        text: what was measured on, as it was typed.
+        fingerprint: of the texts.
+        metric, higher_is_better: what was measured.
+        step: optimizer steps done; 0 is the pretrained model without an adapter.
+        best: whether these are the weights that were best on dev, which is the last row of a run.
+        value: None where it is not finite.
+    """
+
+    arm: str
+    seed: int
+    run: str
+    text: str
+    fingerprint: str
+    metric: str
+    higher_is_better: bool
+    step: int
+    best: bool
+    value: float | None
+
+    @property
+    def key(self) -> tuple[str, int, str, str, str]:
+        """Of the run and the texts."""
+        return self.arm, self.seed, self.run, self.text, self.fingerprint
+
+
+def forgetting_folder(path: Path) -> AnalysisFolder[ForgettingRow]:
+    """The folder of this analysis at ``path``."""
+    return AnalysisFolder(path, NAME, ForgettingRow)
+
+
+def texts_of(rows: Iterable[ForgettingRow]) -> tuple[str, ...]:
+    """The texts that were measured on, in their order."""
+    return tuple(dict.fromkeys(row.text for row in rows))
+
+
+def curves(rows: Iterable[ForgettingRow], text: str) -> dict[str, dict[int, list[float]]]:
+    """Arm to the values of its seeds by step, in the order of the steps."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for row in sorted(rows, key=lambda row: row.step):
+        if row.text == text and row.value is not None and isfinite(row.value):
+            found.setdefault(row.arm, {}).setdefault(row.step, []).append(row.value)
+    return found
+
+
+def has_course(rows: Sequence[ForgettingRow]) -> bool:
+    """Whether any run has more than the points before and after."""
+    return any(sum(other.key == row.key for other in rows) > 2 for row in rows if row.best)
+
+
+def seen(rows: Sequence[ForgettingRow], text: str) -> str:
+    """What the values show, in a sentence."""
+    own = [row for row in rows if row.text == text]
+    worse = -1 if own[0].higher_is_better else 1
+    parts = []
+    for arm in dict.fromkeys(row.arm for row in own):
+        before = _mean(row.value for row in own if row.arm == arm and row.step == 0)
+        after = _mean(row.value for row in own if row.arm == arm and row.best)
+        steps = curves(own, text).get(arm, {})
+        if before is None or after is None or not steps:
+            parts.append(f"{arm} has no finite {own[0].metric}")
+            continue
+        peak = max(steps, key=lambda step: worse * fmean(steps[step]))
+        at = f", worst at step {peak} with {fmean(steps[peak]):.4f}" if len(steps) > 2 else ""
+        parts.append(f"{arm} goes from {before:.4f} to {after:.4f} with its best weights{at}")
+    return f"{own[0].metric} on {text}: {'; '.join(parts)}."
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    finite = [value for value in values if value is not None and isfinite(value)]
+    return fmean(finite) if finite else None

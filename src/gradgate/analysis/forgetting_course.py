@@ -1,0 +1,124 @@
+"""Measure other text on the weights of finished runs: before training, at each kept step, and the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from typing import Any
+
+import torch
+
+from gradgate.analysis.finished import Computing, Loader, Measured
+from gradgate.analysis.folder import AnalysisFolder
+from gradgate.analysis.forgetting import ForgettingRow
+from gradgate.analysis.runs import KeptRun
+from gradgate.distributed import launch
+from gradgate.training.forgetting_data import fingerprint_of, read_forgotten
+from gradgate.training.forgetting_measures import Measure, measure_of
+from gradgate.training.forgetting_setting import ForgettingSetting
+from gradgate.training.kept_weights import kept_weights, put_weights
+from gradgate.training.pretrained import silence_libraries
+from gradgate.training.progress import RunProgress
+from gradgate.training.records import read_scores
+from gradgate.training.run_folder import RunFolder
+from gradgate.training.trainer import on_cpu
+
+NO_COURSE = (
+    "Each run has two points, the pretrained model and its best weights. 'train' and 'compare' with --keep-checkpoints "
+    "keep those between."
+)
+
+
+def measure(
+    runs: Sequence[KeptRun],
+    folder: AnalysisFolder[ForgettingRow],
+    setting: ForgettingSetting,
+    computing: Computing,
+    progress: RunProgress,
+) -> list[ForgettingRow]:
+    """Measure the texts on every step that each run has kept; what the folder holds is not measured again.
+
+    Args:
+        runs: of tasks of generation.
+        folder: keeps the rows, of any number of texts.
+
+    Raises:
+        FolderLockedError: while another process measures there.
+        UsageError: for a run that does not generate text.
+        RunError: for a damaged run, or a model that the texts cannot be measured on.
+        DataError: for texts or data that cannot be read.
+    """
+    launch.refuse("gradgate analyze")
+    silence_libraries()
+    fingerprint = fingerprint_of(read_forgotten(setting))
+    with folder.locked(), computing.limited():
+        folder.claim({})
+        current = {(run.arm, run.seed, run.mark) for run in runs}
+        whole = {row.key for row in folder.read() if row.best}
+        rows = folder.keep(lambda row: row.key in whole and (row.arm, row.seed, row.run) in current)
+        missing = [run for run in runs if (run.arm, run.seed, run.mark, str(setting), fingerprint) not in whole]
+        if not missing:
+            progress.note("Every step is measured already.")
+        course = _Course(setting, fingerprint, Loader(computing))
+        progress.begin(len(missing), 0)
+        for number, run in enumerate(missing, 1):
+            found = list(course.rows(run))
+            folder.append(found)
+            rows += found
+            progress.advance(number, None)
+    return [row for row in rows if row.text == str(setting)]
+
+
+class _Course:
+    """Measures one run after another; what pretrained models score is measured once."""
+
+    def __init__(self, setting: ForgettingSetting, fingerprint: str, loader: Loader) -> None:
+        self._setting, self._fingerprint, self._loader = setting, fingerprint, loader
+        self._before: dict[tuple[object, ...], float] = {}
+
+    def rows(self, run: KeptRun) -> Iterator[ForgettingRow]:
+        """The rows of a run, its best weights last."""
+        measured = self._loader.load(run)
+        config = measured.config.model_copy(
+            update={"forgetting": self._setting, "batch_size": measured.batch_size, "fsdp": False}
+        )
+        measure = measure_of(config, measured.found.task, measured.found.tokenizer)
+        assert measure is not None, "the setting asks for it"
+        yield self._row(run, measure, 0, self._pretrained(measured, measure))
+        best = read_scores(RunFolder(run.path).scores_file).best_step
+        kept = {step: file for step, file in kept_weights(measured.found.folder).items() if step != best}
+        if kept:
+            model, _ = measured.start()
+            for step, file in kept.items():
+                put_weights(model, file)
+                yield self._row(run, measure, step, _value(measure, model))
+            del model
+        yield self._row(run, measure, best or 0, _value(measure, measured.found.model), best=True)
+
+    def _pretrained(self, measured: Measured, measure: Measure) -> float:
+        config = measured.config
+        seed = config.seed if config.open_new_tokens else None  # of their rows
+        key = (config.model, config.weights, config.precision, measure.fingerprint, seed)
+        if key not in self._before:
+            self._before[key] = _value(measure, measured.pretrained())
+        return self._before[key]
+
+    def _row(self, run: KeptRun, measure: Measure, step: int, value: float, best: bool = False) -> ForgettingRow:
+        return ForgettingRow(
+            arm=run.arm,
+            seed=run.seed,
+            run=run.mark,
+            text=str(self._setting),
+            fingerprint=self._fingerprint,
+            metric=measure.metric,
+            higher_is_better=measure.higher_is_better,
+            step=step,
+            best=best,
+            value=value if isfinite(value) else None,
+        )
+
+
+def _value(measure: Measure, model: Any) -> float:
+    """The value on the device of the analysis; the model stays there."""
+    accelerator = None if on_cpu(measure.config) else torch.accelerator.current_accelerator()
+    return measure.value(model if accelerator is None else model.to(accelerator))

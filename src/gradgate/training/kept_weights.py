@@ -1,0 +1,104 @@
+"""What training had changed at each score on dev, kept in the run's folder for analyses of its course."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gradgate.distributed import launch
+from gradgate.errors import RunError
+from gradgate.files import remedy
+from gradgate.layers import named_parameters
+from gradgate.layers.names import canonical_name
+from gradgate.training.fsdp import is_sharded, whole_weights
+from gradgate.training.gate_callback import GateCallback
+from gradgate.training.run_folder import RunFolder
+
+_FILE = re.compile(r"step-(\d+)\.safetensors")
+
+
+class KeepWeights(TrainerCallback):  # type: ignore[misc]
+    """Writes the weights that were open in any step so far where dev is scored; the others are as training began.
+
+    Args:
+        folder: of the run.
+        gate: knows what was open.
+    """
+
+    def __init__(self, folder: RunFolder, gate: GateCallback) -> None:
+        self._folder, self._gate = folder, gate
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Drop what was kept after the checkpoint that training resumes from."""
+        for step, file in kept_weights(self._folder).items() if launch.is_first() else ():
+            if step > state.global_step:
+                file.unlink()
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write the file of this step."""
+        tuner = self._gate.tuner
+        assert tuner is not None, "the gate's callback comes before"
+        if is_sharded(model):  # all processes take part
+            whole = {canonical_name(name): tensor for name, tensor in whole_weights(model).items()}
+        else:
+            whole = {name: parameter.detach() for name, parameter in named_parameters(model).items()}
+        if launch.is_first():
+            _write(
+                self._folder.weights / f"step-{state.global_step}.safetensors",
+                {name: tensor.contiguous() for name, tensor in whole.items() if name in tuner.names_opened},
+            )
+
+
+def _write(file: Path, tensors: dict[str, Tensor]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    save_file(tensors, part)
+    part.replace(file)
+
+
+def kept_weights(folder: RunFolder) -> dict[int, Path]:
+    """Optimizer step to the file of its weights, in the order of the steps; empty for a run that kept none."""
+    found = {int(match[1]): file for file in folder.weights.glob("step-*") if (match := _FILE.fullmatch(file.name))}
+    return dict(sorted(found.items()))
+
+
+def put_weights(model: nn.Module, file: Path) -> None:
+    """Put the weights of a step into the model as training began, or with the weights of an earlier step.
+
+    Raises:
+        RunError: for a file that is damaged, or of another model.
+    """
+    held = named_parameters(model)
+    try:
+        tensors = load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"{file} is damaged: {error}. {remedy(file)}") from None
+    wrong = [name for name, tensor in tensors.items() if name not in held or held[name].shape != tensor.shape]
+    if wrong:
+        raise RunError(
+            f"{file} has {wrong[0]}, which {type(model).__name__} has not, or in another shape; expected the weights "
+            f"of the run's own model. {remedy(file)}"
+        )
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            held[name].copy_(tensor)

@@ -1,0 +1,161 @@
+"""`gradgate analyze forgetting`: any text over the steps of a training, and what `--keep-checkpoints` keeps for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from gradgate.analysis.finished import Computing, Loader
+from gradgate.analysis.folder import AnalysisFolder
+from gradgate.analysis.forgetting import ForgettingRow, forgetting_folder
+from gradgate.analysis.forgetting_course import NO_COURSE, measure
+from gradgate.analysis.runs import find_runs
+from gradgate.errors import UsageError
+from gradgate.layers import named_parameters
+from gradgate.report import write_report
+from gradgate.report.sections.forgetting_course import ForgettingCourseSection
+from gradgate.training.config import make_config
+from gradgate.training.forgetting_setting import read_forgetting
+from gradgate.training.kept_weights import kept_weights, put_weights
+from gradgate.training.progress import Silent
+from gradgate.training.run import train
+from gradgate.training.run_folder import RunFolder
+from support.command_line import Command
+from support.generators import save_generator, save_prompts
+from support.run_folders import Falls, PowerCutError, assert_same_run
+from support.study_folder import write_study
+
+pytest.importorskip("trl")
+pytest.importorskip("sacrebleu")
+
+HERE = Computing(device="cpu", batch_size=4)
+TEXT = "the film was good\na sad day\nnot the poor user\n"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Six steps, dev after every second one."""
+    folder = tmp_path_factory.mktemp("base")
+    (folder / "other.txt").write_text(TEXT)
+    model, data = save_generator(folder / "model"), save_prompts(folder / "data")
+    usual = {"model": str(model), "task": str(data), "max_length": 32, "batch_size": 4, "lr": 1e-2, "steps": 6}
+    return usual | {"eval_every": 2, "save_every": 2, "skip_test": True, "max_new_tokens": 3, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def runs(base: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that kept every score on dev and measured the text itself, and one that kept nothing."""
+    folder = tmp_path_factory.mktemp("runs")
+    other = str(Path(base["model"]).parent / "other.txt")
+    train(make_config(**base, keep_checkpoints=True, forgetting=other), folder / "kept")
+    train(make_config(**base, method="freeze:layers=1"), folder / "plain")
+    return folder
+
+
+def measured(paths: list[Path], out: Path, text: Path) -> list[ForgettingRow]:
+    (group,) = find_runs(paths, lambda text: None)
+    return measure(group.runs, forgetting_folder(out), read_forgetting(str(text)), HERE, Silent())
+
+
+def test_each_kept_step_is_measured_between_what_the_run_measured(
+    runs: Path, base: dict[str, Any], tmp_path: Path
+) -> None:
+    text = Path(base["model"]).parent / "other.txt"
+    rows = measured([runs / "kept"], tmp_path / "out", text)
+    scores = json.loads((runs / "kept/scores.json").read_text())
+    assert sorted(row.step for row in rows) == [0, 2, 4, 6]
+    assert rows[0].value == scores["forgetting"]["before"]
+    assert rows[-1].best
+    assert (rows[-1].step, rows[-1].value) == (scores["best_step"], scores["forgetting"]["after"])
+    again = measured([runs / "kept"], tmp_path / "out", text)
+    assert again == rows
+    assert len((tmp_path / "out/forgetting.csv").read_text().splitlines()) == 5
+
+
+def test_another_text_is_measured_beside_the_first(runs: Path, base: dict[str, Any], tmp_path: Path) -> None:
+    text, task = Path(base["model"]).parent / "other.txt", Path(base["task"]) / "test.jsonl"
+    measured([runs / "plain"], tmp_path / "out", text)
+    rows = measured([runs / "plain"], tmp_path / "out", task)
+    assert [(row.step == 0, row.best, row.text) for row in rows] == [(True, False, str(task)), (False, True, str(task))]
+    text.write_text(TEXT + "one more\n")
+    try:
+        newer = measured([runs / "plain"], tmp_path / "out", text)
+    finally:
+        text.write_text(TEXT)
+    assert {row.fingerprint for row in newer[-2:]} != {row.fingerprint for row in newer[:-2]}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [{"method": "gradual:every=2"}, {"adapter": "pfeiffer:reduction=2"}, {"method": "mixout:p=0.5"}],
+    ids=["gradual", "adapter", "mixout"],
+)
+def test_what_is_kept_is_the_model_of_that_step_and_changes_no_bit(
+    base: dict[str, Any], own: dict[str, Any], tmp_path: Path
+) -> None:
+    train(make_config(**base, **own), tmp_path / "plain")
+    config = make_config(**base, **own, keep_checkpoints=True)
+    with pytest.raises(PowerCutError):
+        train(config, tmp_path / "run", Falls(5))
+    train(config, tmp_path / "run")
+    assert_same_run(tmp_path / "run", tmp_path / "plain")
+    kept = kept_weights(RunFolder(tmp_path / "run"))
+    assert list(kept) == [2, 4, 6]
+    (group,) = find_runs([tmp_path / "run"], lambda text: None)
+    found = Loader(HERE).load(group.runs[0])
+    model, _ = found.start()
+    best = json.loads((tmp_path / "run/scores.json").read_text())["best_step"]
+    put_weights(model, kept[best])
+    mine, trained = named_parameters(model), named_parameters(found.found.model)
+    assert mine.keys() == trained.keys()
+    assert all(torch.equal(mine[name], trained[name]) for name in mine)
+
+
+def test_only_what_was_open_is_kept(base: dict[str, Any], tmp_path: Path) -> None:
+    train(make_config(**base | {"steps": 2}, method="freeze:layers=1", keep_checkpoints=True), tmp_path / "run")
+    (file,) = kept_weights(RunFolder(tmp_path / "run")).values()
+    assert not any("layers.0" in name or "embed" in name for name in load_file(file))
+
+
+def test_the_command_says_how_to_get_more_points(
+    runs: Path, base: dict[str, Any], command: Command, tmp_path: Path
+) -> None:
+    text = str(Path(base["model"]).parent / "other.txt")
+    said = command("analyze", "forgetting", str(runs / "plain"), "--text", text, "--out", str(tmp_path / "out"))
+    assert said.code == 0, said.err
+    assert NO_COURSE in said.out
+    assert {"forgetting.csv", "forgetting-course.svg"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    said = command("analyze", "forgetting", str(runs / "plain"), "--text", "absent.txt", "--out", str(tmp_path / "no"))
+    assert said.code == 1
+    assert "absent.txt is missing" in said.err
+
+
+def test_a_run_without_a_loss_of_language_is_refused(settings: dict[str, Any], tmp_path: Path) -> None:
+    train(make_config(**settings | {"steps": 1}), tmp_path / "run")
+    (tmp_path / "other.txt").write_text(TEXT)
+    with pytest.raises(UsageError, match="is classification, whose model has a head in place of"):
+        measured([tmp_path / "run"], tmp_path / "out", tmp_path / "other.txt")
+
+
+def test_the_report_has_the_course(tmp_path: Path, draw_only: Any) -> None:
+    draw_only(ForgettingCourseSection)
+    write_study(tmp_path, ("full", "head"), scores={"full": [0.8], "head": [0.7]})
+    folder = AnalysisFolder.of(tmp_path, "forgetting", ForgettingRow)
+    same: dict[str, Any] = {"run": "m", "fingerprint": "f", "metric": "loss", "higher_is_better": False, "seed": 0}
+    folder.claim({})
+    folder.append(
+        ForgettingRow(arm=arm, text=text, step=step, best=step == 8, value=2 + slope * step, **same)
+        for text in ("a.txt", "b.txt")
+        for arm, slope in (("full", 0.1), ("head", 0.0))
+        for step in (0, 4, 8)
+    )
+    written = write_report(tmp_path)
+    names = {path.name for path in (*written.tables, *written.figures)}
+    assert {"forgetting-course.svg", "forgetting-course-2.svg", "forgetting-course.csv"} <= names
+    page = " ".join(written.html.read_text(encoding="utf-8").split())
+    assert "loss on a.txt: full goes from 2.0000 to 2.8000 with its best weights, worst at step 8 with 2.8000" in page
