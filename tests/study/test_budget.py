@@ -135,7 +135,7 @@ def test_pairs_take_out_the_noise_that_seeds_share() -> None:
     assert noise.sd * 2**0.5 == pytest.approx(difference.std(ddof=1))
     from scipy import stats
 
-    found = deficits(table, ("a", "b"))[0]
+    found = deficits(table, "a", ["b"], table)[0]
     assert found.behind == pytest.approx(1.0)
     assert found.p == pytest.approx(stats.ttest_rel(table["a"], table["b"]).pvalue)
 
@@ -149,7 +149,7 @@ def test_further_arms_add_degrees_of_freedom_and_partial_ones_bias_nothing() -> 
     assert whole.freedom == 6
     assert whole.sd == pytest.approx(((residual**2).sum() / 6) ** 0.5)
     partial = {"0": scores[0].tolist(), "1": scores[1].tolist(), "2": scores[2, :2].tolist()}
-    assert deficits(partial, ("0", "1"))[0].behind == pytest.approx(scores[0].mean() - scores[1].mean())
+    assert deficits(partial, "0", ["1"], partial)[0].behind == pytest.approx(scores[0].mean() - scores[1].mean())
 
 
 @pytest.mark.parametrize("higher", [True, False])

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import gradgate
-from gradgate.cli import analyses, deltas, lists, memory, models, papers, runs, studies
+from gradgate.cli import analyses, deltas, lists, memory, models, papers, runs, studies, study_data
 from gradgate.cli.render import errors, print_error, print_line, survive_any_encoding
 from gradgate.errors import GradgateError, UsageError
 
@@ -43,6 +43,8 @@ for command in (
     papers.reproduce,
 ):
     app.command(command.__name__.replace("_", "-"))(command)
+for of_study in (study_data.export, study_data.replay):
+    studies.study_app.command()(of_study)
 app.add_typer(studies.study_app, name="study")
 app.add_typer(deltas.delta_app, name="delta")
 app.add_typer(analyses.analyze_app, name="analyze")

@@ -166,23 +166,6 @@ def retry(
     print_line(f"{len(again)} runs wait again; start them with: gradgate worker {study}")
 
 
-@study_app.command()
-def export(
-    study: Folder,
-    as_json: AsJson = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print as CSV, one column for each split and metric.")] = False,
-    config_file: Config = None,
-) -> None:
-    """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said."""
-    from gradgate.study.export import as_table, records
-
-    found = records(study)
-    if as_csv and not as_json:
-        print_line(as_table(found).rstrip("\n"))
-    else:
-        print_json(found)
-
-
 @takes_settings("task", "model", "train_size", "method", "adapter", "seed", "fsdp", "store")
 def compare(
     settings: dict[str, Any],

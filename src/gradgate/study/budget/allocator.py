@@ -15,7 +15,7 @@ from functools import cached_property
 
 from gradgate.study.budget.evidence import LEVEL, Look, plan_looks
 from gradgate.study.budget.full_grid import FullGrid, Request, RunKey
-from gradgate.study.budget.judging import Finding, judge, pairs_for
+from gradgate.study.budget.judging import Compared, Finding, judge, pairs_for, seen_by_length
 from gradgate.study.budget.ladder import Stage, plan_stages
 from gradgate.study.budget.race import UNKNOWN, Observed, Standing, standing
 from gradgate.study.budget.verdict import Needed, Verdict
@@ -87,9 +87,10 @@ class Allocator:
             cheapest=self._cheapest(finding.winners, observed),
             confidence=1 - LEVEL,
             how=finding.how,
+            unsettled=finding.unsettled,
             p=finding.p,
             pairs=finding.pairs,
-            step_share=now.stage.eighths / 8,
+            step_share=now.compared[-1].stage.eighths / 8,
             steps_of_grid=self.grid.total_steps,
             steps_allowed=self.steps_allowed,
             steps_spent=self.spent(observed),
@@ -103,11 +104,11 @@ class Allocator:
         if early is not None:
             return early
         look = None if self._batch(now, observed) else self.looks[-1]
-        return judge(now.table, now.stage, look, now.seen.get(now.stage.eighths, {}))
+        return judge(now.compared, look)
 
     def _batch(self, now: Standing, observed: Observed) -> tuple[Request, ...]:
         """Whole seeds of what the stage lacks, as many as the steps that are left pay for."""
-        if len(now.table) < 2 or not now.missing:
+        if len(now.arms) < 2 or not now.missing:
             return ()
         left, batch = self.steps_allowed - self.spent(observed), list[Request]()
         for requests in self._until_look(now):
@@ -128,16 +129,15 @@ class Allocator:
 
     def _early(self, now: Standing) -> Finding | None:
         """The finding of the early look, if it has come and decided."""
-        early = self.looks[0].seeds
-        if early is None or not now.is_last or len(now.table) < 2:
+        early, last = self.looks[0].seeds, now.compared[-1]
+        if early is None or not now.is_last or len(now.arms) < 2:
             return None
         pairs = early * len(self.grid.steps)
-        table = {arm: scores[:pairs] for arm, scores in now.table.items()}
-        if any(len(scores) < pairs for scores in table.values()):
+        if any(len(scores) < pairs for scores in last.table.values()):
             return None
-        noisy = {arm: scores[:pairs] for arm, scores in now.seen[now.stage.eighths].items()}
-        ranked = dict(sorted(table.items(), key=lambda item: -sum(item[1])))
-        finding = judge(ranked, now.stage, self.looks[0], noisy)
+        first = {arm: scores[:pairs] for arm, scores in last.table.items()}
+        ranked = dict(sorted(first.items(), key=lambda item: -sum(item[1])))
+        finding = judge((*now.compared[:-1], Compared(last.stage, ranked)), self.looks[0])
         return finding if finding.decided else None
 
     def _cheapest(self, winners: Sequence[str], observed: Observed) -> str | None:
@@ -162,15 +162,17 @@ class Allocator:
         )
 
     def _needed(self, now: Standing, finding: Finding, observed: Observed) -> Needed | None:
-        pairs = pairs_for(finding, now.seen, self.looks[-1].level)
+        nearest = finding.nearest
+        if nearest is None:
+            return None
+        pairs = pairs_for(nearest, seen_by_length(now.compared), self.looks[-1].level)
         if pairs is None:
             return None
         tasks = self.grid.steps
-        near = tuple(now.table)[:2]
         have = min(
             sum(observed.get(RunKey(arm, task, seed), UNKNOWN).step >= steps for seed in self.grid.seeds)
-            for arm in near
+            for arm in (now.arms[0], nearest.arm)
             for task, steps in tasks.items()
         )
         seeds = max(1, -(-pairs // len(tasks)) - have)
-        return Needed(max(pairs, (have + 1) * len(tasks)), seeds, 2 * seeds * self.grid.seed_steps(8))
+        return Needed(nearest.arm, max(pairs, (have + 1) * len(tasks)), seeds, 2 * seeds * self.grid.seed_steps(8))

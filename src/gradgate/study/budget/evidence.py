@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradgate.statistics import holm
 from gradgate.study.budget.ladder import Stage
 
 LEVEL = 0.05
@@ -38,11 +37,17 @@ class Noise:
 
 @dataclass(frozen=True)
 class Deficit:
-    """How far an arm is behind the leader on their common pairs; ``p`` is corrected over the arms of its look."""
+    """How far an arm is behind the leader on their common pairs.
+
+    Attributes:
+        p: of its test, before any correction; None where the scores show no spread to test with.
+        noise: that the test is made with.
+    """
 
     arm: str
     behind: float
     p: float | None
+    noise: Noise | None
 
 
 def plan_looks(last: Stage, tasks: int, earlier: int) -> tuple[Look, ...]:
@@ -88,24 +93,24 @@ def pooled_noise(table: Table) -> Noise | None:
     return Noise((squares / freedom) ** 0.5, freedom)
 
 
-def deficits(table: Table, ranked: Sequence[str]) -> tuple[Deficit, ...]:
-    """The first of the ranked arms against each other: two-sided t-tests with the pooled noise, after Holm.
+def deficits(table: Table, leader: str, arms: Sequence[str], noisy: Table) -> tuple[Deficit, ...]:
+    """How far arms are behind the leader: two-sided t-tests on the pairs of ``table``, with the noise of ``noisy``.
 
-    Testing the leader that the same scores chose keeps its level, because the tests are two-sided.
+    Testing a leader that the same scores chose keeps the level of its lead over the runner-up, because the tests are
+    two-sided.
 
     Source:
         Hung and Fithian 2019, Rank verification for exponential families (the winner against the runner-up).
     """
-    leader, others = ranked[0], ranked[1:]
-    noise = pooled_noise(table)
-    pairs = min(len(table[arm]) for arm in ranked)
-    means = {arm: float(np.mean(table[arm][:pairs])) for arm in ranked} if pairs else dict.fromkeys(ranked, 0.0)
-    behind = [means[leader] - means[arm] for arm in others]
-    size = max((abs(mean) for mean in means.values()), default=0.0)
-    if noise is None or noise.sd <= _ROUNDING * size:
-        return tuple(Deficit(arm, gap, None) for arm, gap in zip(others, behind, strict=True))
     from scipy.special import stdtr  # takes a moment, which listing commands need not wait for
 
-    error = noise.sd * (2 / pairs) ** 0.5
-    p = holm([float(2 * stdtr(noise.freedom, -abs(gap) / error)) for gap in behind])
-    return tuple(Deficit(*each) for each in zip(others, behind, p, strict=True))
+    noise = pooled_noise(noisy)
+    best = np.asarray(table[leader], dtype=float)
+    found = []
+    for arm in arms:
+        gaps = best - np.asarray(table[arm], dtype=float)
+        behind, p = float(gaps.mean()) if len(gaps) else 0.0, None
+        if noise is not None and len(gaps) and noise.sd > _ROUNDING * float(np.abs(best).max()):
+            p = float(2 * stdtr(noise.freedom, -abs(behind) / (noise.sd * (2 / len(gaps)) ** 0.5)))
+        found.append(Deficit(arm, behind, p, noise))
+    return tuple(found)

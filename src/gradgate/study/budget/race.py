@@ -9,6 +9,7 @@ from statistics import fmean
 
 from gradgate.study.budget.evidence import Table
 from gradgate.study.budget.full_grid import FullGrid, Progress, Request, RunKey
+from gradgate.study.budget.judging import Compared
 from gradgate.study.budget.ladder import Stage
 from gradgate.study.budget.verdict import Departure
 
@@ -23,20 +24,22 @@ class Standing:
     """Where the race stands.
 
     Attributes:
-        stage: that is under way or was the last; the one before where it has no common pair yet.
-        table: the arms that are left, the best first, with their scores on the common pairs of that stage.
+        compared: the scores of each stage so far; the last are of the arms that are left. A stage that is under way is
+            there once its arms have a common pair.
         missing: what the stage under way still lacks, one batch for each seed.
         departures: what left so far.
-        seen: eighths of the schedule to all scores that stages of this length compared.
-        is_last: whether ``stage`` is the last of the plan.
+        is_last: whether the last stage of the plan has a common pair.
     """
 
-    stage: Stage
-    table: Table
+    compared: tuple[Compared, ...]
     missing: tuple[tuple[Request, ...], ...]
     departures: tuple[Departure, ...]
-    seen: Mapping[int, Table]
     is_last: bool
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Those that are left, the best first."""
+        return tuple(self.compared[-1].table)
 
 
 def standing(grid: FullGrid, stages: Sequence[Stage], observed: Observed) -> Standing:
@@ -44,21 +47,20 @@ def standing(grid: FullGrid, stages: Sequence[Stage], observed: Observed) -> Sta
     failed = {key.arm for key, progress in observed.items() if progress.has_failed}
     arms = [arm for arm in grid.arms if arm not in failed]
     departures = [_failure(grid, arm, observed) for arm in grid.arms if arm in failed]
-    seen: dict[int, dict[str, tuple[float, ...]]] = {}
-    at, table = stages[0], dict[str, tuple[float, ...]]((arm, ()) for arm in arms)
+    compared: list[Compared] = []
     for place, stage in enumerate(stages):
         missing = tuple(_missing(grid, arms, stage, observed))
-        compared = _ranked(grid, arms, stage, observed)
-        if any(compared.values()):
-            at, table = stage, compared
-            seen.setdefault(stage.eighths, {}).update(compared)
+        table = _ranked(grid, arms, stage, observed)
+        if any(table.values()) or place == 0:
+            compared.append(Compared(stage, table))
         if missing or len(arms) < 2 or stage is stages[-1]:
             break
         kept = stages[place + 1].arms
-        departures += _left(compared, stage, kept)
-        arms = list(compared)[:kept]
-        table = {arm: compared[arm] for arm in arms}
-    return Standing(at, table, missing, tuple(departures), seen, at is stages[-1])
+        departures += _left(table, stage, kept)
+        arms = list(table)[:kept]
+    if len(compared[-1].table) > len(arms):  # the next stage has no common pair yet
+        compared.append(Compared(compared[-1].stage, {arm: compared[-1].table[arm] for arm in arms}))
+    return Standing(tuple(compared), missing, tuple(departures), compared[-1].stage is stages[-1])
 
 
 def _missing(grid: FullGrid, arms: Sequence[str], stage: Stage, observed: Observed) -> Iterator[tuple[Request, ...]]:

@@ -40,11 +40,13 @@ class Needed:
     """What would decide with 80 % power, if the lead and its noise are what was seen.
 
     Attributes:
-        pairs: whole (task, seed) pairs of the leader and the nearest arm, with those that exist.
-        seeds: more of them than the arms have now.
+        against: the arm that is hardest to tell from the leader.
+        pairs: whole (task, seed) pairs of the two, with those that exist.
+        seeds: more of them than the two have now.
         steps: optimizer steps for these.
     """
 
+    against: str
     pairs: int
     seeds: int
     steps: int
@@ -61,7 +63,9 @@ class Verdict:
         cheapest: of the winners, by seconds for a step where these are known, else the first.
         confidence: 1 minus the error that all looks of the study share.
         how: one sentence on the test, or on why there was none.
-        p: of the leader against the nearest arm, after Holm's correction; None without a test.
+        unsettled: arms that left on scores which do not tell them from the leader: while there are any, nothing is
+            decided.
+        p: the largest of the leader against the others, after Holm's correction; None where one was not tested.
         pairs: whole runs of the leader and the others that the verdict rests on.
         step_share: of the schedule after which the arms were compared; 1 for whole runs.
         steps_of_grid, steps_allowed, steps_spent: optimizer steps.
@@ -76,6 +80,7 @@ class Verdict:
     cheapest: str | None
     confidence: float
     how: str
+    unsettled: tuple[str, ...]
     p: float | None
     pairs: int
     step_share: float
@@ -99,14 +104,17 @@ class Verdict:
             tie += f" The cheapest of them is {self.cheapest}."
         else:
             tie = f"Not decided: {self.winners[0]} leads."
+        if self.unsettled:
+            some = ", ".join(self.unsettled) if len(self.unsettled) <= 3 else f"{len(self.unsettled)} arms"
+            tie += f" {some} left on scores that do not tell them from it."
         return f"{tie} {self.how} {self._need()} {self.not_looked_at}".replace("  ", " ")
 
     def _need(self) -> str:
         if self.needed is None:
             return ""
         return (
-            f"If the lead is as large as it looks, {self.needed.pairs} pairs of whole runs decide with 80 % power: "
-            f"{self.needed.seeds} more seeds, {self.needed.steps:,} more steps."
+            f"If the lead over {self.needed.against} is as large as it looks, {self.needed.pairs} pairs of whole runs "
+            f"tell it with 80 % power: {self.needed.seeds} more seeds, {self.needed.steps:,} more steps."
         )
 
     def record(self) -> dict[str, Any]:

@@ -1,0 +1,105 @@
+"""The commands that take finished studies as data: export their runs, and replay a budget on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradgate.cli.options import AsJson, Config, Quiet
+from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.errors import UsageError
+
+if TYPE_CHECKING:
+    from gradgate.study.curves import Curves
+
+Studies = Annotated[list[Path], typer.Argument(help="Folders that 'gradgate compare' made.")]
+
+
+def export(
+    study: Studies,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print as CSV, one column for each split and metric.")] = False,
+    curves: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="<file>",
+            help="Write the learning curves of all runs to this CSV file instead, a row for each evaluation on dev; "
+            "'gradgate study replay' takes it.",
+        ),
+    ] = None,
+    config_file: Config = None,
+) -> None:
+    """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said."""
+    if curves is not None:
+        from gradgate.study.curves import study_rows, write_curves
+
+        rows = [row for folder in study for row in study_rows(folder)]
+        write_curves(rows, curves)
+        print_line(f"{len(rows)} evaluations of {len({(row.task, row.arm, row.seed) for row in rows})} runs: {curves}")
+        return
+    from gradgate.study.export import as_table, records
+
+    found = [record for folder in study for record in records(folder)]
+    if as_csv and not as_json:
+        print_line(as_table(found).rstrip("\n"))
+    else:
+        print_json(found)
+
+
+def replay(
+    study: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Finished studies of one grid, or the CSV file that 'gradgate study export --curves' wrote."
+        ),
+    ],
+    budget: Annotated[
+        list[float] | None, typer.Option(help="Share of the grid's steps, such as 0.1; repeatable.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="How often, each time with another order of seeds.")] = 1000,
+    against: Annotated[
+        str,
+        typer.Option(
+            help="Other ways to spend the same steps, comma separated: uniform, halving (without pairs), hyperband "
+            "(optuna's)."
+        ),
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Seed of the orders.")] = 0,
+    schedule: Annotated[str, typer.Option(help="Which curves of a CSV file: cut or squeezed schedules.")] = "cut",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    config_file: Config = None,
+) -> None:
+    """How often a budget finds the best arm of a grid that was trained in full."""
+    from rich.progress import Progress
+
+    from gradgate.study.curves import CUT, SQUEEZED
+    from gradgate.study.replay import replay as play_again
+
+    if schedule not in (CUT, SQUEEZED):
+        raise UsageError(f"--schedule {schedule!r}: expected {CUT} or {SQUEEZED}.")
+    rivals = [name.strip() for name in against.split(",") if name.strip()]
+    curves = _curves(study, schedule)
+    with Progress(console=errors, disable=quiet or as_json, transient=True) as bar:
+        task = bar.add_task("Replaying", total=repeats * len(budget or [0.1]))
+        found = [
+            play_again(curves, share, repeats, rivals, seed, lambda: bar.advance(task)) for share in budget or [0.1]
+        ]
+    if as_json:
+        print_json({"notes": list(curves.notes), "replays": [each.record() for each in found]})
+        return
+    from gradgate.study.replay_table import replay_table, truth_line
+
+    for note in curves.notes:
+        errors.print(f"{note[0].upper()}{note[1:]}.", soft_wrap=True)
+    print_line(truth_line(curves, found[0].truth))
+    console.print(replay_table(found))
+
+
+def _curves(given: list[Path], schedule: str) -> Curves:
+    from gradgate.study.curves import as_curves, read_rows, study_rows
+
+    rows = [row for path in given for row in (study_rows(path) if path.is_dir() else read_rows(path))]
+    return as_curves(rows, schedule)

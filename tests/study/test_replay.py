@@ -1,0 +1,161 @@
+"""A finished grid is replayed: the same runs, spent in parts, against what all of them say."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradgate.errors import DataError, UsageError
+from gradgate.study.budget import RunKey
+from gradgate.study.curves import CurveRow, as_curves, read_rows, write_curves
+from gradgate.study.replay import replay, truth_of
+from support.command_line import Command
+from support.study_folder import fail, finish, write_study
+
+
+def rows_of(finals: np.ndarray[tuple[int, int], np.dtype[np.float64]], better: str = "higher") -> list[CurveRow]:
+    """Runs of 80 steps, evaluated every 10, whose curves rise alike to the given final scores (arm, seed)."""
+    return [
+        CurveRow(
+            task="toy", model="m", arm=f"a{arm}", method=f"a{arm // 2}", adapter=None, lr=0.1 * (1 + arm % 2),
+            seed=seed, step=step, of_steps=80, dev=float(final + (step - 80 if better == "higher" else 80 - step)),
+            test=float(final) if step == 80 else None, seconds=1.0 if step == 80 else None, better=better,
+        )
+        for (arm, seed), final in np.ndenumerate(finals)
+        for step in range(10, 81, 10)
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def clear() -> list[CurveRow]:
+    """Ten arms, ten seeds: a0 leads by four sd of what seeds do not share; seeds differ by much more."""
+    draw = np.random.default_rng(0)
+    means = np.array([4.0, *-np.arange(9.0)])[:, None]
+    return rows_of(means + 20 * draw.normal(size=(1, 10)) + draw.normal(size=(10, 10)))
+
+
+def test_a_decisive_grid_is_found_again_and_pairs_are_what_finds_it(clear: list[CurveRow]) -> None:
+    curves = as_curves(clear)
+    found = replay(curves, 0.1, repeats=20, against=["uniform", "halving", "hyperband"])
+    assert (found.truth.best, found.truth.decisive, found.truth.method) == ("a0", True, "a0")
+    scores = {score.name: score for score in found.scores}
+    assert scores["budget"].agreement == 1.0
+    assert (scores["budget"].false_winners, scores["budget"].regret, scores["budget"].tie_agreement) == (0.0, 0.0, 1.0)
+    assert scores["halving"].agreement < 0.7
+    assert scores["hyperband"].agreement < 0.7
+    assert all(0 < score.steps <= 0.1 for score in found.scores)
+    assert replay(curves, 0.1, repeats=3, against=["hyperband"]) == replay(curves, 0.1, 3, ["hyperband"])
+
+
+def test_a_replay_of_the_whole_grid_agrees_with_it_whatever_the_order(clear: list[CurveRow]) -> None:
+    found = replay(as_curves(clear), 1.0, repeats=5, against=["uniform"])
+    assert [score.agreement for score in found.scores] == [1.0, 1.0]
+    assert [score.steps for score in found.scores] == [0.5, 1.0]  # the look at half of the seeds decides
+    assert found.scores[0].named == 1.0
+
+
+def test_lower_scores_can_be_better() -> None:
+    finals = np.array([[1.0, 2.0, 1.5, 1.2], [5.0, 6.1, 5.4, 5.3], [9.0, 9.9, 9.6, 9.1]])
+    truth = truth_of(as_curves(rows_of(finals, better="lower")))
+    assert (truth.best, truth.decisive) == ("a0", True)
+
+
+def test_without_a_difference_no_winner_is_named() -> None:
+    draw = np.random.default_rng(3)
+    curves = as_curves(rows_of(draw.normal(size=(1, 6)) + draw.normal(size=(8, 6))))
+    found = replay(curves, 0.2, repeats=60)
+    assert not found.truth.decisive
+    assert len(found.truth.tied) > 1
+    assert found.scores[0].tie_agreement > found.scores[0].agreement
+    assert found.scores[0].false_winners == found.scores[0].named
+    assert found.scores[0].named is not None
+    assert found.scores[0].named <= 0.05
+
+
+def test_a_failed_arm_is_never_the_best(clear: list[CurveRow]) -> None:
+    broken = [row for row in clear if (row.arm, row.seed) != ("a0", 3)]
+    broken.append(
+        CurveRow(task="toy", model="m", arm="a0", method="a0", adapter=None, lr=0.1, seed=3, step=7, of_steps=80)
+    )
+    curves = as_curves(broken)
+    assert curves.runs[RunKey("a0", "toy", 3)].has_failed
+    assert truth_of(curves).best == "a1"
+
+
+def test_curves_go_through_csv_unchanged(clear: list[CurveRow], tmp_path: Path) -> None:
+    write_curves(clear, tmp_path / "grid.csv")
+    assert read_rows(tmp_path / "grid.csv") == clear
+
+
+def test_studies_become_one_grid_with_a_rate_in_each_arm(tmp_path: Path, command: Command) -> None:
+    """Two studies of different rates; their fixture has an evaluation at 40 and 80 of 80 steps."""
+    folders = []
+    for rate, scores in ((2e-5, {"full": [0.7, 0.8], "gradual:every=40": [0.6, 0.7]}), (1e-3, {"full": [0.1, 0.2]})):
+        folders.append(write_study(tmp_path / str(rate), seeds=(0, 1), scores=scores))
+        file = folders[-1] / "study.json"
+        file.write_text(file.read_text().replace("2e-05", str(rate)))
+    fail(folders[1], "gradual:every=40", 0)
+    finish(folders[1], "gradual:every=40", 1, 0.3)
+    out = tmp_path / "curves.csv"
+    code, told, _ = command("study", "export", *map(str, folders), "--curves", str(out))
+    assert code == 0
+    assert "15 evaluations of 8 runs" in told
+    lines = list(csv.DictReader(out.open()))
+    assert lines[1] == {
+        "task": "toy", "model": "toy-bert", "arm": "full lr=2e-05", "method": "full", "adapter": "", "lr": "2e-05",
+        "seed": "0", "step": "80", "of_steps": "80", "dev": "0.71", "test": "0.7", "seconds": "2.0", "schedule": "cut",
+        "metric": "macro_f1", "better": "higher",
+    }  # fmt: skip
+    curves = as_curves(read_rows(out))
+    assert curves.grid.arms == (
+        "full lr=2e-05",
+        "gradual:every=40 lr=2e-05",
+        "full lr=0.001",
+        "gradual:every=40 lr=0.001",
+    )
+    assert curves.grid.method_of("full lr=0.001") == "full"
+    assert curves.runs[RunKey("gradual:every=40 lr=0.001", "toy", 0)].failed
+    assert "7 runs of toy have no score at step 10" in curves.notes[0]
+    assert truth_of(curves).best == "full lr=2e-05"
+
+
+def test_the_command_prints_a_table_or_json(clear: list[CurveRow], tmp_path: Path, command: Command) -> None:
+    file = tmp_path / "grid.csv"
+    write_curves(clear, file)
+    words = ["study", "replay", str(file), "--budget", "0.1", "--budget", "0.2", "--repeats", "5"]
+    code, out, _ = command(*words, "--against", "uniform", "--quiet")
+    assert code == 0
+    assert "The full grid's best on dev is a0, told from every other arm" in out
+    assert [line.split()[:2] for line in out.splitlines()[2:]] == [
+        ["0.1", "budget"], ["0.1", "uniform"], ["0.2", "budget"], ["0.2", "uniform"]
+    ]  # fmt: skip
+    record = json.loads(command(*words, "--json")[1])
+    assert [each["share"] for each in record["replays"]] == [0.1, 0.2]
+    assert record["replays"][0]["truth"]["decisive"] is True
+
+
+def test_what_cannot_be_replayed_is_said(clear: list[CurveRow], tmp_path: Path) -> None:
+    curves = as_curves(clear)
+    with pytest.raises(UsageError, match=r"no rival 'hyperbend'. Did you mean 'hyperband'"):
+        replay(curves, 0.1, against=["hyperbend"])
+    with pytest.raises(UsageError, match=r"share of 1\.5"):
+        replay(curves, 1.5)
+    with pytest.raises(DataError, match="two rows at one step"):
+        as_curves([*clear, clear[0]])
+    with pytest.raises(DataError, match="No seed was run with each of the 2 arms"):
+        as_curves([row for row in clear if (row.arm, row.seed) in (("a0", 0), ("a1", 1))])
+    assert as_curves([row for row in clear if (row.arm, row.seed) != ("a0", 9)]).notes == (
+        "seed 9 is left out, which not every arm has run",
+    )
+    file = tmp_path / "grid.csv"
+    file.write_text("task,arm\n")
+    with pytest.raises(DataError, match="has no column model"):
+        read_rows(file)
+    write_curves(clear[:2], file)
+    file.write_text(file.read_text().replace(",10,80,", ",90,80,"))
+    with pytest.raises(DataError, match=r"line 2: step 90 of 80"):
+        read_rows(file)
