@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
 from gradgate.errors import DataError, RunError
 from gradgate.tasks import TaskData, find_task, kind_of, load_task, metrics
@@ -72,6 +74,24 @@ def test_what_stands_between_prompt_and_response_is_the_tasks(tmp_path: Path) ->
     (row,) = features(task(tmp_path, {"prompt": "the day", "response": "was good"}, yaml='separator: " not "\n'))
     assert row["words"] == ["the", "day", "not", "was", "good", "[EOS]"]
     assert learned(row) == ["was", "good", "[EOS]"]
+
+
+@pytest.mark.parametrize("separator", [" => ", " =>", "\n", " "])
+def test_a_response_is_generated_from_the_tokens_that_it_was_trained_behind(separator: str, tmp_path: Path) -> None:
+    """Byte-level tokens hold the space before a word, so a prompt must not end with a space of its own."""
+    pieces = Tokenizer(models.BPE())
+    pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=320, special_tokens=["[EOS]"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    pieces.train_from_iterator(["the day => was good", "a wet wig won a web war"], trainer)
+    pieces.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=pieces, eos_token="[EOS]")
+    held = task(tmp_path, {"prompt": "the day", "response": "was good"}, yaml=f"separator: {json.dumps(separator)}\n")
+    (row,) = kind_of(held.spec).encode(held.train, tokenizer, 32)
+    response = [label for label in row["labels"] if label != IGNORED]
+    assert row["prompt_ids"] + response == row["input_ids"]
+    assert tokenizer.decode(response).strip() == "was good[EOS]"
 
 
 def test_words_that_run_into_one_are_said(tmp_path: Path) -> None:

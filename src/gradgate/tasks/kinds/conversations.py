@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError, RunError
@@ -56,9 +57,7 @@ class Rendering:
             for number in self._learned(turns):
                 begin, end = self._span(turns, number, messages, place, ids)
                 labels[begin:end] = ids[begin:end]
-        prompt = self._ids(turns[:-1], messages, place, begins=True)
-        if not self._by_template(messages) and self._behind:
-            prompt = prompt[: -self._behind]
+        prompt = self._prompt(turns[:-1], messages, place)
         cut = max(0, len(ids) - limit)
         return {"input_ids": ids[:limit], "labels": labels[:limit], "prompt_ids": prompt[-limit:], "cut": cut}
 
@@ -122,6 +121,19 @@ class Rendering:
         plain: list[int] = self._tokenizer(text)["input_ids"]
         return plain
 
+    def _prompt(self, turns: Sequence[Turn], messages: bool, place: str) -> list[int]:
+        """The tokens that a response is generated from.
+
+        A space at the end is a token of its own there, and a part of the response's first token in training: it is left
+        to the response where the tokenizer joins the two.
+        """
+        if self._by_template(messages):
+            return self._ids(turns, messages, place, begins=True)
+        separator = self._separator(messages)
+        text = separator.join(turn.content for turn in turns) + separator
+        ids: list[int] = self._tokenizer(text.rstrip(" ") if self._joins_spaces else text)["input_ids"]
+        return ids[: len(ids) - self._behind]
+
     def _from_template(self, turns: Sequence[Turn], place: str, *, begins: bool, tokenize: bool) -> Any:
         messages = [{"role": turn.role, "content": turn.content} for turn in turns]
         try:
@@ -134,6 +146,13 @@ class Rendering:
                 f"{', '.join(turn.role for turn in turns)}; expected turns that the template takes. Correct the row, "
                 f"or say `template: none` in the task"
             ) from error
+
+    @cached_property
+    def _joins_spaces(self) -> bool:
+        """Whether a space and the word behind it can be one token."""
+        spaced = self._tokenizer("a ", add_special_tokens=False)["input_ids"]
+        words = self._tokenizer([f"a {letter}" for letter in ascii_letters], add_special_tokens=False)["input_ids"]
+        return any(_common(spaced, ids) < len(spaced) for ids in words)
 
     @cached_property
     def _behind(self) -> int:
