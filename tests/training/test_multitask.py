@@ -178,8 +178,11 @@ def test_one_task_is_trained_from_the_encoder_with_frozen_layers(
         assert torch.equal(tensor, end[f"bert.{name}"]) == frozen, name
 
 
-def test_a_run_without_power_ends_as_if_unbroken(together: dict[str, Any], finished: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_paused_and_lost_its_power_ends_as_if_unbroken(
+    together: dict[str, Any], finished: Path, tmp_path: Path
+) -> None:
     # 15 batches an epoch: the fall is in the second, three steps after a checkpoint within it.
+    assert list(train(make_config(**together), tmp_path / "run", until=10).scores) == [4, 8, 10]
     with pytest.raises(PowerCutError):
         train(make_config(**together), tmp_path / "run", Falls(19))
     train(make_config(**together), tmp_path / "run")
