@@ -61,10 +61,11 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "lora": adapted(method="full", adapter="lora:r=2"),
     "generation": generation,
 }
+SLOW = ("fun", "blocks", "lora")
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_run_that_is_paused_three_times_ends_as_if_never(settings: dict[str, Any], case: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow if c in SLOW else ()) for c in CASES])
+def test_a_run_that_is_paused_ends_as_if_never(settings: dict[str, Any], case: str, tmp_path: Path) -> None:
     """Between scores, at a score, and where an epoch ends."""
     if case == "lora":
         pytest.importorskip("peft")
