@@ -137,6 +137,24 @@ def test_an_adapter_counts_after_and_not_before(
     assert abs(found["difference"]) > 1e-4
 
 
+def test_runs_of_one_model_share_what_it_scores_before(configure: Configure, other: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    train(configure(forgetting=str(other)), tmp_path / "first", cache=shared)
+    (kept,) = shared.glob("forgetting-*.json")
+    kept.write_text(json.dumps({"before": 1.5}))
+
+    def before(**own: Any) -> float:
+        config = configure(forgetting=str(other), steps=1, **own)
+        return float(
+            train(config, tmp_path / f"run-{len(list(tmp_path.iterdir()))}", cache=shared)["forgetting"]["before"]
+        )
+
+    assert before(method="freeze:layers=1", seed=1, adapter="pfeiffer:reduction=2") == 1.5
+    assert before(max_length=16) != 1.5, "other blocks"
+    kept.write_text("damaged")
+    assert before() != 1.5
+
+
 @pytest.mark.parametrize(("family", "metric"), [("llama", "loss"), ("llama", "chrf"), ("t5", "perplexity")])
 def test_another_task_has_its_own_metric(
     configure: Configure, data: Path, family: str, metric: str, tmp_path: Path

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from gradgate.errors import RunError, UsageError
 from gradgate.study.compare import compare
@@ -77,7 +78,9 @@ def test_two_processes_train_as_one_with_twice_the_batch(
 def test_two_processes_generate_the_texts_of_one(fsdp: bool, tmp_path: Path) -> None:
     pytest.importorskip("trl")
     model, task = save_generator(tmp_path / "model"), save_prompts(tmp_path / "data")
+    (tmp_path / "other.txt").write_text("the film was good\na sad day\n" * 3 + "not the poor user\n")
     own = {"model": str(model), "task": str(task), "max_length": 32, "lr": 1e-2, "steps": 4, "max_new_tokens": 4}
+    own |= {"forgetting": str(tmp_path / "other.txt"), "keep_checkpoints": True}
     ended = launch({**own, "batch_size": 2, "device": "cpu", "fsdp": fsdp}, tmp_path / "two")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     one = train(make_config(**own, batch_size=4, device="cpu"), tmp_path / "one")
@@ -86,6 +89,11 @@ def test_two_processes_generate_the_texts_of_one(fsdp: bool, tmp_path: Path) -> 
     for split in ("dev", "test"):
         mine, theirs = ((tmp_path / run / f"predictions/{split}.jsonl").read_text() for run in ("two", "one"))
         assert mine == theirs
+    for name in ("before", "after"):
+        assert two["forgetting"][name] == pytest.approx(one["forgetting"][name], rel=1e-5)
+    kept, held = (load_file(tmp_path / run / "weights/step-4.safetensors") for run in ("two", "one"))
+    assert kept.keys() == held.keys()
+    assert all(torch.allclose(kept[name], held[name], atol=1e-5) for name in kept)
 
 
 @slow

@@ -141,6 +141,7 @@ def search_runs(grid: Grid, arms: Iterable[Arm]) -> list[GridRun]:
 
 def _run(grid: Grid, arm: Arm, setting: dict[str, Any], seed: int) -> GridRun:
     extras = {"skip_test": True, "test_each_epoch": None, "keep_model": False, "track": None}
+    extras |= {"forgetting": None, "keep_checkpoints": None}
     config = grid.config_of(arm, seed, {**setting, **extras})
     name = folder_name(written(setting))
     folder = RunFolder(grid.path / "search" / arm.folder / name / f"seed-{seed}")
