@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.training.config import RunConfig, make_config
+from gradgate.training.kept_weights import kept_weights
 from gradgate.training.pauses import PauseRecord, read_pauses, read_reached
 from gradgate.training.progress import Silent
 from gradgate.training.records import read_record, write_record
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
+from support.bits import assert_same_bits
 from support.generators import save_generator, save_prompts
 from support.run_folders import Falls, PowerCutError, assert_same_run, files, history
 
@@ -53,7 +56,7 @@ def generation(folder: Path) -> dict[str, Any]:
 CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "full": adapted(method="full", test_each_epoch=True),
     "graddrop": adapted(method="graddrop", track="fisher:every=3"),
-    "gradual": adapted(method="gradual:every=3"),
+    "gradual": adapted(method="gradual:every=3", keep_checkpoints=True),
     "fun": adapted(method="fun:every=3,batches=2"),
     "lisa": adapted(method="lisa:layers=1,every=4", weights="bfloat16", lr=1e-4),
     "blocks": adapted(method="blocks:every=3,order=random"),
@@ -79,6 +82,10 @@ def test_a_run_that_is_paused_ends_as_if_never(settings: dict[str, Any], case: s
     assert list(reached.scores) == [4, OFF, ON, EPOCH]  # 8 is one of the run's own scores
     train(config, run)
     assert_same_run(run, tmp_path / "unbroken")
+    kept = [kept_weights(RunFolder(folder)) for folder in (run, tmp_path / "unbroken")]
+    assert list(kept[0]) == list(kept[1]) == ([4, 8, 12, 16] if config.keep_checkpoints else [])
+    for step, file in kept[0].items():
+        assert_same_bits(load_file(file), load_file(kept[1][step]))
     fisher = [RunFolder(folder).fisher_file for folder in (run, tmp_path / "unbroken")]
     assert fisher[0].is_file() == (config.track is not None)
     assert not fisher[0].is_file() or fisher[0].read_text() == fisher[1].read_text()
