@@ -149,13 +149,16 @@ def test_the_report_has_the_course(tmp_path: Path, draw_only: Any) -> None:
     same: dict[str, Any] = {"run": "m", "fingerprint": "f", "metric": "loss", "higher_is_better": False, "seed": 0}
     folder.claim({})
     folder.append(
-        ForgettingRow(arm=arm, text=text, step=step, best=step == 8, value=2 + slope * step, **same)
+        ForgettingRow(arm=arm, text=text, step=step, best=step == 8, value=value, **same)
         for text in ("a.txt", "b.txt")
-        for arm, slope in (("full", 0.1), ("head", 0.0))
-        for step in (0, 4, 8)
+        for arm, values in (("full", (2.0, 3.0, 2.5)), ("head", (2.0, 2.0, 2.0)))
+        for step, value in zip((0, 4, 8), values, strict=True)
     )
     written = write_report(tmp_path)
     names = {path.name for path in (*written.tables, *written.figures)}
     assert {"forgetting-course.svg", "forgetting-course-2.svg", "forgetting-course.csv"} <= names
     page = " ".join(written.html.read_text(encoding="utf-8").split())
-    assert "loss on a.txt: full goes from 2.0000 to 2.8000 with its best weights, worst at step 8 with 2.8000" in page
+    assert (
+        "loss on a.txt: full goes from 2.0000 to 2.5000 with its best weights, worst at step 4 with 3.0000; head"
+        in page
+    )

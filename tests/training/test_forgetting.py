@@ -249,6 +249,8 @@ def test_models_without_a_loss_of_language_are_refused_before_torch_is_loaded(
         said = command(name, *words, *method, "--out", str(tmp_path / name))
         assert said.code == 2
         assert "is classification, whose model has a head in place of its language-model loss" in said.err
+    with pytest.raises(UsageError, match=r"--forgetting nosuch: nosuch is missing; .*, and no task has that name\."):
+        check_forgetting(read_forgetting("nosuch"), "prompts", "generation")
     with pytest.raises(UsageError, match=r"the task .* is classification, for which the model would need another head"):
         check_forgetting(read_forgetting("sample"), "prompts", "generation")
 

@@ -81,8 +81,13 @@ def seen(rows: Sequence[ForgettingRow], text: str) -> str:
         if before is None or after is None or not steps:
             parts.append(f"{arm} has no finite {own[0].metric}")
             continue
-        peak = max(steps, key=lambda step: worse * fmean(steps[step]))
-        at = f", worst at step {peak} with {fmean(steps[peak]):.4f}" if len(steps) > 2 else ""
+        means = {step: fmean(values) for step, values in steps.items()}
+        peak = max(means, key=lambda step: worse * means[step])
+        at = (
+            f", worst at step {peak} with {means[peak]:.4f}"
+            if worse * means[peak] > max(worse * before, worse * after)
+            else ""
+        )
         parts.append(f"{arm} goes from {before:.4f} to {after:.4f} with its best weights{at}")
     return f"{own[0].metric} on {text}: {'; '.join(parts)}."
 

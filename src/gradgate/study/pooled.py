@@ -173,6 +173,7 @@ def _pooled_forgetting(records: list[ForgettingRecord | None]) -> ForgettingReco
     if not found or len(found) < len(records) or len({(record.file, record.metric) for record in found}) > 1:
         return None
     before, after = (fmean(getattr(record, name) for record in found) for name in ("before", "after"))
+    tokens = [record.tokens for record in found if record.tokens is not None]
     return ForgettingRecord(
         file=found[0].file,
         fingerprint=", ".join(dict.fromkeys(record.fingerprint for record in found)),
@@ -181,6 +182,7 @@ def _pooled_forgetting(records: list[ForgettingRecord | None]) -> ForgettingReco
         before=before,
         after=after,
         difference=after - before,
+        tokens=round(fmean(tokens)) if tokens else None,
         rows=found[0].rows,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from math import isfinite
@@ -34,10 +35,11 @@ class Forgetting:
     Args:
         measure: what is measured.
         shared: a folder that these runs have in common.
+        note: called before a measurement, which may take a while.
     """
 
-    def __init__(self, measure: Measure, shared: Path) -> None:
-        self.measure, self._shared = measure, shared
+    def __init__(self, measure: Measure, shared: Path, note: Callable[[str], None]) -> None:
+        self.measure, self._shared, self._note = measure, shared, note
         self._before: float | None = None
 
     def begin(self, model: Any) -> None:
@@ -49,6 +51,7 @@ class Forgetting:
         file = self._shared / f"forgetting-{self._key(model)}.json"
         self._before = launch.on_first(lambda: _kept(file))
         if self._before is None:
+            self._note(f"Measuring {self.measure.config.forgetting} with the pretrained model.")
             self._before = self._on_device(model)
             launch.on_first(lambda: write_json(file, {_BEFORE: self._before}))
 
@@ -56,6 +59,7 @@ class Forgetting:
         """What the weights in a model have forgotten; its adapter is active."""
         before = self._before
         assert before is not None, "the pretrained model comes first"
+        self._note(f"Measuring {self.measure.config.forgetting} with the best weights.")
         measure, after = self.measure, self.measure.value(model)
         is_loss = measure.metric == LOSS
         return ForgettingRecord(

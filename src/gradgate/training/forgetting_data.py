@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from gradgate.errors import DataError, UsageError
-from gradgate.tasks import TaskData, TaskSpec, find_task
+from gradgate.errors import DataError, UsageError, nearest
+from gradgate.tasks import TaskData, TaskSpec, find_task, task_names
 from gradgate.tasks.data import load_tests, tests_of
 from gradgate.tasks.detect import holds_responses
 from gradgate.tasks.readers.files import ENDINGS, missing
@@ -107,6 +107,12 @@ def _of(data: TaskData) -> OtherTask:
 
 def _task(setting: ForgettingSetting) -> TaskSpec:
     """The task that the setting names."""
+    if not setting.path.exists() and setting.place not in task_names():
+        near = nearest(setting.place, task_names())
+        raise UsageError(
+            f"{setting.asked}: {missing(setting.path)}, and no task has that name.{near} Give a text "
+            f"file with one text a line, a table, a data set of the hub, or a task of kind {KIND}."
+        )
     spec = find_task(setting.place, metric=setting.metric)
     if spec.kind != KIND:
         raise UsageError(

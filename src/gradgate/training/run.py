@@ -221,7 +221,7 @@ def _forgetting(
     measure = measure_of(config, prepared.record(), tokenizer)
     for text in measure.notes if measure is not None else ():
         progress.note(text)
-    return None if measure is None else Forgetting(measure, shared)
+    return None if measure is None else Forgetting(measure, shared, progress.note)
 
 
 def _gate(config: RunConfig, method: Method, layers: LayerMap, cache: ActivationCache | None) -> GateCallback:

@@ -185,7 +185,7 @@ def seen(findings: Findings, form: ScoreFormat, measured: list[MethodFindings]) 
         f"; {formats.counted(beaten, 'other method')} {'is' if beaten == 1 else 'are'} no better in any of the three "
         f"than one that beats {'it' if beaten == 1 else 'them'}."
         if beaten
-        else ": no method beats another in all three."
+        else ": no method beats another."
     )
     return f"{parts[0]} {parts[1]}{parts[2]}"
 
