@@ -152,6 +152,16 @@ def test_further_arms_add_degrees_of_freedom_and_partial_ones_bias_nothing() -> 
     assert deficits(partial, "0", ["1"], partial)[0].behind == pytest.approx(scores[0].mean() - scores[1].mean())
 
 
+def test_noisy_arms_do_not_gain_from_quiet_ones() -> None:
+    quiet = {str(arm): [float(arm), arm + 0.01, arm - 0.01] for arm in range(6)}
+    table = {"a": [9.0, 12.0, 6.0], "b": [8.0, 5.0, 9.5], **quiet}
+    pooled, found = pooled_noise(table), deficits(table, "a", ["b"], table)[0]
+    assert pooled is not None
+    assert found.noise is not None
+    assert found.noise.sd == pytest.approx(np.std([1.0, 7.0, -3.5], ddof=1) / 2**0.5)
+    assert found.noise.sd > 1.5 * pooled.sd
+
+
 @pytest.mark.parametrize("higher", [True, False])
 def test_the_direction_of_the_metric_decides_who_leads(higher: bool) -> None:
     grid = full_grid(6, 5, higher=higher)
