@@ -17,9 +17,10 @@ EVEN = np.arange(8.0)[::-1]  # a0 is the best, a7 the worst
 
 
 def test_short_runs_come_first_the_worst_half_leaves_and_the_rest_is_resumed() -> None:
-    grid = full_grid(8, 5)
-    scores = noisy(EVEN * 100, 5, shared=0, seed=0)
+    grid = full_grid(8, 20)
+    scores = noisy(EVEN * 100, 20, shared=0, seed=0)
     allocator = Allocator(grid, grid.total_steps // 10)
+    assert allocator.stages == (Stage(8, 1, 5), Stage(4, 2, 5), Stage(2, 8, 5))
     asked = [batch for batch, _ in batches(allocator, scores)]
     assert [sorted({request.arm for request in batch}) for batch in asked] == [
         [f"a{arm}" for arm in range(8)],
@@ -27,14 +28,24 @@ def test_short_runs_come_first_the_worst_half_leaves_and_the_rest_is_resumed() -
         ["a0", "a1"],
     ]
     assert [{request.until_step for request in batch} for batch in asked] == [{10}, {20}, {80}]
-    assert [{request.seed for request in batch} for batch in asked] == [{0}, {0}, {0}]
+    assert all({request.seed for request in batch} == set(range(5)) for batch in asked)
     verdict = allocator.verdict(run(allocator, scores))
-    assert verdict.winners[0] == "a0"
-    assert verdict.steps_spent == 8 * 10 + 4 * 10 + 2 * 60
+    assert (verdict.winners, verdict.decided) == (("a0",), True)
+    assert verdict.steps_spent == 5 * (8 * 10 + 4 * 10 + 2 * 60)
     assert [(left.arm, left.step_share, left.place) for left in verdict.departures] == [
         ("a4", 0.125, 5), ("a5", 0.125, 6), ("a6", 0.125, 7), ("a7", 0.125, 8), ("a2", 0.25, 3), ("a3", 0.25, 4)
     ]  # fmt: skip
-    assert verdict.departures[0].behind == pytest.approx(scores[0, 0] - scores[4, 0])
+    assert verdict.departures[0].behind == pytest.approx(scores[0, :5].mean() - scores[4, :5].mean())
+
+
+def test_steps_for_no_test_buy_seeds_of_shorter_runs_and_nothing_is_called_a_winner() -> None:
+    grid = full_grid(6, 5)
+    allocator = Allocator(grid, grid.total_steps // 10)
+    assert allocator.stages[-1].eighths == 2
+    assert allocator.stages[-1].seeds == 3
+    verdict = allocator.verdict(run(allocator, noisy(EVEN[:6] * 100, 5, shared=0, seed=0)))
+    assert (verdict.winners[0], verdict.decided, verdict.step_share, verdict.p) == ("a0", False, 0.25, None)
+    assert "The budget ends at 0.25 of the schedule" in verdict.how
 
 
 def test_more_steps_buy_more_seeds_and_never_another_order_of_lengths() -> None:

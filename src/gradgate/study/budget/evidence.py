@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gradgate.study.budget.ladder import Stage
+from gradgate.study.budget.ladder import FEWEST_PAIRS, Stage
 
 LEVEL = 0.05
 """The error that all looks of a study share."""
 _FIRST_SHARE, _EARLY_SHARE = 0.8, 0.1
-_FEWEST_PAIRS = 3
 _ROUNDING = 1e-12
 
 Array = npt.NDArray[np.float64]
@@ -68,7 +67,7 @@ def plan_looks(last: Stage, tasks: int, earlier: int) -> tuple[Look, ...]:
     """
     level = LEVEL * _FIRST_SHARE * (1 - _FIRST_SHARE) ** earlier
     half = last.seeds // 2
-    if half * tasks < _FEWEST_PAIRS:
+    if half * tasks < FEWEST_PAIRS:
         return (Look(None, level),)
     return Look(half, level * _EARLY_SHARE), Look(None, level * (1 - _EARLY_SHARE))
 

@@ -14,8 +14,15 @@ import numpy as np
 from gradgate.errors import UsageError
 from gradgate.study.budget.full_grid import EIGHTHS, FullGrid
 
+FEWEST_PAIRS = 3
+"""Fewer pairs of whole runs are not worth a test."""
 _LEAD = 1.0
-"""The lead for which the plan is best: that of the best arm over each other, in sd of the noise pairs do not share."""
+"""The lead for which the plan is best: that of the best arm over each other, in sd of a whole run's own noise."""
+_NOISE = {1: 1.5, 2: 1.1, 4: 1.0, 8: 1.0}
+"""Eighths of the schedule to the noise of a run relative to the lead that shows there."""
+_SHIFT = {1: 0.6, 2: 0.3, 4: 0.2, 8: 0.0}
+"""Eighths of the schedule to how far arms are from where they end, which no number of seeds takes away."""
+_DIVISORS = (2, 3, 4, 6, 8, 16, 32)
 _NODES = 31
 
 
@@ -33,28 +40,32 @@ def plan_stages(grid: FullGrid, allowed: int) -> tuple[Stage, ...]:
 
     All arms begin with 1/8 of the schedule. The better half goes on to 1/4, half of these to 1/2, and half of these to
     the end, where halving goes on over seeds until two are left. Where the steps do not pay for one seed of that, more
-    than half leave each time; where they do not pay for whole runs of two arms, the runs stay shorter. What is left
-    over buys seeds, one by one, for the stage where they lower the chance most that the best arm leaves, for the steps
-    they cost. If the steps pay for the grid, it is one stage in which nobody leaves.
+    than half leave each time. What is left over buys seeds, one by one, for the stage where they lower the chance most
+    that the best arm leaves, for the steps they cost. If the steps pay for the grid, it is one stage in which nobody
+    leaves.
+
+    Whole runs on fewer than three pairs cannot be tested. A budget that pays for no more ends at the length with the
+    smallest chance that the best arm leaves, as several seeds of shorter runs tell more than one whole run.
 
     Raises:
         UsageError: if the steps do not pay for an eighth of one run of each arm.
     Source:
         Karnin et al. 2013, Almost optimal exploration in multi-armed bandits, alg. 1 (halving); Jamieson and Talwalkar
         2016, Non-stochastic best arm identification, sec. 3 (on runs that are resumed).
-        Differs: seeds are chosen by expected error, not by an equal share for each stage.
+        Differs: seeds and the last length are chosen by expected error, not by an equal share for each stage.
     """
-    count = len(grid.arms)
+    count, tasks = len(grid.arms), len(grid.steps)
     if allowed >= grid.total_steps:
         return (Stage(count, 8, len(grid.seeds)),)
-    for divisor in (2, 3, 4, 6, 8, 16, 32, count):
-        stages = _halving(count, divisor)
-        if _cost(grid, stages) <= allowed:
-            return _with_seeds(grid, _joined(stages), allowed)
-    for whole in range(len(EIGHTHS) - 1, 0, -1):
-        stages = _halving(count, 2)[:whole]
-        if _cost(grid, stages) <= allowed:
-            return _with_seeds(grid, _joined(stages), allowed)
+    plans = []
+    for longest in EIGHTHS:
+        halvings = (_halving(count, divisor, longest) for divisor in (*_DIVISORS, max(count, 2)))
+        paid = next((stages for stages in halvings if _cost(grid, stages) <= allowed), None)
+        if paid is not None:
+            plans.append(_with_seeds(grid, paid, allowed))
+    tested = [each for each in plans if each[-1].eighths == 8 and each[-1].seeds * tasks >= FEWEST_PAIRS]
+    if plans:
+        return min(tested or plans, key=lambda stages: _risk(stages, tasks))
     need = count * grid.seed_steps(1)
     raise UsageError(
         f"The budget allows {allowed:,} optimizer steps; an eighth of one run of each of {count} arms takes {need:,}, "
@@ -62,17 +73,15 @@ def plan_stages(grid: FullGrid, allowed: int) -> tuple[Stage, ...]:
     )
 
 
-def _halving(count: int, divisor: int) -> tuple[Stage, ...]:
-    """One seed of every stage: all lengths, and at the last of them until two arms are left."""
+def _halving(count: int, divisor: int, longest: int) -> tuple[Stage, ...]:
+    """One seed of every stage: all lengths up to the longest, and at that until two arms are left."""
+    lengths = [each for each in EIGHTHS if each <= longest]
     counts = [count]
-    while counts[-1] > 2 or len(counts) < len(EIGHTHS):
+    while counts[-1] > 2 or len(counts) < len(lengths):
         counts.append(max(min(count, 2), -(-counts[-1] // divisor)))
-    eighths = [*EIGHTHS, *[8] * (len(counts) - len(EIGHTHS))]
-    return tuple(Stage(arms, length, 1) for arms, length in zip(counts, eighths, strict=True))
-
-
-def _joined(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The stages without those after which nobody would leave, which are a part of the next."""
+    lengths += [longest] * (len(counts) - len(lengths))
+    stages = [Stage(arms, length, 1) for arms, length in zip(counts, lengths, strict=True)]
+    # A stage after which nobody would leave is a part of the next.
     return (*(stage for stage, later in pairwise(stages) if stage.arms > later.arms), stages[-1])
 
 
@@ -89,7 +98,7 @@ def _cost(grid: FullGrid, stages: tuple[Stage, ...]) -> int:
 
 def _with_seeds(grid: FullGrid, stages: tuple[Stage, ...], allowed: int) -> tuple[Stage, ...]:
     """The stages with the seeds that the rest of the allowance buys."""
-    risk = {stages: _risk(stages)}
+    tasks = len(grid.steps)
     while True:
         spent = _cost(grid, stages)
         moves = [_raised(stages, place) for place in range(len(stages)) if stages[place].seeds < len(grid.seeds)]
@@ -97,9 +106,8 @@ def _with_seeds(grid: FullGrid, stages: tuple[Stage, ...], allowed: int) -> tupl
         paid = [(max(cost, 1), move) for cost, move in paid if spent + cost <= allowed]
         if not paid:
             return stages
-        for _, move in paid:
-            risk.setdefault(move, _risk(move))
-        stages = max(paid, key=lambda each: (risk[stages] - risk[each[1]]) / each[0])[1]
+        risk = _risk(stages, tasks)
+        stages = max(paid, key=lambda each: (risk - _risk(each[1], tasks)) / each[0])[1]
 
 
 def _raised(stages: tuple[Stage, ...], place: int) -> tuple[Stage, ...]:
@@ -109,19 +117,22 @@ def _raised(stages: tuple[Stage, ...], place: int) -> tuple[Stage, ...]:
     return (*stages[:place], *later)
 
 
-def _risk(stages: tuple[Stage, ...]) -> float:
+def _risk(stages: tuple[Stage, ...], tasks: int) -> float:
     """The chance, summed over stages, that an arm that leads all others by ``_LEAD`` leaves."""
-    after = [*(stage.arms for stage in stages[1:]), 1]
-    return sum(_leaves(stage.arms, kept, stage.seeds) for stage, kept in zip(stages, after, strict=True))
+    kept = [*(stage.arms for stage in stages[1:]), 1]
+    return sum(
+        _leaves(stage.arms, left, stage.eighths, stage.seeds * tasks) for stage, left in zip(stages, kept, strict=True)
+    )
 
 
 @lru_cache(maxsize=4096)
-def _leaves(arms: int, kept: int, seeds: int) -> float:
-    """The chance that ``kept`` of the others score more than the best arm on the mean of ``seeds`` seeds."""
+def _leaves(arms: int, kept: int, eighths: int, pairs: int) -> float:
+    """The chance that ``kept`` of the others score more than the best arm on the mean of so many pairs."""
     from scipy.special import bdtrc, ndtr  # takes a moment, which listing commands need not wait for
 
     if kept >= arms:
         return 0.0
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    above = ndtr(-(nodes + _LEAD * seeds**0.5))
+    spread = (_NOISE[eighths] ** 2 / pairs + _SHIFT[eighths] ** 2) ** 0.5
+    above = ndtr(-(nodes + _LEAD / spread))
     return float(weights @ bdtrc(kept - 1, arms - 1, above) / weights.sum())
