@@ -13,13 +13,13 @@ _TIMEOUT_SECONDS = 10
 
 
 def model_source(name: str) -> str:
-    """Where ``from_pretrained`` finds a model: the embedded one for ``sample``, else the name itself.
+    """Where ``from_pretrained`` finds a model: embedded for ``sample`` and ``sample-decoder``, else the name itself.
 
     Raises:
         RunError: for a path that does not exist, or a folder without a model.
     """
-    if name == "sample":
-        return str(sample.MODEL)
+    if name in sample.MODELS:
+        return str(sample.MODELS[name])
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():

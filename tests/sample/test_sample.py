@@ -1,4 +1,4 @@
-"""The embedded sample: the files are what the generator writes, and the encoder knows its languages."""
+"""The embedded sample: the files are what the generator writes, and its models know what they were pretrained on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import yaml
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertForMaskedLM, set_seed
 
-from gradgate.sample import DATA, MODEL, TASKS
+from gradgate.sample import DATA, DECODER, MODEL, OTHER_TEXT, TASKS
 from gradgate.tasks import find_task, load_task
 from tools.sample import make_data as generator
 from tools.sample.corpus import passages
@@ -29,6 +29,7 @@ def tokenizer() -> Any:
 @pytest.mark.parametrize("name", generator.TASKS)
 def test_committed_files_are_what_the_generator_writes(name: str) -> None:
     made = generator.files(generator.TASKS[name])
+    assert generator.other_text().encode() == OTHER_TEXT.read_bytes()
     assert {path.name for path in (DATA / name).iterdir()} == {*made, "task.yaml"}
     for file, content in made.items():
         assert (DATA / name / file).read_bytes() == content.encode(), file
@@ -37,8 +38,9 @@ def test_committed_files_are_what_the_generator_writes(name: str) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_loads_by_name_in_every_language(name: str) -> None:
     rows = load_task(find_task(name)).rows
-    assert set(rows) == {"train", "dev", *(f"test.{language}" for language in GRAMMARS)}
-    assert len({rows[f"test.{language}"] for language in GRAMMARS}) == 1
+    languages = [SOURCE] if name == "sample-generation" else list(GRAMMARS)
+    assert set(rows) == {"train", "dev", *(f"test.{language}" for language in languages)}
+    assert len({rows[f"test.{language}"] for language in languages}) == 1
 
 
 def test_no_sentence_of_pretraining_is_one_of_the_tasks() -> None:
@@ -72,7 +74,8 @@ def test_dice_follow_the_seed() -> None:
 
 def test_the_model_weighs_less_than_six_megabytes_and_the_data_about_two() -> None:
     assert (MODEL / "model.safetensors").stat().st_size < 6_000_000
-    assert sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file()) < 2_200_000
+    assert sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file()) < 2_400_000
+    assert sum(path.stat().st_size for path in DECODER.iterdir()) < 5_000_000
 
 
 def test_every_text_is_tokenized_without_unknown_or_cut_words(tokenizer: Any) -> None:
@@ -146,4 +149,4 @@ def test_task_files_name_every_language() -> None:
     for name, folder in TASKS.items():
         task = yaml.safe_load((folder / "task.yaml").read_text("utf-8"))
         assert task["name"] == name
-        assert task["languages"] == list(GRAMMARS)
+        assert task["languages"] == ([SOURCE] if name == "sample-generation" else list(GRAMMARS))

@@ -13,12 +13,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gradgate.sample import DATA
+from gradgate.sample import DATA, OTHER_TEXT
+from tools.sample.corpus import review as opinions
 from tools.sample.draw import Dice, Draw
 from tools.sample.frames import Clause, Event, Statement
 from tools.sample.languages import GRAMMARS, SOURCE, Grammar
 from tools.sample.lexicon import concepts
 from tools.sample.tasks.answering import Puzzle, puzzle, realise
+from tools.sample.tasks.describing import Description, description, prompt, response
 from tools.sample.tasks.inference import LABELS as INFERENCES
 from tools.sample.tasks.inference import Inference, inference
 from tools.sample.tasks.sentiment import LABELS as SENTIMENTS
@@ -27,6 +29,7 @@ from tools.sample.words import Word
 
 Item = TypeVar("Item")
 SPLITS = ("train", "dev", "test")
+_OTHER_TEXTS = 200
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Task(Generic[Item]):
         seed: of train; dev and test take the next ones.
         draw: the next item of a split, by its number.
         sentences: an item's sentences in one language.
-        lines: the content of a file.
+        content: of a file.
+        languages: that test is in.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Task(Generic[Item]):
     draw: Callable[[Draw, int], Item]
     sentences: Callable[[Grammar, Item], list[list[Word]]]
     content: Callable[[Grammar, Sequence[Item]], str]
+    languages: tuple[str, ...] = tuple(GRAMMARS)
 
     def splits(self) -> dict[str, list[Item]]:
         """The items of each split; none has the English text of another."""
@@ -157,6 +162,10 @@ def _questions(grammar: Grammar, items: Sequence[Puzzle]) -> str:
     return '{"version": "1.1", "data": [{"title": "sample", "paragraphs": [\n' + ",\n".join(paragraphs) + "\n]}]}\n"
 
 
+def _descriptions(grammar: Grammar, items: Sequence[Description]) -> str:
+    return _json_lines({"prompt": prompt(grammar, item), "response": response(grammar, item)} for item in items)
+
+
 TASKS: dict[str, Task[Any]] = {
     task.name: task
     for task in (
@@ -181,6 +190,16 @@ TASKS: dict[str, Task[Any]] = {
         Task("pos", "tsv", (600, 100, 150), 121, _statement, lambda g, s: [g.statement(s)], _parts_of_speech),
         Task("ner", "tsv", (800, 100, 200), 131, _named, lambda g, e: [g.sentence([e])], _entities),
         Task("qa", "json", (1200, 120, 120), 141, lambda d, n: puzzle(d), _puzzle_sentences, _questions),
+        Task(
+            "generation",
+            "jsonl",
+            (1200, 150, 200),
+            151,
+            lambda d, n: description(d),
+            lambda g, item: [g.sentence([item.event])],
+            _descriptions,
+            languages=(SOURCE,),
+        ),
     )
 }
 
@@ -193,15 +212,24 @@ def main() -> None:
         (out / name).mkdir(parents=True, exist_ok=True)
         for file, content in files(task).items():
             (out / name / file).write_text(content, encoding="utf-8", newline="\n")
+    (out / OTHER_TEXT.name).write_text(other_text(), encoding="utf-8", newline="\n")
 
 
 def files(task: Task[Any]) -> dict[str, str]:
     """File name -> content: train and dev in the source language, test in all."""
     made = {}
     for split, items in task.splits().items():
-        for code in GRAMMARS if split == "test" else (SOURCE,):
+        for code in task.languages if split == "test" else (SOURCE,):
             made[f"{split}.{code}.{task.ending}"] = task.content(GRAMMARS[code], items)
     return made
+
+
+def other_text() -> str:
+    """What a decoder may forget while it learns to describe events: opinions, one text a line."""
+    draw, english, texts = Draw(Dice(161)), GRAMMARS[SOURCE], dict.fromkeys([""])
+    while len(texts) <= _OTHER_TEXTS:
+        texts[english.join_sentences([english.statement(one) for one in opinions(draw)])] = None
+    return "\n".join(list(texts)[1:]) + "\n"
 
 
 def sentences() -> set[str]:
@@ -209,7 +237,7 @@ def sentences() -> set[str]:
     found: set[str] = set()
     for task in TASKS.values():
         for split, items in task.splits().items():
-            for code in GRAMMARS if split == "test" else (SOURCE,):
+            for code in task.languages if split == "test" else (SOURCE,):
                 grammar = GRAMMARS[code]
                 for item in items:
                     found.update(grammar.text(words) for words in task.sentences(grammar, item))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,7 +87,8 @@ Search = Annotated[
     list[str] | None,
     typer.Option(
         help="Try settings first, the same for each method, and compare each method with its best on dev: "
-        "lr=1e-5,2e-5,5e-5, or the range lr=1e-5..1e-4 with --trials; repeat for several settings."
+        "lr=1e-5,2e-5,5e-5, or the range lr=1e-5..1e-4 with --trials; repeat for several settings. A task of "
+        "generation searches lr=2e-5,1e-4,5e-4,2e-3 where --lr is not given."
     ),
 ]
 Trials = Annotated[int | None, typer.Option(min=1, help="Settings to draw from the ranges of --search.")]
@@ -267,16 +269,37 @@ def _require_study(folder: Path) -> None:
         read_study_file(part)
 
 
+class QuickstartKind(str, Enum):
+    """What is tried."""
+
+    classification = "classification"
+    generation = "generation"
+
+
 def quickstart(
-    out_folder: Out = Path("studies/quickstart"),
+    kind: Annotated[
+        QuickstartKind,
+        typer.Option(
+            help="classification of reviews by an encoder in ten languages, or generation of sentences by a decoder, "
+            "which needs pip install 'gradgate[llm]'."
+        ),
+    ] = QuickstartKind.classification,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for everything that is written; default in studies/.")
+    ] = None,
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
-    """Compare four methods on the embedded model and task in ten languages, offline, in minutes."""
-    from gradgate.sample import QUICKSTART_METHODS, QUICKSTART_SETTINGS
+    """Compare four methods on an embedded model and task, offline, in minutes."""
+    from gradgate import sample
 
-    config = run_config(dict(QUICKSTART_SETTINGS))
-    _compare(config, out_folder, quiet, as_json=False, methods=list(QUICKSTART_METHODS), seeds=[0, 1])
+    if kind is QuickstartKind.generation:
+        folder, settings, methods = "quickstart-generation", sample.GENERATION_SETTINGS, sample.GENERATION_METHODS
+    else:
+        folder, settings, methods = "quickstart", sample.QUICKSTART_SETTINGS, sample.QUICKSTART_METHODS
+    config = run_config(dict(settings))
+    out = out_folder or Path("studies", folder)
+    _compare(config, out, quiet, as_json=False, methods=list(methods), seeds=[0, 1])
 
 
 def _compare(config: RunConfig, folder: Path, quiet: bool, as_json: bool, **request: Any) -> None:

@@ -1,4 +1,6 @@
-"""The embedded sample: a small multilingual encoder and five tasks in ten languages, all from one seeded generator."""
+"""The embedded sample, from one seeded generator: a small multilingual encoder and five tasks in ten languages, and a
+small decoder with a task of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,17 @@ from typing import Any
 MODEL: Path = Path(__file__).parent / "model"
 """The encoder's folder, as ``AutoModel`` and ``AutoTokenizer`` load it."""
 
+DECODER: Path = Path(__file__).parent / "decoder"
+"""The decoder's folder, as ``AutoModelForCausalLM`` and ``AutoTokenizer`` load it."""
+
 DATA: Path = Path(__file__).parent / "data"
 """A folder for each task, with its ``task.yaml``: train and dev in English, test in every language."""
+
+OTHER_TEXT: Path = DATA / "opinions.txt"
+"""Text of another register than the decoder's task, one example a line: what it may forget."""
+
+MODELS: dict[str, Path] = {"sample": MODEL, "sample-decoder": DECODER}
+"""A model's name -> its folder."""
 
 TASKS: dict[str, Path] = {
     "sample": DATA / "sentiment",
@@ -17,8 +28,12 @@ TASKS: dict[str, Path] = {
     "sample-pos": DATA / "pos",
     "sample-ner": DATA / "ner",
     "sample-qa": DATA / "qa",
+    "sample-generation": DATA / "generation",
 }
 """A task's name -> its folder."""
+
+TEXTS: dict[str, Path] = {"sample-opinions": OTHER_TEXT}
+"""A name of running text -> its file."""
 
 QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every=40", "graddrop:p=0.2")
 """What ``gradgate quickstart`` compares."""
@@ -26,4 +41,32 @@ QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every
 QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 5.0, "lr": 1e-3, "batch_size": 32, "max_length": 64}
 """Settings of its runs; the learning rate suits a model of this size."""
 
-__all__ = ["DATA", "MODEL", "QUICKSTART_METHODS", "QUICKSTART_SETTINGS", "TASKS"]
+GENERATION_METHODS: tuple[str, ...] = ("full", "freeze:layers=5", "gradual:every=20", "lora:r=8,lr=1e-2")
+"""What ``gradgate quickstart --kind generation`` compares."""
+
+GENERATION_SETTINGS: dict[str, Any] = {
+    "model": "sample-decoder",
+    "task": "sample-generation",
+    "forgetting": "sample-opinions",
+    "steps": 120,
+    "eval_every": 60,
+    "lr": 2e-3,
+    "batch_size": 16,
+    "max_length": 64,
+    "max_new_tokens": 24,
+}
+"""Settings of its runs."""
+
+__all__ = [
+    "DATA",
+    "DECODER",
+    "GENERATION_METHODS",
+    "GENERATION_SETTINGS",
+    "MODEL",
+    "MODELS",
+    "OTHER_TEXT",
+    "QUICKSTART_METHODS",
+    "QUICKSTART_SETTINGS",
+    "TASKS",
+    "TEXTS",
+]

@@ -21,7 +21,7 @@ from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
 from gradgate.study.ray import RayCluster, run_on_ray
 from gradgate.study.results import read_study
-from gradgate.study.search import Space
+from gradgate.study.search import GENERATION_RATES, Space, read_space
 from gradgate.study.shared_rate import shared_rate
 from gradgate.study.store import DamagedStoreError, Heartbeat, open_store, set_aside
 from gradgate.study.study_file import STUDY_FILE, SearchRecord, locked_folder
@@ -102,7 +102,7 @@ def compare(
         parts: several tasks, models and training sizes, each with each, in place of the base's; in a study that has
             others they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
         search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
-            with one goes on with it.
+            with one goes on with it. A new one of generation searches learning rates where ``base`` gives none.
         execution: where and how to train; by default one run after another, here.
 
     Raises:
@@ -117,7 +117,7 @@ def compare(
     check_arms(names, seeds, adapters)
     for adapter in filter(None, (read_adapter(arm.adapter) for arm in crossed(names, adapters or [None]))):
         adapter.kind.check()
-    request = _Request(names, list(seeds), adapters, swept, search)
+    request = _Request(names, list(seeds), adapters, swept, search, rate_is_open="lr" not in base.model_fields_set)
     parts = (parts or Parts.of(base)).with_held(out)
     planned = _plan_all(parts, out, base, request, execution, progress)
     queue = _begin(out, planned, execution, progress)
@@ -141,6 +141,7 @@ class _Request:
     sweep: FreezeSweep | None
     space: Space | None
     held_search: SearchRecord | None = None
+    rate_is_open: bool = False
 
     def with_held(self, paths: list[Path]) -> _Request:
         """With what the study already compares, which a new part of it has to compare as well."""
@@ -153,6 +154,7 @@ class _Request:
             seeds=[*chain(*(grid.seeds for grid in held)), *self.seeds],
             adapters=[*chain(*(grid.adapters for grid in held)), *self.adapters],
             held_search=held[0].search,
+            rate_is_open=False,
         )
 
     @property
@@ -202,6 +204,14 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPar
         select(seen.layers, selector)  # of a model with an adapter the run itself says
     if request.search is not None:
         grid = grid.searching(request.search)
+    elif request.rate_is_open and searches.wants_rates(seen.task, grid):
+        grid = grid.searching(read_space([GENERATION_RATES]).record())
+        progress.note(
+            grid.labelled(
+                f"No --lr was given, so the rate of each method is chosen on dev from {GENERATION_RATES}. --search "
+                f"lr=... tries others; --lr trains every method with one."
+            )
+        )
     searches.check(grid)
     unfair = shared_rate([arm.adapter for arm in grid.arms], grid.base.lr, grid.search)
     if unfair:

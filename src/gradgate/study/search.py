@@ -23,10 +23,13 @@ from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
 from gradgate.training.config import make_config
-from gradgate.training.records import Failure, Scores, read_record, write_record
+from gradgate.training.records import Failure, Scores, TaskRecord, read_record, write_record
 from gradgate.training.run_folder import RunFolder
 
 SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
+GENERATION_RATES = "lr=2e-5,1e-4,5e-4,2e-3"
+"""Tried for each method that generates text where no rate is given: from full training's to LoRA's on small models."""
+
 FIRST_SEED = 1000  # not among the seeds of the comparison
 _DRAWS = 0  # seed of the settings that are drawn from ranges
 
@@ -93,6 +96,16 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
         )
     settings = _drawn(axes, trials) if trials else [dict(zip(axes, v, strict=True)) for v in product(*axes.values())]
     return Space(tuple(texts), tuple(settings), tuple(range(FIRST_SEED, FIRST_SEED + seeds)), prune)
+
+
+def wants_rates(task: TaskRecord, grid: Grid) -> bool:
+    """Whether a new study whose rate is left open searches one for each method.
+
+    The best rate of full fine-tuning is a tenth of LoRA's, and others lie between: with one rate for all, a comparison
+    of methods is one of rates. Biderman et al. 2024, https://arxiv.org/abs/2405.09673, sec. 4.1. A rate of an adapter's
+    own is a choice, too.
+    """
+    return task.kind == "generation" and all(adapter.lr is None for adapter in grid.adapter_settings)
 
 
 def _value(name: str, text: str) -> Any:

@@ -50,7 +50,11 @@ class RunConfig(CheckedSettings):
     Unknown names are errors. Where both ``epochs`` and ``steps`` are None, a run takes 3 epochs.
     """
 
-    model: str = Field("sample", description="hub name or folder of a pretrained model; 'sample' is built in")
+    model: str = Field(
+        "sample",
+        description="hub name or folder of a pretrained model; 'sample' is built in, and for "
+        "generation 'sample-decoder'",
+    )
     layers: str | None = Field(None, description="path of the layer stack where it cannot be found by itself")
     task: str = Field(
         "sample",
@@ -185,8 +189,8 @@ class RunConfig(CheckedSettings):
     forgetting: ForgettingField = Field(
         None,
         description="generation: measure what training forgets of other text, before and after: a text file with one "
-        "text a line, a table or hub data set with a column of texts, or prompts and responses of another task; with "
-        "options as FILE:column=body,tokens=50000, or subset, split, metric and rows",
+        "text a line ('sample-opinions' is built in), a table or hub data set with a column of texts, or prompts and "
+        "responses of another task; with options as FILE:column=body,tokens=50000, or subset, split, metric and rows",
     )
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
     keep_model: bool = Field(True, description="write the best model into the run folder")

@@ -82,7 +82,8 @@ def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
     """
     if setting.names_task:
         return _of(load_tests(_task(setting), None))
-    source = read_source(setting.place, setting.subset, setting.split or "train")
+    where = str(setting.path) if setting.path.is_file() else setting.place
+    source = read_source(where, setting.subset, setting.split or "train")
     if isinstance(source, Table) and setting.column is None and holds_responses(source):
         return _of(tests_of(*_as_task(setting, source)))
     if setting.metric not in (None, "loss"):

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gradgate import sample
 from gradgate.errors import UsageError
 from gradgate.specs import Syntax, shown
 
@@ -28,7 +29,7 @@ class ForgettingSetting:
     """What forgetting is measured on.
 
     Attributes:
-        place: a file, a data set of the hub, or a task of kind generation.
+        place: a file, a data set of the hub, ``sample-opinions``, or a task of kind generation.
         column: of the text, where there are columns; by default ``text``, where these are no prompts and responses.
         subset, split: configuration and split of a data set of the hub.
         metric: that is compared, of prompts and responses; by default the task's own.
@@ -58,8 +59,8 @@ class ForgettingSetting:
 
     @property
     def path(self) -> Path:
-        """The place as a path."""
-        return Path(self.place).expanduser()
+        """The place as a path; that of the embedded text for ``sample-opinions``."""
+        return sample.TEXTS.get(self.place, Path(self.place).expanduser())
 
     @property
     def names_task(self) -> bool:

@@ -167,7 +167,8 @@ class PreparedGeneration(PreparedSingleTask):
         if type(settings) in MODEL_FOR_MASKED_LM_MAPPING:
             raise RunError(
                 f"{config.model!r} is a {settings.model_type} model, an encoder, which generates no text. Expected a "
-                f"decoder such as Llama, or an encoder with a decoder such as T5. Give one of these as --model."
+                f"decoder such as Llama, or an encoder with a decoder such as T5. Give one of these as --model; "
+                f"sample-decoder is built in."
             )
         if find_spec("trl") is None:
             raise UsageError(
