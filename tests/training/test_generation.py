@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from gradgate.errors import DataError, RunError, UsageError
 from gradgate.tasks import kind_of
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.evaluation import evaluate, load_finished
+from gradgate.training.generate import Greedy
 from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.prediction import predict
 from gradgate.training.prepared_task import prepare_task
@@ -118,6 +119,17 @@ def test_a_split_has_the_mean_loss_of_its_tokens_and_greedy_texts(
         assert row["predicted"] == run.tokenizer.decode(made[0, begin:], skip_special_tokens=True)
     scores = json.loads((finished / "scores.json").read_text())
     assert scores["tests"]["test"]["loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+
+
+def test_a_mixture_of_experts_generates_where_trl_balances_them(models: dict[str, Path]) -> None:
+    model = AutoModelForCausalLM.from_pretrained(models["mixtral"])
+    model.config.eos_token_id = model.generation_config.eos_token_id = None  # all four tokens are generated
+    tokenizer = AutoTokenizer.from_pretrained(models["mixtral"])
+    greedy, prompts = Greedy(4, 4, "fp32"), tokenizer([row["prompt"] for row in rows(5, 1)])["input_ids"]
+    usual = greedy.texts(model, tokenizer, prompts)
+    model.config.output_router_logits = True
+    assert greedy.texts(model, tokenizer, prompts) == usual
+    assert model.config.output_router_logits
 
 
 def trl_losses(config: RunConfig, held: list[dict[str, Any]], folder: Path, **settings: Any) -> list[float]:

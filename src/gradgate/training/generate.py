@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from gradgate.errors import UsageError
 
 Prompt = Sequence[int]
 _USUAL = 128
+_ROUTERS = "output_router_logits"
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,11 @@ class Greedy:
         cut = self._fitting(model, prompts)
         order = sorted(range(len(cut)), key=lambda number: -len(cut[number]))
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
-        was_training = model.training
-        model.eval()
         found: dict[int, str] = {}
-        try:
+        with _generating(model):
             for batch in launch.share(batches):
                 ids = self._continued(model, tokenizer, [cut[number] for number in batch])
                 found.update(zip(batch, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True))
-        finally:
-            model.train(was_training)
         together = {number: text for part in launch.gather(found) for number, text in part.items()}
         return [together[number].strip() for number in range(len(cut))]
 
@@ -75,6 +73,26 @@ class Greedy:
             )
         new = sequences if model.config.is_encoder_decoder else sequences[:, ids.shape[1] :]
         return [list(_until_end(row, ends, model.config.is_encoder_decoder)) for row in new.tolist()]
+
+
+@contextmanager
+def _generating(model: Any) -> Iterator[None]:
+    """Evaluation mode, without the loss that balances experts.
+
+    TRL turns that loss on in the model's configuration. It wants the router's choices for all tokens of a batch, and
+    from the second new token on a forward pass has those of one token a row.
+    """
+    was_training, settings = model.training, model.config.get_text_config()
+    balances = getattr(settings, _ROUTERS, None)
+    model.eval()
+    if balances:
+        setattr(settings, _ROUTERS, False)
+    try:
+        yield
+    finally:
+        model.train(was_training)
+        if balances:
+            setattr(settings, _ROUTERS, balances)
 
 
 def positions_of(settings: Any) -> int | None:
