@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from gradgate.errors import DataError, RunError, UsageError
 from gradgate.tasks import kind_of
@@ -341,6 +341,14 @@ def test_models_and_tasks_of_other_kinds_are_refused(
         prepare_task(configure(model=str(tiny_model)))
     with pytest.raises(UsageError, match="--packing: these are for tasks of kind generation"):
         prepare_task(make_config(**settings, packing=True))
+
+
+def test_a_decoder_without_its_output_layer_is_refused(configure: Configure, tmp_path: Path) -> None:
+    config = configure(steps=1)
+    AutoModel.from_pretrained(config.model).save_pretrained(tmp_path / "bare")
+    load_tokenizer(config).save_pretrained(tmp_path / "bare")
+    with pytest.raises(RunError, match=r"lm_head\.weight absent .* pretrained to generate text"):
+        train(configure(steps=1, model=str(tmp_path / "bare")), tmp_path / "run")
 
 
 def test_a_missing_package_is_named_before_anything_is_trained(

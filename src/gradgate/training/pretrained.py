@@ -23,6 +23,7 @@ from gradgate import hub
 from gradgate.errors import GradgateError, RunError
 from gradgate.hub import model_source
 from gradgate.tasks import Kind, TaskData
+from gradgate.tasks.kinds.generation import AutoModelForGeneration
 from gradgate.training.config import RunConfig
 from gradgate.training.stored_model import whole_model
 from gradgate.training.weights import (
@@ -124,7 +125,7 @@ def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any
     _check_fit(config, settings)
     if not config.open_new_tokens:
         check_vocabulary(model, tokenizer, config.model)
-    missing = check_loaded(model, report, config.model)
+    missing = check_loaded(model, report, config.model, head=factory is not AutoModelForGeneration)
     if config.open_new_tokens:
         add_rows(model, tokenizer)
     check_end_token(model, tokenizer, config.model)

@@ -42,9 +42,11 @@ def check_loaded(model: Any, report: Mapping[str, Any], name: str, *, head: bool
     parts += [f"{_listed(reshaped)} of another shape"] if reshaped else []
     unexpected = sorted(report.get("unexpected_keys", ()))
     others = f" Its weights hold {_listed(unexpected)} instead." if absent and unexpected else ""
+    whole = " but its head" if head else ", with its output layer"
     raise RunError(
         f"The weights of {name!r} do not fit its configuration: {'; '.join(parts)}.{others} Expected every tensor of "
-        f"{type(model).__name__} but its head. Give the config.json that the weights were saved with."
+        f"{type(model).__name__}{whole}. Give the config.json that the weights were saved with"
+        f"{'' if head else ', or the model that was pretrained to generate text'}."
     )
 
 
