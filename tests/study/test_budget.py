@@ -203,6 +203,18 @@ def test_arms_that_score_the_same_are_a_tie_and_the_cheapest_is_named() -> None:
     assert "no spread" in verdict.how
 
 
+def test_of_arms_that_score_the_same_those_of_less_loss_go_on() -> None:
+    """As at the floor of F1 early in a schedule, where each arm predicts one class; the grid's order says nothing."""
+    grid = full_grid(6, 20)
+    allocator = Allocator(grid, grid.total_steps // 10)
+    known = {
+        request.key: Progress(10, {10: 0.25}, losses={5: 0.0, 10: 2.0 - int(request.arm[1:])})
+        for request in allocator.next({})
+    }
+    assert {request.arm for request in allocator.next(known)} == {"a5", "a4", "a3"}
+    assert [left.behind for left in allocator.verdict(known).departures] == [0.0, 0.0, 0.0]
+
+
 def test_siblings_tie_and_their_method_still_wins() -> None:
     grid = FullGrid(
         arms=("full lr=1", "full lr=2", "head lr=1"),

@@ -108,7 +108,7 @@ def test_studies_become_one_grid_with_a_rate_in_each_arm(tmp_path: Path, command
     assert lines[1] == {
         "task": "toy", "model": "toy-bert", "arm": "full lr=2e-05", "method": "full", "adapter": "", "lr": "2e-05",
         "seed": "0", "step": "80", "of_steps": "80", "dev": "0.71", "test": "0.7", "seconds": "2.0", "schedule": "cut",
-        "metric": "macro_f1", "better": "higher",
+        "metric": "macro_f1", "better": "higher", "dev_loss": "0.4",
     }  # fmt: skip
     curves = as_curves(read_rows(out))
     assert curves.grid.arms == (
@@ -127,7 +127,7 @@ def test_the_command_prints_a_table_or_json(clear: list[CurveRow], tmp_path: Pat
     file = tmp_path / "grid.csv"
     write_curves(clear, file)
     words = ["study", "replay", str(file), "--budget", "0.1", "--budget", "0.2", "--repeats", "5"]
-    code, out, _ = command(*words, "--against", "uniform", "--quiet")
+    code, out, _ = command(*words, "--against", "uniform")
     assert code == 0
     assert "The full grid's best on dev is a0, told from every other arm" in out
     assert [line.split()[:2] for line in out.splitlines()[2:]] == [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradgate.cli.options import AsJson, Config, Quiet
+from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError
 
@@ -56,7 +56,7 @@ def replay(
         ),
     ],
     budget: Annotated[
-        list[float] | None, typer.Option(help="Share of the grid's steps, such as 0.1; repeatable.")
+        list[float] | None, typer.Option(help="Share of the grid's steps, by default 0.1; repeatable.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="How often, each time with another order of seeds.")] = 1000,
     against: Annotated[
@@ -69,7 +69,6 @@ def replay(
     seed: Annotated[int, typer.Option(help="Seed of the orders.")] = 0,
     schedule: Annotated[str, typer.Option(help="Which curves of a CSV file: cut or squeezed schedules.")] = "cut",
     as_json: AsJson = False,
-    quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
     """How often a budget finds the best arm of a grid that was trained in full."""
@@ -82,7 +81,7 @@ def replay(
         raise UsageError(f"--schedule {schedule!r}: expected {CUT} or {SQUEEZED}.")
     rivals = [name.strip() for name in against.split(",") if name.strip()]
     curves = _curves(study, schedule)
-    with Progress(console=errors, disable=quiet or as_json, transient=True) as bar:
+    with Progress(console=errors, disable=as_json, transient=True) as bar:
         task = bar.add_task("Replaying", total=repeats * len(budget or [0.1]))
         found = [
             play_again(curves, share, repeats, rivals, seed, lambda: bar.advance(task)) for share in budget or [0.1]

@@ -17,6 +17,7 @@ from gradgate.errors import DataError
 from gradgate.files import remedy
 from gradgate.study.budget import FullGrid, Progress, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
+from gradgate.study.observed import losses
 from gradgate.study.parts import part_folders
 from gradgate.study.results import Cell, StudyResults, read_study
 from gradgate.training.adapter_setting import read_adapter
@@ -37,6 +38,7 @@ class CurveRow:
         seconds: of the whole training; in the last row alone.
         schedule: ``cut`` or ``squeezed``.
         better: ``higher`` or ``lower`` scores.
+        dev_loss: the loss on dev; None where it is not known.
     """
 
     task: str
@@ -54,9 +56,11 @@ class CurveRow:
     schedule: str = CUT
     metric: str = ""
     better: str = "higher"
+    dev_loss: float | None = None
 
 
 _ROW = TypeAdapter(CurveRow)
+_OPTIONAL = 4  # columns at the end, from ``schedule`` on
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,9 @@ def _rows_of(results: StudyResults) -> Iterator[CurveRow]:
         if cell.scores is not None:
             metric, last = cell.scores.metric, cell.scores.cost.steps
             dev = {record.step: record.metrics.get(metric) for record in cell.history}
+            lost = losses(cell.history)
             for step in sorted({*dev, last}):
-                row = CurveRow(**shared, step=step, of_steps=last, dev=dev.get(step))
+                row = CurveRow(**shared, step=step, of_steps=last, dev=dev.get(step), dev_loss=lost.get(step))
                 test, seconds = cell.score(results.main_split), cell.scores.cost.seconds_total
                 yield replace(row, test=test, seconds=seconds) if step == last else row
         elif cell.failure is not None and lengths:
@@ -132,7 +137,7 @@ def write_curves(rows: Sequence[CurveRow], file: Path) -> None:
 
 
 def read_rows(file: Path) -> list[CurveRow]:
-    """The rows of a CSV file that :func:`write_curves` wrote; ``metric`` and ``better`` may be absent.
+    """The rows of a CSV file that :func:`write_curves` wrote; the last columns from ``schedule`` on may be absent.
 
     Raises:
         DataError: if a column is absent or a line is damaged; the line is named.
@@ -140,7 +145,7 @@ def read_rows(file: Path) -> list[CurveRow]:
     try:
         with file.open(newline="", encoding="utf-8") as stream:
             reader = csv.DictReader(stream)
-            needed = [each.name for each in fields(CurveRow)][:-3]
+            needed = [each.name for each in fields(CurveRow)][:-_OPTIONAL]
             absent = [name for name in needed if name not in (reader.fieldnames or ())]
             if absent:
                 raise DataError(
@@ -218,7 +223,8 @@ def _progress(key: RunKey, rows: Sequence[CurveRow]) -> Progress:
         )
     last = max(rows, key=lambda row: row.step)
     dev = {row.step: row.dev for row in rows if row.dev is not None}
-    return Progress(last.step, dev, last.seconds, failed=last.step < last.of_steps or not dev)
+    lost = {row.step: row.dev_loss for row in rows if row.dev_loss is not None}
+    return Progress(last.step, dev, last.seconds, failed=last.step < last.of_steps or not dev, losses=lost)
 
 
 def _stand_ins(grid: FullGrid, runs: dict[RunKey, Progress]) -> Iterator[str]:

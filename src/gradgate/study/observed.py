@@ -6,9 +6,11 @@ A budget keeps no state beside these folders, so that one that was killed goes o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite, nan
 
 from gradgate.study.budget import Observed, Progress, RunKey
 from gradgate.study.results import Cell, StudyResults
+from gradgate.training.history import DevRecord
 
 
 def observe(parts: Sequence[StudyResults]) -> Observed:
@@ -46,10 +48,16 @@ def progress_of(cell: Cell) -> Progress | None:
     if cell.failure is not None:
         return Progress(cell.failure.step or 0, failed=True)
     if cell.reached is not None and cell.scores is None:
-        return Progress(cell.reached.step, cell.reached.scores, cell.reached.seconds)
+        reached = cell.reached
+        return Progress(reached.step, reached.scores, reached.seconds, losses=losses(reached.dev))
     if cell.scores is None:
         return None
     metric, cost = cell.scores.metric, cell.scores.cost
     dev = {record.step: record.metrics[metric] for record in cell.history if metric in record.metrics}
     paused = cell.reached.scores if cell.reached is not None else {}
-    return Progress(cost.steps, {**paused, **dev}, cost.seconds_total)
+    return Progress(cost.steps, {**paused, **dev}, cost.seconds_total, losses=losses(cell.history))
+
+
+def losses(dev: Sequence[DevRecord]) -> dict[int, float]:
+    """Step to the loss on dev, where it is known."""
+    return {record.step: record.metrics["loss"] for record in dev if isfinite(record.metrics.get("loss", nan))}

@@ -39,7 +39,8 @@ def until(run: Progress, step: int) -> Progress:
     if run.failed:
         return Progress(min(run.step, step), failed=True)
     seconds = None if run.seconds is None else run.seconds * step / run.step
-    return Progress(step, {at: score for at, score in run.dev.items() if at <= step}, seconds)
+    dev, lost = ({at: value for at, value in values.items() if at <= step} for values in (run.dev, run.losses))
+    return Progress(step, dev, seconds, losses=lost)
 
 
 def uniform(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:

@@ -45,12 +45,15 @@ class Progress:
         dev: optimizer step to the score on dev there.
         seconds: of training so far; None where they are not known. They name the cheapest arm, and decide nothing.
         failed: whether it ended with an error.
+        losses: optimizer step to the loss on dev there, which orders arms that score the same. Early in a schedule
+            whole grids do: every arm predicts the most frequent class, and its loss falls all the same.
     """
 
     step: int = 0
     dev: Mapping[int, float] = field(default_factory=dict)
     seconds: float | None = None
     failed: bool = False
+    losses: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def has_failed(self) -> bool:
@@ -75,6 +78,11 @@ class Progress:
                 f"first is at step {first}. Evaluate every {until} steps or more often."
             )
         return max(scores) if higher else min(scores)
+
+    def loss(self, until: int) -> float:
+        """The latest loss up to a step; 0 where none is known."""
+        latest = max((step for step in self.losses if step <= until), default=None)
+        return 0.0 if latest is None else self.losses[latest]
 
 
 @dataclass(frozen=True, kw_only=True)

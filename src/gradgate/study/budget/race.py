@@ -73,9 +73,10 @@ def _missing(grid: FullGrid, arms: Sequence[str], stage: Stage, observed: Observ
 
 
 def _ranked(grid: FullGrid, arms: Sequence[str], stage: Stage, observed: Observed) -> dict[str, tuple[float, ...]]:
-    """The arms with their scores on common pairs, higher being better; the best first, ties in the grid's order."""
+    """The arms with their scores on common pairs, higher being better; the best first, ties by their loss."""
     sign, higher = (1.0 if grid.higher_is_better else -1.0), grid.higher_is_better
     scores: dict[str, list[float]] = {arm: [] for arm in arms}
+    losses: dict[str, list[float]] = {arm: [] for arm in arms}
     for seed, task in product(grid.seeds[: stage.seeds], grid.steps):
         until = grid.until(task, stage.eighths)
         found = [observed.get(RunKey(arm, task, seed), UNKNOWN).best(until, higher) for arm in arms]
@@ -83,8 +84,9 @@ def _ranked(grid: FullGrid, arms: Sequence[str], stage: Stage, observed: Observe
         if len(common) == len(arms):
             for arm, score in zip(arms, common, strict=True):
                 scores[arm].append(sign * score)
-    means = {arm: fmean(values) if values else 0.0 for arm, values in scores.items()}
-    return {arm: tuple(scores[arm]) for arm in sorted(arms, key=lambda arm: -means[arm])}
+                losses[arm].append(observed[RunKey(arm, task, seed)].loss(until))
+    order = {arm: (-fmean(scores[arm]), fmean(losses[arm])) for arm in arms if scores[arm]}
+    return {arm: tuple(scores[arm]) for arm in sorted(arms, key=lambda arm: order.get(arm, (0.0, 0.0)))}
 
 
 def _left(table: Table, stage: Stage, kept: int) -> list[Departure]:
