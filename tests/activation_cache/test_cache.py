@@ -22,7 +22,7 @@ from support.tiny_models import TINY, tiny_batch
 MODELS = ("bert", "roberta", "xlm-roberta", "deberta-v2", "llama", "llama-classifier", "distilbert", "gpt2-classifier")
 
 
-@pytest.mark.parametrize("method", ["freeze:layers=1", "head"])
+@pytest.mark.parametrize("method", ["freeze:layers=1", pytest.param("head", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_cache_gives_the_losses_and_weights_of_none(name: str, method: str, tmp_path: Path) -> None:
     plain, cached = run(name, method), run(name, method, tmp_path)
@@ -32,7 +32,9 @@ def test_the_cache_gives_the_losses_and_weights_of_none(name: str, method: str, 
 
 
 @pytest.mark.parametrize("method", ["lpft:every=13", "gradual:every=13", "order:layers=2/1/0,every=7", "gradfreeze"])
-@pytest.mark.parametrize("name", ["bert", "deberta-v2", "llama-classifier"])
+@pytest.mark.parametrize(
+    "name", ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("deberta-v2", "llama-classifier"))]
+)
 def test_layers_may_open_on_the_way(name: str, method: str, tmp_path: Path) -> None:
     plain, cached = run(name, method, epochs=4), run(name, method, tmp_path, epochs=4)
     assert cached.rows.computed > 0
