@@ -93,3 +93,15 @@ def test_a_paused_run_without_its_folder_is_trained_again(opened: Opened, tmp_pa
     shutil.rmtree(run.folder.path)
     queue.add(until(run, 12))
     assert [(held.state, held.until) for held in queue.runs()] == [("waiting", 12)]
+
+
+def test_what_is_held_back_waits_again_when_it_is_added(opened: Opened, tmp_path: Path) -> None:
+    queue, (first, second) = opened(), runs(tmp_path, seeds=2, methods=("full",))
+    queue.add([first, second])
+    queue.hold_back([second])
+    assert [(held.state, held.paused) for held in opened().runs()] == [
+        ("paused", {"step": 0, "total": 0}),
+        ("waiting", None),
+    ]
+    queue.add(until(first, 12))
+    assert [(held.state, held.until) for held in queue.runs()] == [("waiting", 12), ("waiting", None)]

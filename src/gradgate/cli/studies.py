@@ -96,6 +96,23 @@ SearchSeeds = Annotated[int, typer.Option(min=1, help="Runs of each setting of -
 Prune = Annotated[
     bool, typer.Option("--prune", help="End runs of --search early whose dev scores are below the median so far.")
 ]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        help="Train at most this share of the grid's optimizer steps, such as 0.1: all methods run for an eighth of "
+        "their steps, the worse ones leave, the others go on and get more seeds, and a test on dev says at the end "
+        "which one wins, or that it cannot be told. Run again with a larger share, it goes on; 1 trains every run.",
+    ),
+]
+BudgetSteps = Annotated[int | None, typer.Option(help="The same as a number of optimizer steps, of all runs together.")]
+BudgetTime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="<time>",
+        help="The same as a time, such as 30m or 1h30m. An eighth of one run of each method is trained in any case; "
+        "how long these take by the clock turns the time into steps, which stay the same when the study goes on.",
+    ),
+]
 
 study_app = typer.Typer(help="Look at a study under way, and mend it.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -182,6 +199,9 @@ def compare(
     trials: Trials = None,
     search_seeds: SearchSeeds = 1,
     prune: Prune = False,
+    budget: Budget = None,
+    budget_steps: BudgetSteps = None,
+    budget_time: BudgetTime = None,
     out_folder: Out = Path("studies/latest"),
     workers: Workers = 1,
     ray: Ray = None,
@@ -193,8 +213,10 @@ def compare(
     config_file: Config = None,
 ) -> None:
     """Compare methods over seeds, tasks, models and training sizes, and write the report. Run again, it goes on."""
+    from gradgate.study.allowance import read_allowance
     from gradgate.study.parts import Parts
 
+    allowance = read_allowance(budget, budget_steps, budget_time)
     sizes = read_train_sizes(train_size or [])
     given = {**_first("task", task), **_first("model", model), **settings}
     if len(sizes) == 1:
@@ -215,7 +237,7 @@ def compare(
     space = read_space(search, trials, search_seeds, prune) if search else None
     cluster = RayCluster(ray, gpus_per_run, config.threads or 1) if ray else None
     execution = Execution(workers, cluster, address, Heartbeat.within(grace))
-    _compare(config, out_folder, quiet, as_json, search=space, execution=execution, **grid)
+    _compare(config, out_folder, quiet, as_json, search=space, execution=execution, allowance=allowance, **grid)
 
 
 def worker(
@@ -306,7 +328,7 @@ def _compare(config: RunConfig, folder: Path, quiet: bool, as_json: bool, **requ
     """Run a study, write its report, and print both in short; ``request`` is what the study's ``compare`` takes."""
     from gradgate.report import render_table, write_report
     from gradgate.study.compare import compare as compare_runs
-    from gradgate.study.export import records
+    from gradgate.study.export import exported
     from gradgate.study.progress import SilentStudy, StudyBars
 
     if quiet or as_json:
@@ -316,7 +338,7 @@ def _compare(config: RunConfig, folder: Path, quiet: bool, as_json: bool, **requ
             counts = compare_runs(config, out=folder, progress=bars, **request)
     written = write_report(folder)
     if as_json:
-        print_json(records(folder))
+        print_json(exported(folder))
     elif not quiet:
         render_table(folder, console)
         print_line(f"Report: {written.html}")

@@ -31,7 +31,10 @@ def export(
     ] = None,
     config_file: Config = None,
 ) -> None:
-    """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said."""
+    """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said.
+
+    The JSON of a study with a budget has its budget and verdict, and the runs under 'runs'.
+    """
     if curves is not None:
         from gradgate.study.curves import study_rows, write_curves
 
@@ -39,8 +42,11 @@ def export(
         write_curves(rows, curves)
         print_line(f"{len(rows)} evaluations of {len({(row.task, row.arm, row.seed) for row in rows})} runs: {curves}")
         return
-    from gradgate.study.export import as_table, records
+    from gradgate.study.export import as_table, exported, records
 
+    if len(study) == 1 and (as_json or not as_csv):
+        print_json(exported(study[0]))
+        return
     found = [record for folder in study for record in records(folder)]
     if as_csv and not as_json:
         print_line(as_table(found).rstrip("\n"))

@@ -14,11 +14,14 @@ from gradgate.errors import UsageError
 from gradgate.layers import select
 from gradgate.methods import method as read_method
 from gradgate.study import search as searches
+from gradgate.study.allowance import Allowance
 from gradgate.study.arms import crossed
-from gradgate.study.grid import Grid, check_arms, held_settings
+from gradgate.study.grid import Grid, GridRun, check_arms, held_settings
 from gradgate.study.parts import Part, Parts
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
+from gradgate.study.race import Race, RaceDriver, check_race, refuse_search
+from gradgate.study.race_file import find_race
 from gradgate.study.ray import RayCluster, run_on_ray
 from gradgate.study.results import read_study
 from gradgate.study.search import GENERATION_RATES, Space, read_space
@@ -81,6 +84,7 @@ def compare(
     parts: Parts | None = None,
     search: Space | None = None,
     execution: Execution | None = None,
+    allowance: Allowance | None = None,
 ) -> RunCounts:
     """Run what is missing of a study; finished runs are skipped, failed ones tried again.
 
@@ -102,8 +106,12 @@ def compare(
         parts: several tasks, models and training sizes, each with each, in place of the base's; in a study that has
             others they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
         search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
-            with one goes on with it. A new one of generation searches learning rates where ``base`` gives none.
+            with one goes on with it. A new one of generation, without an allowance, searches learning
+            rates where ``base`` gives none.
         execution: where and how to train; by default one run after another, here.
+        allowance: a budget: only what leads to the best arm is trained, in this many steps at most
+            (:mod:`gradgate.study.race`). The verdict is in ``budget.json``. A budgeted study goes on with the same
+            budget or a larger one.
 
     Raises:
         GradgateError: before anything runs, if the data, the model or a method cannot work.
@@ -117,16 +125,21 @@ def compare(
     check_arms(names, seeds, adapters)
     for adapter in filter(None, (read_adapter(arm.adapter) for arm in crossed(names, adapters or [None]))):
         adapter.kind.check()
-    request = _Request(names, list(seeds), adapters, swept, search, rate_is_open="lr" not in base.model_fields_set)
+    rate_is_open = "lr" not in base.model_fields_set and allowance is None
+    request = _Request(names, list(seeds), adapters, swept, search, rate_is_open=rate_is_open)
+    _check_budget(out, allowance, search)
     parts = (parts or Parts.of(base)).with_held(out)
     planned = _plan_all(parts, out, base, request, execution, progress)
-    queue = _begin(out, planned, execution, progress)
+    paths = [part.grid.path for part in planned]
+    if allowance is not None:
+        check_race([part.grid for part in planned], [part.seen.task for part in planned])
+    queue = _begin(out, planned, execution, progress, adds_runs=allowance is None)
     try:
-        _run(queue, out, base.trust_remote_code, execution, progress)
+        _run(queue, out, base.trust_remote_code, execution, progress, paths, allowance)
     finally:
         queue.store.close()
-    counts = _count([part.grid.path for part in planned])
-    if not counts.failed and not counts.paused:
+    counts = _count(paths, is_race=allowance is not None)
+    if not counts.failed and (not counts.paused or allowance is not None):
         shutil.rmtree(out / CACHE_FOLDER, ignore_errors=True)
     return counts
 
@@ -161,6 +174,20 @@ class _Request:
     def search(self) -> SearchRecord | None:
         """What is searched."""
         return self.space.record() if self.space is not None else self.held_search
+
+
+def _check_budget(out: Path, allowance: Allowance | None, space: Space | None) -> None:
+    """Refuse what a budget cannot be spent on, and a budgeted study without its budget."""
+    held = find_race(out)
+    if allowance is not None:
+        refuse_search(is_searched=space is not None)
+    elif held is not None:  # a plain comparison would train every run
+        found = held.verdict
+        raise UsageError(
+            f"{out} has a budget of {found.steps_allowed:,} of its grid's {found.steps_of_grid:,} optimizer steps, and "
+            f"this command has none. Give the same --budget to go on within it, a larger one to train more, or "
+            f"--budget 1 to train every run."
+        )
 
 
 @dataclass(frozen=True)
@@ -246,57 +273,78 @@ def _with_threads(parts: list[Part], execution: Execution) -> list[Part]:
     return [replace(part, base=part.base.model_copy(update={"threads": threads})) for part in parts]
 
 
-def _begin(out: Path, planned: list[_PlannedPart], execution: Execution, progress: StudyProgress) -> Queue:
-    """Write the files of the study, and queue what is missing."""
+def _begin(
+    out: Path, planned: list[_PlannedPart], execution: Execution, progress: StudyProgress, *, adds_runs: bool
+) -> Queue:
+    """Write the files of the study, and queue what is missing if all of it is to be trained."""
     grids = []
     for part in planned:
         with locked_folder(part.grid.path):
             grids.append(part.grid.write(part.seen.task, part.seen.model, part.seen.versions))
     better = planned[0].higher_is_better
+    runs = searches.all_runs(grids) if adds_runs else []
     try:
-        return _filled_queue(out, grids, execution, better)
+        return _filled_queue(out, runs, execution, better)
     except DamagedStoreError as error:
         aside = set_aside(out)
         progress.note(
             f"{error} The damaged file is kept as {aside.name}, and the queue is built anew from the run folders."
         )
-        return _filled_queue(out, grids, execution, better)
+        return _filled_queue(out, runs, execution, better)
 
 
-def _filled_queue(out: Path, grids: list[Grid], execution: Execution, higher_is_better: bool) -> Queue:
-    """The queue of a study, with every run that can be trained now."""
+def _filled_queue(out: Path, runs: list[GridRun], execution: Execution, higher_is_better: bool) -> Queue:
+    """The queue of a study, with these runs in it."""
     opened = open_store(out, execution.store, heartbeat=execution.heartbeat, higher_is_better=higher_is_better)
     try:
         queue = Queue(opened)
-        queue.add(searches.all_runs(grids))
+        queue.add(runs)
     except BaseException:
         opened.close()
         raise
     return queue
 
 
-def _run(queue: Queue, out: Path, trust_remote_code: bool, execution: Execution, progress: StudyProgress) -> None:
-    """Train what waits.
+def _run(
+    queue: Queue,
+    out: Path,
+    trust_remote_code: bool,
+    execution: Execution,
+    progress: StudyProgress,
+    paths: list[Path],
+    allowance: Allowance | None,
+) -> None:
+    """Train what waits, or what a budget asks for.
 
     Raises:
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the study.
     """
-    runs = queue.runs()
+    runs, cache = queue.runs(), out / CACHE_FOLDER
     progress.begin_study(len(runs), sum(run.state == "finished" for run in runs))
-    cache = out / CACHE_FOLDER
     with stoppable(progress.note) as stop:
-        if execution.ray is not None:
-            run_on_ray(execution.ray, queue, execution.store, cache, progress, stop, trust_remote_code)
+
+        def train() -> None:
+            if execution.ray is not None:
+                run_on_ray(execution.ray, queue, execution.store, cache, progress, stop, trust_remote_code)
+            else:
+                workers = Workers(queue, cache, progress, stop, trust_remote_code=trust_remote_code)
+                workers.work(execution.workers)
+            if stop.is_set():
+                raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
+
+        if allowance is None:
+            train()
         else:
-            workers = Workers(queue, cache, progress, stop, trust_remote_code=trust_remote_code)
-            workers.work(execution.workers)
-        if stop.is_set():
-            raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
+            RaceDriver(Race.read(out, paths), queue, train).run(allowance)
 
 
-def _count(paths: list[Path]) -> RunCounts:
-    """What a reader of the study sees: a run with damaged scores has failed as well."""
+def _count(paths: list[Path], *, is_race: bool) -> RunCounts:
+    """What a reader of the study sees: a run with damaged scores has failed as well.
+
+    Of a race, runs that its budget did not begin have not failed.
+    """
     cells = [cell for path in paths for cell in read_study(path).cells]
     finished = sum(cell.status == "finished" for cell in cells)
     paused = sum(cell.status == "paused" for cell in cells)
-    return RunCounts(finished, len(cells) - finished - paused, paused)
+    failed = sum(cell.status == "failed" for cell in cells) if is_race else len(cells) - finished - paused
+    return RunCounts(finished, failed, paused)

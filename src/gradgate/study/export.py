@@ -9,6 +9,7 @@ from typing import Any
 
 from gradgate.study.frontier import frontier_of
 from gradgate.study.parts import part_folders
+from gradgate.study.race_file import find_race
 from gradgate.study.results import Cell, StudyResults, read_study
 from gradgate.training.records import to_json
 
@@ -28,6 +29,12 @@ def records(folder: Path) -> list[dict[str, Any]]:
         for results in parts
         for cell, measured in zip(results.cells, _forgetting(results), strict=True)
     ]
+
+
+def exported(folder: Path) -> list[dict[str, Any]] | dict[str, Any]:
+    """The :func:`records` of a study; of one with a budget ``budget``, ``verdict`` and ``runs``, which these are."""
+    race = find_race(folder)
+    return records(folder) if race is None else {**race.record(), "runs": records(folder)}
 
 
 def _forgetting(results: StudyResults) -> list[dict[str, Any]]:

@@ -6,44 +6,59 @@ A budget keeps no state beside these folders, so that one that was killed goes o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import replace
 from math import isfinite, nan
 
+from gradgate.errors import RunError
 from gradgate.study.budget import Observed, Progress, RunKey
 from gradgate.study.results import Cell, StudyResults
+from gradgate.study.study_file import StudyRecord
 from gradgate.training.history import DevRecord
+from gradgate.training.pauses import merged_by_step, read_reached
+from gradgate.training.run_folder import RunFolder
 
 
-def observe(parts: Sequence[StudyResults]) -> Observed:
+def observe(parts: Sequence[StudyResults], forgiven: AbstractSet[RunKey] = frozenset()) -> Observed:
     """Every run that was begun: finished, paused or failed.
 
     A run that is being trained counts with what it had done when it was last paused, and not at all before. Arms are
-    labels as in :attr:`gradgate.study.arms.Arm.label`, tasks the names in :func:`task_names`.
+    labels as in :attr:`gradgate.study.arms.Arm.label`, tasks are named by :func:`task_name`.
 
     Args:
         parts: the results of each task (and model) of the study, or of the study itself.
+        forgiven: runs that have failed and are to be tried again: they count with what they had done when they were
+            last paused.
     """
     found = {
-        RunKey(cell.label, task, cell.seed): progress_of(cell)
-        for task, results in zip(task_names(parts), parts, strict=True)
+        (key := RunKey(cell.label, task_name(results.study), cell.seed)): progress_of(
+            _before_failure(cell) if key in forgiven else cell
+        )
+        for results in parts
         for cell in results.cells
     }
     return {key: progress for key, progress in found.items() if progress is not None}
 
 
-def task_names(parts: Sequence[StudyResults]) -> tuple[str, ...]:
-    """The name of each part for a budget: its task, with its model where there are several models."""
-    several = len({results.study.model.name for results in parts}) > 1
-    return tuple(
-        f"{results.study.task.name} with {results.study.model.name}" if several else results.study.task.name
-        for results in parts
-    )
+def task_name(study: StudyRecord) -> str:
+    """What a budget calls a part of a study: its name among several, or its task."""
+    return study.part or study.task.name
+
+
+def _before_failure(cell: Cell) -> Cell:
+    reached = None
+    if cell.folder is not None:
+        with suppress(RunError):
+            reached = read_reached(RunFolder(cell.folder))
+    return replace(cell, failure=None, scores=None, reached=reached)
 
 
 def progress_of(cell: Cell) -> Progress | None:
     """How far a run is; None where it was not begun.
 
-    Scores at pauses count beside those of evaluations, so that a run that has finished since still has the scores on
-    which it was let go on.
+    Scores and losses at pauses count beside those of evaluations, so that a run that has finished since still has those
+    on which it was let go on.
     """
     if cell.failure is not None:
         return Progress(cell.failure.step or 0, failed=True)
@@ -53,9 +68,9 @@ def progress_of(cell: Cell) -> Progress | None:
     if cell.scores is None:
         return None
     metric, cost = cell.scores.metric, cell.scores.cost
-    dev = {record.step: record.metrics[metric] for record in cell.history if metric in record.metrics}
-    paused = cell.reached.scores if cell.reached is not None else {}
-    return Progress(cost.steps, {**paused, **dev}, cost.seconds_total, losses=losses(cell.history))
+    known = merged_by_step(cell.reached.dev if cell.reached is not None else (), cell.history)
+    dev = {record.step: record.metrics[metric] for record in known if metric in record.metrics}
+    return Progress(cost.steps, dev, cost.seconds_total, losses=losses(known))
 
 
 def losses(dev: Sequence[DevRecord]) -> dict[int, float]:

@@ -55,7 +55,7 @@ class WorkerName(TypedDict):
 
 
 class Paused(TypedDict):
-    """Where a run is paused."""
+    """Where a run is paused; both are 0 for one that was held back before it had a step."""
 
     step: int
     total: int
@@ -182,6 +182,15 @@ class Queue:
                 self._create(TrialState.PRUNED, {**attributes, "paused": there})
         else:
             self._create(TrialState.WAITING, attributes)
+
+    def hold_back(self, wanted: Sequence[GridRun]) -> None:
+        """Let no other run wait than these: the others rest where they are until they are added again."""
+        keep = {run.config.fingerprint() for run in wanted}
+        with self.store.locked():
+            for run in self.runs():
+                if run.state == "waiting" and run.fingerprint not in keep:
+                    there = _paused_in(self.folder_of(run)) or Paused(step=0, total=0)
+                    self._settle(run, TrialState.PRUNED, {"paused": there})
 
     def claim(self, worker: WorkerName) -> QueuedRun | None:
         """Make the first waiting run whose folder nobody trains in the worker's own; None if there is none."""

@@ -16,6 +16,7 @@ from rich.text import Text
 from gradgate.study.grid import Grid
 from gradgate.study.parts import part_folders, refuse_part
 from gradgate.study.queue import Queue, QueuedRun
+from gradgate.study.race_file import RaceRecord, find_race
 from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.store import open_store, read_store
@@ -56,10 +57,11 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """All runs of a study in the order in which they are claimed."""
+    """All runs of a study in the order in which they are claimed, and its budget if it has one."""
 
     folder: Path
     runs: tuple[RunStatus, ...]
+    race: RaceRecord | None = None
 
     def count(self, state: str) -> int:
         """How many runs are in a state."""
@@ -81,6 +83,7 @@ class StudyStatus:
             "study": str(self.folder),
             **{state: self.count(state) for state in STATES},
             "seconds_left": self.seconds_left,
+            **(self.race.record() if self.race is not None else {}),
             "runs": runs,
         }
 
@@ -94,12 +97,13 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
     """
     for part in part_folders(folder):
         read_study_file(part)
+    race = find_race(folder)
     store = read_store(folder, url)
     if store is None:
-        return StudyStatus(folder, tuple(_of_folders(folder)))
+        return StudyStatus(folder, tuple(_of_folders(folder)), race)
     try:
         queue = Queue(store)
-        return StudyStatus(folder, tuple(_of_queue(run, queue) for run in queue.runs()))
+        return StudyStatus(folder, tuple(_of_queue(run, queue) for run in queue.runs()), race)
     finally:
         store.close()
 
@@ -115,7 +119,7 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
     grids = [Grid.read(part) for part in part_folders(folder)]
     better = read_study_file(grids[0].path).task.metric_higher_is_better
     queue = Queue(open_store(folder, url, higher_is_better=better))
-    if not queue.runs():
+    if not queue.runs() and find_race(folder) is None:  # of a race, its budget says what to train
         queue.add(all_runs(grids))
     return queue
 
@@ -158,25 +162,36 @@ def _of_folders(folder: Path) -> list[RunStatus]:
 
 
 def status_table(status: StudyStatus) -> Group:
-    """Counts, and one line for each run that is under way or paused."""
+    """Counts, the race if there is one, and one line for each run that is under way or paused."""
     shown = [state for state in STATES if state not in _IF_ANY or status.count(state)]
     counts = ", ".join(f"{status.count(state)} {state}" for state in shown)
     left = status.seconds_left
     head = f"{len(status.runs)} runs: {counts}" + (f"; about {_duration(left)} left" if left is not None else "")
+    heads = [Text(head), *map(Text, _race(status.race))]
     running = [run for run in status.runs if run.state == "running"]
     paused = [Text(f"{run.label}: {_pause(run)}") for run in status.runs if run.state == "paused"]
     if not running:
-        return Group(Text(head), *paused)
+        return Group(*heads, *paused)
     table = Table("run", "worker", Column("step", justify="right"), "loss", "for", box=SIMPLE_HEAD)
     for run in running:
         step = "" if run.step is None else f"{run.step} of {run.total}"
         loss = "" if run.loss is None else f"{run.loss:.3f}"
         table.add_row(*map(Text, (run.label, run.worker or "", step, loss, _duration(run.seconds or 0))))
-    return Group(Text(head), table, *paused)
+    return Group(*heads, table, *paused)
+
+
+def _race(race: RaceRecord | None) -> list[str]:
+    """Who is still in the race, what left, and what is known."""
+    if race is None:
+        return []
+    left = [departure.reason for departure in race.verdict.departures]
+    if race.final:
+        return [race.spending, *left, race.verdict.summary]
+    return [race.spending, f"{len(race.racing)} of {len(race.arms)} are in the race: {', '.join(race.racing)}.", *left]
 
 
 def _pause(run: RunStatus) -> str:
-    return f"paused at step {run.step} of {run.total}"
+    return f"paused at step {run.step} of {run.total}" if run.step else "held back before its first step"
 
 
 def failures_table(status: StudyStatus) -> Group:

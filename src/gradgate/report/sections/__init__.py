@@ -17,6 +17,7 @@ from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
 from gradgate.report.sections.landscape import LandscapeSection
 from gradgate.report.sections.losses import LossesSection
+from gradgate.report.sections.race import RaceSection
 from gradgate.report.sections.rates import RatesSection
 from gradgate.report.sections.representations import RepresentationsSection
 from gradgate.report.sections.scores import ScoresSection
@@ -30,6 +31,7 @@ from gradgate.report.sections.training_sizes import TrainingSizesSection
 # In the order of the page, which shows the first table above the figures.
 SECTIONS: tuple[type[Section], ...] = (
     ScoresSection,
+    RaceSection,
     GainsSection,
     EvidenceSection,
     TStatisticsSection,

@@ -1,0 +1,78 @@
+"""How much of a grid a comparison may train: a share of its steps, a number of steps, or a time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gradgate.errors import UsageError
+
+_TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A budget as it was asked for; one of the three is given.
+
+    Attributes:
+        share: of the grid's optimizer steps, above 0 and up to 1, which is every run.
+        steps: optimizer steps of all runs together.
+        seconds: by the clock. The pace of the first runs turns them into steps, once and for all.
+
+    Raises:
+        UsageError: for none or several of them, or a value that is out of range.
+    """
+
+    share: float | None = None
+    steps: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.share, self.steps, self.seconds) if value is not None]
+        if len(given) != 1:
+            raise UsageError(
+                f"--budget, --budget-steps and --budget-time each set the budget, and {len(given)} of them were given. "
+                f"Give one."
+            )
+        if self.share is not None and not 0 < self.share <= 1:
+            raise UsageError(
+                f"--budget {self.share:g}: expected a share of the grid's steps above 0 and up to 1, such as 0.1."
+            )
+        if self.steps is not None and self.steps < 1:
+            raise UsageError(f"--budget-steps {self.steps}: expected the optimizer steps of all runs, 1 or more.")
+        if self.seconds is not None and not 0 < self.seconds < float("inf"):
+            raise UsageError(f"--budget-time of {self.seconds:g} seconds: expected more than 0, as in 30m or 1h30m.")
+
+    def steps_of(self, total: int, pace: float | None) -> int:
+        """Optimizer steps of a grid of ``total`` steps; ``pace`` is seconds for a step, which a time needs."""
+        if self.share is not None:
+            return int(self.share * total * (1 + 1e-12))  # 0.1 of 30 is 3
+        if self.steps is not None:
+            return min(self.steps, total)
+        assert self.seconds is not None
+        assert pace is not None, "a time was measured before it is spent"
+        return min(int(self.seconds / pace), total) if pace else total
+
+
+def read_allowance(share: float | None, steps: int | None, time: str | None) -> Allowance | None:
+    """The budget of a command line; None where none is given.
+
+    Args:
+        share: of the grid.
+        steps: of all runs.
+        time: as ``30m``, ``1h30m`` or ``90s``.
+
+    Raises:
+        UsageError: for several of them, or what is no share, no number of steps or no time.
+    """
+    if share is None and steps is None and time is None:
+        return None
+    return Allowance(share, steps, None if time is None else _seconds(time))
+
+
+def _seconds(text: str) -> float:
+    found = _TIME.fullmatch(text.strip())
+    if found is None or not any(found.groups()):
+        raise UsageError(f"--budget-time {text!r}: expected hours, minutes and seconds, as in 30m, 1h30m or 90s.")
+    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    return float(3600 * hours + 60 * minutes + seconds)

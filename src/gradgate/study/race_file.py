@@ -1,0 +1,85 @@
+"""``budget.json``: the budget of a study, how far it is spent, and what it found. It stands beside ``study.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import RunError
+from gradgate.files import read_json, remedy
+from gradgate.study.allowance import Allowance
+from gradgate.study.budget.verdict import Verdict
+from gradgate.training.records import read_record, write_record
+
+RACE_FILE = "budget.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaceRecord:
+    """What is decided about a budgeted study; all else follows from the folders of its runs.
+
+    Attributes:
+        allowance: as it was asked for last.
+        pace: seconds for a step, measured on the first runs; of a budget that is a time.
+        arms, seeds: that the budget is spent on.
+        steps: task to optimizer steps of one of its runs.
+        steps_allowed: optimizer steps of all runs.
+        earlier_verdicts: that were final before steps, seeds or arms were added.
+        final: whether the verdict stands; else it says what is known so far.
+        version: of this file's form.
+    """
+
+    allowance: Allowance
+    arms: tuple[str, ...]
+    seeds: tuple[int, ...]
+    steps: Mapping[str, int]
+    steps_allowed: int
+    verdict: Verdict
+    pace: float | None = None
+    earlier_verdicts: int = 0
+    final: bool = False
+    version: int = VERSION
+
+    @property
+    def racing(self) -> tuple[str, ...]:
+        """The arms that have not left, the best first."""
+        left = {departure.arm for departure in self.verdict.departures}
+        ranked = [*self.verdict.winners, *(arm for arm in self.arms if arm not in self.verdict.winners)]
+        return tuple(arm for arm in ranked if arm not in left)
+
+    @property
+    def spending(self) -> str:
+        """What was spent, in a sentence."""
+        found = self.verdict
+        return (
+            f"Budget: {found.steps_spent:,} of the grid's {found.steps_of_grid:,} optimizer steps were trained; "
+            f"{found.steps_allowed:,} are allowed."
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Plain values, for scripts: ``budget`` and ``verdict``."""
+        told = self.verdict.record()
+        return {"budget": told["budget"], "verdict": {**told["verdict"], "final": self.final}}
+
+
+def find_race(folder: Path) -> RaceRecord | None:
+    """The budget of the study in a folder; None if it has none.
+
+    Raises:
+        RunError: if the file is damaged, or of a later version.
+    """
+    file = folder / RACE_FILE
+    if not file.is_file():
+        return None
+    version = read_json(file).get("version")
+    if version != VERSION:
+        raise RunError(f"{file} is of version {version!r}, expected {VERSION}. {remedy(file)}")
+    return read_record(file, RaceRecord)
+
+
+def write_race(folder: Path, record: RaceRecord) -> None:
+    """Write ``budget.json``."""
+    write_record(folder / RACE_FILE, record)

@@ -1,0 +1,106 @@
+"""The report of a study with a budget: the race, what left and why, and the verdict."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gradgate.report import write_report
+from gradgate.report.findings import find
+from gradgate.report.sections.race import RaceSection
+from gradgate.study.allowance import Allowance
+from gradgate.study.budget import Departure, Verdict
+from gradgate.study.export import exported
+from gradgate.study.race_file import RACE_FILE, RaceRecord, write_race
+from gradgate.study.results import read_study
+from gradgate.study.status import read_status, status_table
+from support.command_line import Command
+from support.study_folder import pause, write_study
+
+VERDICT = Verdict(
+    winners=("full",),
+    decided=True,
+    method="full",
+    cheapest="full",
+    confidence=0.95,
+    how="A test.",
+    unsettled=(),
+    p=0.01,
+    pairs=3,
+    step_share=1.0,
+    steps_of_grid=480,
+    steps_allowed=300,
+    steps_spent=260,
+    departures=(Departure("gradual:every=40", 0.125, 2, 2, 2, 0.15),),
+    not_looked_at="4 of 6 runs were not begun.",
+    needed=None,
+)
+RECORD = RaceRecord(
+    allowance=Allowance(steps=300),
+    arms=("full", "gradual:every=40"),
+    seeds=(0, 1, 2),
+    steps={"toy": 80},
+    steps_allowed=300,
+    verdict=VERDICT,
+    final=True,
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """Three whole runs of the winner, and two of another arm that were paused at an eighth."""
+    folder = write_study(tmp_path / "study", scores={"full": [0.70, 0.72, 0.74]})
+    for seed in (0, 1):
+        pause(folder, "gradual:every=40", seed, score=0.5 + 0.1 * seed, step=10)
+    write_race(folder, RECORD)
+    return folder
+
+
+def test_the_report_shows_the_race(study: Path, draw_only) -> None:
+    draw_only(RaceSection)
+    page = write_report(study).html.read_text(encoding="utf-8")
+    assert "full wins. A test." in page
+    assert "260 of the grid&#39;s 480" in page.replace("\u00a0", " ")
+    assert "gradual:every=40 left after 0.125 of the schedule: place 2 of 2 on 2 pairs" in page
+    assert (study / "figures/race.svg").is_file()
+    rows = list(csv.DictReader((study / "tables/race.csv").read_text(encoding="utf-8").splitlines()))
+    found = [(row["method"], row["step_share"], row["n"], row["outcome"]) for row in rows]
+    assert found == [
+        ("full", "0.5", "3", "wins"),
+        ("full", "1.0", "3", "wins"),
+        ("gradual:every=40", "0.125", "2", "left at 12 %: place 2 of 2"),
+    ]
+    assert float(rows[2]["mean"]) == pytest.approx(0.55)
+    section = RaceSection.find(find(read_study(study)))
+    assert section is not None
+    assert section.remarks() == [VERDICT.summary, RECORD.spending]
+    (drawing,) = section.drawings()
+    assert "gradual:every=40 has 55.0 at 12 % (2 runs), left at 12 %: place 2 of 2" in drawing.text
+
+
+def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
+    write_race(study, replace(RECORD, final=False))
+    section = RaceSection.find(find(read_study(study)))
+    assert section is not None
+    assert section.cautions() == ["The budget is not spent yet: run the same command again to go on."]
+    lines = [str(line) for line in status_table(read_status(study)).renderables]
+    assert "1 of 2 are in the race: full." in lines
+
+
+def test_a_damaged_budget_is_told_and_the_rest_is_reported(study: Path, draw_only) -> None:
+    draw_only()
+    (study / RACE_FILE).write_text('{"version": 99}')
+    assert "budget.json is of version 99, expected 1" in write_report(study).html.read_text(encoding="utf-8")
+
+
+def test_the_export_has_budget_and_verdict_beside_the_runs(study: Path, command: Command) -> None:
+    record = json.loads(command("study", "export", str(study), "--json")[1])
+    assert record == json.loads(json.dumps(exported(study)))
+    assert record["budget"] == {"steps_of_grid": 480, "steps_allowed": 300, "steps_spent": 260}
+    assert (record["verdict"]["winners"], record["verdict"]["decided"]) == (["full"], True)
+    assert [run["status"] for run in record["runs"]] == ["finished"] * 3 + ["paused"] * 2 + ["missing"]
+    assert command("study", "export", str(study), "--csv")[1].count("\n") == 7

@@ -1,0 +1,267 @@
+"""A comparison within a budget: what is trained, what the verdict is, and how it goes on after a kill."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import UsageError
+from gradgate.study.allowance import Allowance, read_allowance
+from gradgate.study.compare import RunCounts, compare
+from gradgate.study.grid import Grid
+from gradgate.study.observed import observe
+from gradgate.study.parts import Parts
+from gradgate.study.progress import SilentStudy
+from gradgate.study.race import Race
+from gradgate.study.race_file import RACE_FILE, RaceRecord, find_race
+from gradgate.study.results import read_study
+from gradgate.study.search import read_space
+from gradgate.study.status import open_queue, read_status
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.pauses import read_reached
+from gradgate.training.records import Failure, write_record
+from gradgate.training.run_folder import RunFolder
+from support.command_line import Command
+from support.run_folders import assert_same_run
+
+METHODS = ("full", "head", "gradual:every=4")
+
+
+class PowerCutError(Exception):
+    pass
+
+
+class Falls(SilentStudy):
+    """A power cut when so many runs have ended."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def end_run(self, label: str, outcome: str, failed: bool) -> None:
+        self.left -= 1
+        if not self.left:
+            raise PowerCutError
+
+
+@pytest.fixture(scope="module")
+def base(settings: dict[str, Any]) -> RunConfig:
+    return make_config(**settings | {"steps": 16, "eval_every": 2, "threads": 1})
+
+
+def race(base: RunConfig, out: Path, share: float = 0.75, seeds: Sequence[int] = (0, 1), **more: Any) -> RaceRecord:
+    more = {"progress": SilentStudy(), **more}
+    compare(base, METHODS, seeds, out, allowance=Allowance(share=share), **more)
+    found = find_race(out)
+    assert found is not None
+    return found
+
+
+def reached(study: Path) -> dict[str, int]:
+    """Each run's folder to its steps."""
+    runs = [RunFolder(file.parent) for file in sorted(study.rglob("run.json"))]
+    known = {run.path.relative_to(study).as_posix(): read_reached(run) for run in runs}
+    return {name: found.step for name, found in known.items() if found is not None}
+
+
+def verdict(study: Path) -> dict[str, Any]:
+    """What ``budget.json`` says, without what was measured of time."""
+    record: dict[str, Any] = json.loads((study / RACE_FILE).read_text())
+    del record["pace"], record["verdict"]["cheapest"]
+    return record
+
+
+@pytest.fixture(scope="module")
+def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three quarters of a grid of three methods with two seeds, 16 steps each. Copy it before it is changed."""
+    folder = tmp_path_factory.mktemp("races") / "done"
+    assert race(base, folder).final
+    return folder
+
+
+@pytest.fixture
+def study(done: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(done, tmp_path / "study"))
+
+
+def test_a_budget_is_not_passed_and_is_spent_on_short_runs_first(done: Path) -> None:
+    steps, found = reached(done), find_race(done)
+    assert found is not None
+    assert found.verdict.steps_of_grid == 3 * 2 * 16
+    assert found.steps_allowed == 72
+    assert sum(steps.values()) == found.verdict.steps_spent <= 72
+    assert {name for name in steps if name.endswith("seed-0")} == {f"runs/{arm}/seed-0" for arm in folders(METHODS)}
+    assert min(steps.values()) < 16 == max(steps.values())
+    assert set(found.racing) | {left.arm for left in found.verdict.departures} == set(METHODS)
+
+
+def folders(methods: Sequence[str]) -> list[str]:
+    return [method.replace(":", "-") for method in methods]
+
+
+def test_runs_of_arms_that_left_keep_their_scores_alone(done: Path) -> None:
+    found = find_race(done)
+    assert found is not None
+    for arm in folders([left.arm for left in found.verdict.departures]):
+        folder = RunFolder(done / "runs" / arm / "seed-0")
+        assert not folder.checkpoints.exists()
+        assert not folder.finished
+        assert read_reached(folder) is not None
+    scored = [file.parent.parent for file in done.rglob("predictions/test.jsonl")]
+    assert scored
+    assert all(RunFolder(run).finished for run in scored), "test splits are of whole runs"
+
+
+def test_the_same_command_trains_nothing_more(base: RunConfig, study: Path) -> None:
+    before = (study / RACE_FILE).read_bytes()
+    race(base, study, progress=Falls(1))
+    assert (study / RACE_FILE).read_bytes() == before
+
+
+def test_a_race_that_is_killed_twice_has_the_same_verdict_and_bits(base: RunConfig, done: Path, tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    for ended in (2, 3):
+        with pytest.raises(PowerCutError):
+            race(base, study, progress=Falls(ended))
+    race(base, study)
+    assert verdict(study) == verdict(done)
+    assert reached(study) == reached(done)
+    for file in done.rglob("scores.json"):
+        assert_same_run(file.parent, study / file.parent.relative_to(done))
+
+
+def test_a_larger_budget_goes_on_and_counts_the_verdict_before(base: RunConfig, study: Path) -> None:
+    before = reached(study)
+    found = race(base, study, share=1)
+    after = reached(study)
+    assert found.earlier_verdicts == 1
+    assert sum(before.values()) < sum(after.values()) == 96
+    assert set(after.values()) == {16}
+    with pytest.raises(UsageError, match=r"allows 72 optimizer steps, and .* was given 96 before"):
+        race(base, study)
+
+
+def test_a_plain_comparison_of_a_budgeted_study_is_refused(base: RunConfig, study: Path) -> None:
+    with pytest.raises(UsageError, match=r"has a budget of 72 of its grid's 96 .* --budget 1 to train every run"):
+        compare(base, METHODS, [0, 1], study, SilentStudy())
+
+
+def test_a_worker_of_a_budgeted_study_without_its_store_queues_nothing(study: Path) -> None:
+    (study / "study.db").unlink()
+    queue = open_queue(study)
+    assert queue.runs() == []
+    queue.store.close()
+
+
+def test_the_status_has_budget_and_verdict(done: Path) -> None:
+    record = json.loads(json.dumps(read_status(done).record()))
+    assert record["budget"]["steps_allowed"] == 72
+    assert record["verdict"]["final"] is True
+    assert record["verdict"]["winners"]
+    assert isinstance(record["verdict"]["decided"], bool)
+
+
+def test_several_tasks_are_pairs(base: RunConfig, tiny_task: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(tiny_task, tmp_path / "other")
+    parts = Parts.of(base, [str(tiny_task), str(other)])
+    counts = compare(
+        base, METHODS[:2], [0], tmp_path / "study", SilentStudy(), parts=parts, allowance=Allowance(share=0.5)
+    )
+    found = find_race(tmp_path / "study")
+    assert found is not None
+    assert counts.failed == 0
+    assert list(found.steps.values()) == [16, 16]
+    assert sum(reached(tmp_path / "study").values()) == found.verdict.steps_spent <= 32
+
+
+def test_the_length_of_runs_is_learnt_from_the_first_step_where_it_is_not_said(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    base = make_config(**settings | {"steps": None, "epochs": 1, "threads": 1})
+    counts = compare(base, METHODS[:2], [0], tmp_path / "study", SilentStudy(), allowance=Allowance(steps=10))
+    found = find_race(tmp_path / "study")
+    assert found is not None
+    assert list(found.steps.values()) == [10]
+    assert counts == RunCounts(finished=0, failed=0, paused=2)
+    assert found.verdict.steps_spent == sum(reached(tmp_path / "study").values()) == 10
+
+
+def test_rates_of_one_adapter_are_arms_of_one_method(base: RunConfig, tmp_path: Path) -> None:
+    arms = ["full", "lora:r=8,lr=1e-3", "lora:lr=1e-4,r=8 + head", "peft:LORA,r=4,lr=1e-3"]
+    race = Race(tmp_path, {"toy": Grid(tmp_path, base, tuple(arms), (0,))}, higher_is_better=True)
+    methods = race.full_grid({"toy": 8}).methods
+    assert list(methods.values()) == ["full", "lora:r=8 + full", "lora:r=8 + head", "peft:LORA,r=4 + full"]
+
+
+def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, study: Path) -> None:
+    found = find_race(study)
+    assert found is not None
+    winner = found.racing[0]
+    folder = RunFolder(study / "runs" / folders([winner])[0] / "seed-0")
+    folder.scores_file.unlink()
+    write_record(folder.error_file, Failure("NonFiniteError", "The loss became nan.", 9))
+    (observed,) = [each for key, each in observe([read_study(study)]).items() if key.arm == winner and key.seed == 0]
+    assert observed.has_failed
+    again = race(base, study)
+    assert folder.finished
+    assert again.verdict.winners == found.verdict.winners
+
+
+def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
+    for seconds in (1e-3, 1e-3):
+        compare(base, METHODS[:2], [0], tmp_path / "study", SilentStudy(), allowance=Allowance(seconds=seconds))
+        found = find_race(tmp_path / "study")
+        assert found is not None
+        assert found.pace is not None
+        assert found.steps_allowed == 4, "an eighth of one run of each"
+        assert found.earlier_verdicts == 0
+
+
+def test_a_search_is_refused_and_rates_are_arms(base: RunConfig, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a budget compares settings as arms.*lora:r=8,lr=1e-3"):
+        race(base, tmp_path / "study", search=read_space(["lr=1e-4,1e-3"]))
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_budget_that_is_too_small_says_what_is_needed(base: RunConfig, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"allows 4 optimizer steps; .* takes 6"):
+        race(base, tmp_path / "study", share=0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((0.0, None, None), "--budget 0: expected a share"),
+        ((2.0, None, None), "--budget 2: expected a share"),
+        ((float("nan"), None, None), "--budget nan: expected a share"),
+        ((None, 0, None), "--budget-steps 0: expected"),
+        ((None, None, "soon"), "--budget-time 'soon': expected hours, minutes and seconds, as in 30m"),
+        ((None, None, "0m"), "more than 0"),
+        ((0.1, 10, None), "2 of them were given"),
+    ],
+)
+def test_wrong_budgets_are_refused(given: tuple[Any, Any, Any], expected: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_allowance(*given)
+    assert expected in str(refused.value)
+
+
+@pytest.mark.parametrize("words", [["--budget", "2"], ["--budget", "much"], ["--budget", "0.1", "--budget-steps", "9"]])
+def test_the_command_line_refuses_wrong_budgets(command: Command, words: list[str], tmp_path: Path) -> None:
+    code, out, told = command("compare", "-m", "full", "--out", str(tmp_path / "study"), *words)
+    assert (code, out) == (2, "")
+    assert "--budget" in told
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_budget_is_read() -> None:
+    assert read_allowance(None, None, None) is None
+    assert read_allowance(0.1, None, None) == Allowance(share=0.1)
+    assert read_allowance(None, None, "1h30m") == Allowance(seconds=5400)
+    assert Allowance(share=0.1).steps_of(30, None) == 3
+    assert Allowance(steps=50).steps_of(30, None) == 30
+    assert Allowance(seconds=10).steps_of(30, 0.5) == 20
