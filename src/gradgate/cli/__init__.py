@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import gradgate
-from gradgate.cli import analyses, deltas, lists, memory, models, papers, runs, studies, study_data
+from gradgate.cli import analyses, deltas, doctor, lists, memory, models, papers, runs, studies, study_data
 from gradgate.cli.render import errors, print_error, print_line, survive_any_encoding
 from gradgate.errors import GradgateError, UsageError
 
@@ -41,6 +41,7 @@ for command in (
     studies.quickstart,
     papers.papers,
     papers.reproduce,
+    doctor.doctor,
 ):
     app.command(command.__name__.replace("_", "-"))(command)
 for of_study in (study_data.export, study_data.replay):

@@ -1,0 +1,47 @@
+"""The command that looks at the machine and the installation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Column, Table
+
+from gradgate.cli.options import AsJson, Config
+from gradgate.cli.render import console, print_json, print_line
+
+if TYPE_CHECKING:
+    from gradgate.doctor import Check
+
+_STYLES = {"note": "yellow", "problem": "red"}
+
+
+def doctor(
+    network: Annotated[bool, typer.Option("--network", help="Ask whether the Hugging Face hub answers, too.")] = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Look at packages, device, threads, memory, disk and hub, and say what is slow or missing and what to do."""
+    from gradgate.doctor import examine  # torch loads only for this
+
+    checks = examine(Path(), network=network)
+    if as_json:
+        print_json([asdict(check) for check in checks])
+    else:
+        console.print(checks_table(checks))
+        counts = {state: sum(check.state == state for check in checks) for state in ("problem", "note")}
+        print_line(f"{counts['problem']} problems, {counts['note']} notes")
+    if any(check.state == "problem" for check in checks):
+        raise typer.Exit(1)
+
+
+def checks_table(checks: list[Check]) -> Table:
+    """One row for each check; what to do stands below what was found."""
+    table = Table(Column("", no_wrap=True), Column("about", no_wrap=True), "found", box=None, padding=(0, 2, 0, 0))
+    for check in checks:
+        table.add_row(check.state, check.about, check.found, style=_STYLES.get(check.state))
+        if check.advice:
+            table.add_row("", "", f"→ {check.advice}")
+    return table
