@@ -63,7 +63,8 @@ def study(tmp_path: Path) -> Path:
 def test_the_report_shows_the_race(study: Path, draw_only) -> None:
     draw_only(RaceSection)
     page = write_report(study).html.read_text(encoding="utf-8")
-    assert "full wins. A test." in page
+    assert '<p class="answer">full wins.</p>' in page
+    assert '<p class="remark">A test. 4 of 6 runs were not begun.</p>' in page
     assert "260 of the grid&#39;s 480" in page.replace("\u00a0", " ")
     assert "gradual:every=40 left after 0.125 of the schedule: place 2 of 2 on 2 pairs" in page
     assert (study / "figures/race.svg").is_file()
@@ -72,14 +73,14 @@ def test_the_report_shows_the_race(study: Path, draw_only) -> None:
     assert found == [
         ("full", "0.5", "3", "wins"),
         ("full", "1.0", "3", "wins"),
-        ("gradual:every=40", "0.125", "2", "left at 12 %: place 2 of 2"),
+        ("gradual:every=40", "0.125", "2", "left at 12.5 %: place 2 of 2"),
     ]
     assert float(rows[2]["mean"]) == pytest.approx(0.55)
     section = RaceSection.find(find(read_study(study)))
     assert section is not None
-    assert section.remarks() == [VERDICT.summary, RECORD.spending]
+    assert section.remarks() == ["A test. 4 of 6 runs were not begun.", RECORD.spending]
     (drawing,) = section.drawings()
-    assert "gradual:every=40 has 55.0 at 12 % (2 runs), left at 12 %: place 2 of 2" in drawing.text
+    assert "gradual:every=40 has 55.0 at 12.5 % (2 runs), left at 12.5 %: place 2 of 2" in drawing.text
 
 
 def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
@@ -88,7 +89,8 @@ def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
     assert section is not None
     assert section.cautions() == ["The budget is not spent yet: run the same command again to go on."]
     lines = [str(line) for line in status_table(read_status(study)).renderables]
-    assert "1 of 2 are in the race: full." in lines
+    assert "The race is under way with 1 of 2 arms; full leads so far." in lines
+    assert "Still in it: full." in lines
 
 
 def test_a_damaged_budget_is_told_and_the_rest_is_reported(study: Path, draw_only) -> None:

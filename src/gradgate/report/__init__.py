@@ -15,8 +15,8 @@ from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.findings import find
 from gradgate.report.formats import visible
 from gradgate.report.page import PAGE, render_page
-from gradgate.report.sections import find_sections
-from gradgate.report.verdict import cautions, verdict
+from gradgate.report.sections import find_answer, find_sections
+from gradgate.report.verdict import cautions
 from gradgate.study.pooled import read_pooled
 from gradgate.study.results import StudyResults
 
@@ -79,8 +79,9 @@ def render_table(folder: Path, console: Console) -> None:
     for section in sections:
         for table, columns in section.printed():
             console.print(to_terminal(table, columns, console.width))
-    console.print(Text(visible(verdict(findings)), style="bold"))
-    for remark in (remark for section in sections for remark in section.remarks()):
+    answer, remarks = find_answer(findings, sections)
+    console.print(Text(visible(answer), style="bold"))
+    for remark in remarks:
         console.print(Text(visible(remark)))
     for note in (*cautions(findings), *(caution for section in sections for caution in section.cautions())):
         console.print(Text(visible(f"- {note}")))

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from gradgate.report.drawing import Drawing
 from gradgate.report.findings import Findings, find
 from gradgate.report.formats import count, counted, visible
+from gradgate.report.sections import find_answer
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Table
 from gradgate.report.verdict import cautions, verdict
@@ -45,10 +46,11 @@ def render_page(
     """
     results = findings.results
     script = _source("sort.js")
+    answer, remarks = find_answer(findings, list(sections))
     page = _TEMPLATES.get_template("report.html.j2").render(
         study=results.study,
-        answer=verdict(findings),
-        remarks=[remark for section in sections for remark in section.remarks()],
+        answer=answer,
+        remarks=remarks,
         cautions=[*cautions(findings), *(caution for section in sections for caution in section.cautions())],
         planned=_planned(findings),
         main=tables[0],

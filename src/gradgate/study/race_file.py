@@ -51,6 +51,19 @@ class RaceRecord:
         return tuple(arm for arm in ranked if arm not in left)
 
     @property
+    def headline(self) -> str:
+        """Who won, or who leads: the first sentence of the verdict."""
+        if self.final:
+            return f"{self.verdict.summary.partition('. ')[0].removesuffix('.')}."
+        leader = f"; {self.racing[0]} leads so far" if self.verdict.steps_spent and self.racing else ""
+        return f"The race is under way with {len(self.racing)} of {len(self.arms)} arms{leader}."
+
+    @property
+    def details(self) -> str:
+        """How that was found, and what it would take to decide: the other sentences; empty while it is under way."""
+        return self.verdict.summary.partition(". ")[2] if self.final else ""
+
+    @property
     def spending(self) -> str:
         """What was spent, in a sentence."""
         found = self.verdict

@@ -186,8 +186,8 @@ def _race(race: RaceRecord | None) -> list[str]:
         return []
     left = [departure.reason for departure in race.verdict.departures]
     if race.final:
-        return [race.spending, *left, race.verdict.summary]
-    return [race.spending, f"{len(race.racing)} of {len(race.arms)} are in the race: {', '.join(race.racing)}.", *left]
+        return [race.spending, *left, f"{race.headline} {race.details}"]
+    return [race.spending, race.headline, f"Still in it: {', '.join(race.racing)}.", *left]
 
 
 def _pause(run: RunStatus) -> str:

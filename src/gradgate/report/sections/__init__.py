@@ -27,6 +27,7 @@ from gradgate.report.sections.stability import StabilitySection
 from gradgate.report.sections.t_statistics import TStatisticsSection
 from gradgate.report.sections.timeline import TimelineSection
 from gradgate.report.sections.training_sizes import TrainingSizesSection
+from gradgate.report.verdict import verdict
 
 # In the order of the page, which shows the first table above the figures.
 SECTIONS: tuple[type[Section], ...] = (
@@ -59,3 +60,12 @@ SECTIONS: tuple[type[Section], ...] = (
 def find_sections(findings: Findings) -> list[Section]:
     """The sections that the study has data for."""
     return [section for kind in SECTIONS if (section := kind.find(findings)) is not None]
+
+
+def find_answer(findings: Findings, sections: list[Section]) -> tuple[str, list[str]]:
+    """The answer of the study in a sentence, and those that add to it."""
+    remarks = [remark for section in sections for remark in section.remarks()]
+    own = next(filter(None, (section.answer() for section in sections)), None)
+    if own is None:
+        return verdict(findings), remarks
+    return own, [*remarks, verdict(findings)] if findings.scored else remarks

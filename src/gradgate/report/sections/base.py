@@ -46,6 +46,10 @@ class Section(ABC):
         """Tables for the terminal, each with the keys of the columns to show there, most important first."""
         return []
 
+    def answer(self) -> str | None:
+        """The answer of the study where it is another than the comparison of finished runs, which then is a remark."""
+        return None
+
     def remarks(self) -> list[str]:
         """Sentences that add to the study's answer."""
         return []

@@ -8,7 +8,7 @@ from functools import cached_property
 from gradgate.errors import DataError, RunError
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, look, styled, wrapped
 from gradgate.report.findings import Findings
-from gradgate.report.formats import NONE, counted, share
+from gradgate.report.formats import NONE, counted
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, spread_record
 from gradgate.statistics import summarize
@@ -46,9 +46,13 @@ class RaceSection(Section):
         laps = None if self.record is None else Laps(self.findings, self.record)
         return [draw_race(laps)] if laps is not None and any(laps.at.values()) else []
 
+    def answer(self) -> str | None:
+        """The verdict."""
+        return None if self.record is None else self.record.headline
+
     def remarks(self) -> list[str]:
-        """The verdict, and what was spent."""
-        return [] if self.record is None else [self.record.verdict.summary, self.record.spending]
+        """How the verdict was found, and what was spent."""
+        return [] if self.record is None else list(filter(None, (self.record.details, self.record.spending)))
 
     def notes(self) -> list[str]:
         """How a budget is spent."""
@@ -127,7 +131,7 @@ class Laps:
         if left is not None and left.place is None:
             return "a run failed"
         if left is not None:
-            return f"left at {share(left.step_share)}: place {left.place} of {left.of}"
+            return f"left at {_percent(left.step_share)}: place {left.place} of {left.of}"
         if not self.record.final:
             return "in the race"
         if arm not in verdict.winners:
@@ -147,7 +151,9 @@ def race_table(laps: Laps) -> Table:
             Column("steps", "Steps", "optimizer steps of all its runs"),
             *(
                 Column(
-                    f"at{eighths}", f"At {share(eighths / 8)}", "of the schedule: mean on dev, and the number of runs"
+                    f"at{eighths}",
+                    f"At {_percent(eighths / 8)}",
+                    "of the schedule: mean on dev, and the number of runs",
                 )
                 for eighths in lengths
             ),
@@ -158,6 +164,10 @@ def race_table(laps: Laps) -> Table:
         best=frozenset({0}) if laps.record.final and laps.record.verdict.decided else frozenset(),
         notes=tuple(departure.reason for departure in laps.departures.values()),
     )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
 
 
 def _row(laps: Laps, arm: str, lengths: list[int]) -> tuple[Entry, ...]:
@@ -201,11 +211,11 @@ def draw_race(laps: Laps) -> Drawing:
             style = look(order.index(arm) if arm in order else len(order))
             lengths = [eighths for eighths in laps.lengths if (arm, eighths) in laps.at]
             means = [metric.factor * (summarize(laps.at[arm, eighths]).mean or 0.0) for eighths in lengths]
-            places = [100 * eighths / 8 for eighths in lengths]
+            places = [EIGHTHS.index(eighths) for eighths in lengths]
             label = legend_label(arm, 40)
             axes.plot(places, means, color=style.colour, ls=style.dash, marker=style.marker, lw=1.6, ms=4, label=label)
-        axes.set(xlabel="share of the schedule, %", ylabel=wrapped(f"{metric.label}, dev"))
-        axes.set_xticks([100 * eighths / 8 for eighths in EIGHTHS], ["12.5", "25", "50", "100"])
+        axes.set(xlabel="share of the schedule", ylabel=wrapped(f"{metric.label}, dev"))
+        axes.set_xticks(range(len(EIGHTHS)), [_percent(eighths / 8) for eighths in EIGHTHS])
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         legend_below(figure)
         caption = (
@@ -222,5 +232,5 @@ def _text(laps: Laps, arms: list[str]) -> str:
         last = max(eighths for of, eighths in laps.at if of == arm)
         scores = laps.at[arm, last]
         mean = value(summarize(scores).mean or 0.0)
-        parts.append(f"{arm} has {mean} at {share(last / 8)} ({counted(len(scores), 'run')}), {laps.outcome(arm)}")
+        parts.append(f"{arm} has {mean} at {_percent(last / 8)} ({counted(len(scores), 'run')}), {laps.outcome(arm)}")
     return f"{'; '.join(parts)}. {laps.record.verdict.summary}"
