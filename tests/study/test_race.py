@@ -227,6 +227,12 @@ def test_a_search_is_refused_and_rates_are_arms(base: RunConfig, tmp_path: Path)
     assert not (tmp_path / "study").exists()
 
 
+def test_one_method_alone_is_refused(base: RunConfig, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is only full"):
+        compare(base, ["full"], [0, 1], tmp_path / "study", SilentStudy(), allowance=Allowance(share=0.5))
+    assert not (tmp_path / "study").exists()
+
+
 def test_a_budget_that_is_too_small_says_what_is_needed(base: RunConfig, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"allows 4 optimizer steps; .* takes 6"):
         race(base, tmp_path / "study", share=0.05)

@@ -39,6 +39,12 @@ def refuse_search(*, is_searched: bool) -> None:
 def check_race(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
     """UsageError if a budget cannot be spent on these."""
     refuse_search(is_searched=any(grid.search is not None for grid in grids))
+    arms = grids[0].arms
+    if len(arms) < 2:
+        raise UsageError(
+            f"A budget is spent on which of several methods is the best, and there is only {arms[0].label}. Give "
+            f"another one with -m, or leave the budget out."
+        )
     metrics = dict.fromkeys(task.metric for task in tasks)
     if len(metrics) > 1:
         raise UsageError(
@@ -136,7 +142,8 @@ class RaceDriver:
         while batch := allocator.next(observed := self._observed(grid)):
             self._write(replace(record, verdict=allocator.verdict(observed)))
             self._train_to(self._clipped(batch, observed, allocator), grid)
-            if self._observed(grid) == observed:
+            left = any(run.state in ("waiting", "running") for run in self._queue.runs())  # another process added them
+            if self._observed(grid) == observed and not left:
                 raise RunError(
                     f"None of the {len(batch)} runs that the budget asked for got any further. 'gradgate study status "
                     f"{self.race.folder}' says what they do; run the same command again to go on."
