@@ -35,7 +35,19 @@ def test_python_m_is_the_same_command() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["layers", "methods", "tasks", "plan", "train", "compare", "report", "quickstart", "pretrain-adapter", "doctor"],
+    [
+        "layers",
+        "methods",
+        "tasks",
+        "plan",
+        "train",
+        "compare",
+        "report",
+        "quickstart",
+        "pretrain-adapter",
+        "doctor",
+        "recommend",
+    ],
 )
 def test_every_command_has_help(command: Command, name: str) -> None:
     said = command(name, "--help")

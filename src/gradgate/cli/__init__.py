@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import gradgate
-from gradgate.cli import analyses, deltas, doctor, lists, memory, models, papers, runs, studies, study_data
+from gradgate.cli import analyses, deltas, doctor, lists, memory, models, papers, recommend, runs, studies, study_data
 from gradgate.cli.render import errors, print_error, print_line, survive_any_encoding
 from gradgate.errors import GradgateError, UsageError
 
@@ -39,6 +39,7 @@ for command in (
     studies.worker,
     studies.report,
     studies.quickstart,
+    recommend.recommend,
     papers.papers,
     papers.reproduce,
     doctor.doctor,

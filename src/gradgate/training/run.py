@@ -67,7 +67,7 @@ from gradgate.training.trainer import ExactTrainer, check_complete, on_cpu, trai
 @overload
 def train(
     config: RunConfig,
-    out: Path,
+    out: Path | str,
     progress: RunProgress | None = None,
     *,
     cache: Path | None = None,
@@ -75,11 +75,11 @@ def train(
 ) -> dict[str, Any]: ...
 @overload
 def train(
-    config: RunConfig, out: Path, progress: RunProgress | None = None, *, cache: Path | None = None, until: int
+    config: RunConfig, out: Path | str, progress: RunProgress | None = None, *, cache: Path | None = None, until: int
 ) -> Reached: ...
 def train(
     config: RunConfig,
-    out: Path,
+    out: Path | str,
     progress: RunProgress | None = None,
     *,
     cache: Path | None = None,

@@ -1,0 +1,120 @@
+"""Which arms of a portfolio this model takes, and this device has room for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from gradgate.errors import AdapterError, GradgateError, LayerMapError, UsageError
+from gradgate.methods import method as read_method
+from gradgate.study.arms import read_arm
+from gradgate.study.portfolio import LeftOut, Portfolio, Subject, installed_packages
+from gradgate.training.adapter_setting import read_adapter
+from gradgate.training.config import RunConfig
+
+if TYPE_CHECKING:
+    from gradgate.training.preview import Preview
+
+_GIB = 2**30
+_TRAIN = "train"
+
+
+def subject_of(config: RunConfig, seen: Preview) -> Subject:
+    """What a portfolio asks of a model and its data."""
+    return Subject(
+        layers=max(1, seen.layers.layer_count),
+        parameters=seen.model.parameters,
+        steps=_steps(config, seen.task.rows.get(_TRAIN, 1)),
+        kind=seen.task.kind,
+        is_multitask=bool(seen.task.tasks),
+        installed=installed_packages(),
+    )
+
+
+def _steps(config: RunConfig, rows: int) -> int:
+    """Optimizer steps of one run, about: rows may become more than one example."""
+    if config.steps is not None:
+        return config.steps
+    taken, epochs = min(rows, config.train_size or rows), float(config.length["num_train_epochs"])
+    return max(1, round(ceil(taken / (config.batch_size * config.accumulate)) * epochs))
+
+
+def fitting(portfolio: Portfolio, config: RunConfig, seen: Preview) -> Portfolio:
+    """The portfolio without what the model refuses, and what the memory estimate says the device has no room for."""
+    room = free_bytes(config)
+    kept, left_out = [], list(portfolio.left_out)
+    for arm in portfolio.arms:
+        reason = _refused(arm, seen) or _too_large(arm, config, seen.task.kind, room)
+        if reason is None:
+            kept.append(arm)
+        else:
+            left_out.append(LeftOut(arm, reason))
+    return replace(portfolio, arms=tuple(kept), left_out=tuple(left_out))
+
+
+def free_bytes(config: RunConfig) -> int:
+    """Free memory of the device that runs are trained on."""
+    import torch  # the settings were checked before this
+
+    from gradgate.training.trainer import on_cpu
+
+    if not on_cpu(config) and torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def _refused(text: str, seen: Preview) -> str | None:
+    """Why a method makes no sense for the model."""
+    method = read_method(read_arm(text).method)
+    try:
+        method.check(seen.layers.at(method.grouped_by))
+    except (UsageError, LayerMapError) as error:
+        return str(error)
+    return None
+
+
+def _too_large(text: str, config: RunConfig, kind: str, room: int) -> str | None:
+    """Why an arm cannot be trained here: its adapter does not fit the model, or its peak not the device.
+
+    None as well for a model whose memory cannot be estimated: the runs will tell.
+    """
+    try:
+        peak = _peak_bytes(text, config, kind)
+    except (AdapterError, UsageError) as error:
+        return str(error) if read_arm(text).adapter is not None else None
+    except GradgateError:
+        return None
+    if peak <= room:
+        return None
+    return (
+        f"it takes {peak / _GIB:.1f} GiB at its peak, and {room / _GIB:.1f} GiB are free. A smaller --batch-size or "
+        f"--max-length, --checkpointing or --weights bfloat16 takes less."
+    )
+
+
+def _peak_bytes(text: str, config: RunConfig, kind: str) -> int:
+    from gradgate.training.memory_request import estimate_memory
+
+    arm = read_arm(text)
+    options: dict[str, Any] = {"weights": config.weights, "checkpointing": bool(config.checkpointing)}
+    if kind == "token-classification":
+        options["head"] = "token"
+    elif kind != "generation":
+        options["head"] = "sequence"
+    if config.optim is not None:
+        options["optim"] = config.optim
+    return estimate_memory(
+        config.model,
+        arm.method,
+        adapter=read_adapter(arm.adapter),
+        batch_size=config.batch_size,
+        max_length=config.max_length,
+        precision=config.precision,
+        master=config.master,
+        layers=config.layers,
+        trust_remote_code=config.trust_remote_code,
+        **options,
+    ).peak_bytes

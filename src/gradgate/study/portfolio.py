@@ -1,0 +1,138 @@
+"""What is worth trying on a model and its data, for people who do not want to choose: methods with their rates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+from gradgate.errors import UsageError
+
+PEFT = "peft"
+_RATES = ((10_000_000, 1e-3), (50_000_000, 2e-4), (150_000_000, 5e-5), (1_000_000_000, 2e-5))
+_LEAST_RATE = 1e-5
+_ADAPTER_FACTOR = 10
+_MANY_LAYERS = 12
+_GRADUAL_SHARE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What the methods are for.
+
+    Args:
+        layers: of the model, 1 or more.
+        parameters: of the model, 1 or more.
+        steps: optimizer steps of one run, 1 or more.
+        kind: of the task, as ``classification`` or ``generation``.
+        is_multitask: whether several tasks are trained at once, which takes no adapter.
+        installed: optional packages that are there.
+
+    Raises:
+        UsageError: for a number that is out of range.
+    """
+
+    layers: int
+    parameters: int
+    steps: int
+    kind: str = "classification"
+    is_multitask: bool = False
+    installed: Collection[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        wrong = [
+            f"{name}={getattr(self, name)}" for name in ("layers", "parameters", "steps") if getattr(self, name) < 1
+        ]
+        if wrong:
+            raise UsageError(f"Nothing can be recommended for {', '.join(wrong)}: expected 1 or more of each.")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What is not tried, and why."""
+
+    arm: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.arm} is left out: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """What is tried.
+
+    Attributes:
+        lr: peak learning rate of every arm that has none of its own.
+        arms: texts as :func:`gradgate.study.arms.read_arm` takes them; the first is full fine-tuning.
+        left_out: what is not tried.
+    """
+
+    lr: float
+    arms: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def installed_packages() -> frozenset[str]:
+    """The optional packages of a portfolio that are there; none is imported."""
+    return frozenset(name for name in (PEFT,) if find_spec(name) is not None)
+
+
+def usual_rate(parameters: int) -> float:
+    """The peak learning rate of full fine-tuning for a model with so many parameters.
+
+    Source:
+        BERT (Devlin et al. 2019), App. A.3, 2e-5 to 5e-5 for 110 M and 340 M: https://arxiv.org/abs/1810.04805
+        Differs: smaller models have higher rates; 1e-3 is what the embedded ones are trained with.
+    """
+    return next((rate for below, rate in _RATES if parameters < below), _LEAST_RATE)
+
+
+def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
+    """The arms for a model and its data: full fine-tuning, freezing, opening layer by layer, dropping, adapters.
+
+    Adapters have ten times the rate of full fine-tuning, LoRA's best one being about that much higher.
+
+    Args:
+        subject: the model and its data.
+        lr: peak learning rate of full fine-tuning; by default the usual one for the model's size.
+
+    Source:
+        Ten times: LoRA Without Regret (Schulman et al. 2025), https://thinkingmachines.ai/blog/lora/
+    """
+    lr = usual_rate(subject.parameters) if lr is None else lr
+    arms, left_out = ["full", *_freezing(subject.layers)], []
+    if subject.layers > 1:
+        every = max(1, round(_GRADUAL_SHARE * subject.steps / subject.layers))
+        arms.append(f"gradual:every={every}")
+    arms.append("graddrop:p=0.2")
+    if subject.layers >= _MANY_LAYERS:
+        arms.append(f"lisa:layers=2,every={max(1, min(20, subject.steps // subject.layers))}")
+    else:
+        left_out.append(
+            LeftOut("lisa", f"it is for models of {_MANY_LAYERS} layers and more, and this one has {subject.layers}.")
+        )
+    rate = f"lr={_ADAPTER_FACTOR * lr:g}"
+    adapters = [f"lora:r=8,{rate}", *([] if subject.kind == "generation" else [f"houlsby:size=64,{rate}"])]
+    for adapter in adapters:
+        reason = _refusal(adapter, subject)
+        if reason is None:
+            arms.append(adapter)
+        else:
+            left_out.append(LeftOut(adapter, reason))
+    return Portfolio(lr, tuple(arms), tuple(left_out))
+
+
+def _freezing(layers: int) -> list[str]:
+    """About a third and two thirds of the layers."""
+    counts = {round(layers / 3), round(2 * layers / 3)} - {0, layers}
+    return [f"freeze:layers={count}" for count in sorted(counts)]
+
+
+def _refusal(adapter: str, subject: Subject) -> str | None:
+    """Why an adapter cannot be tried, as far as can be seen without the model."""
+    if subject.is_multitask:
+        return "several tasks at once take no adapter."
+    if adapter.startswith("lora") and PEFT not in subject.installed:
+        return "it needs PEFT, which is not installed: pip install 'gradgate[peft]'."
+    return None

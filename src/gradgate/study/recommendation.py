@@ -1,0 +1,165 @@
+"""The best way to train on some data, found within a number of minutes, and how to train it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import RunError, UsageError
+from gradgate.study.allowance import Allowance
+from gradgate.study.arms import Arm
+from gradgate.study.portfolio import LeftOut, Portfolio, portfolio
+from gradgate.study.progress import StudyProgress
+from gradgate.study.race_file import RaceRecord, find_race
+from gradgate.training.config import RunConfig
+
+_OUT = "runs/recommended"
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to train.
+
+    Attributes:
+        folder: of the study.
+        race: with its verdict.
+        config: of the arm that is recommended: the winner, or what leads a tie.
+        cheapest: of the cheapest arm of a tie, where that is another one.
+        left_out: what was not tried.
+    """
+
+    folder: Path
+    race: RaceRecord
+    config: RunConfig
+    cheapest: RunConfig | None
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def command(self) -> str:
+        """The command line that trains it."""
+        return command_line(self.config)
+
+    @property
+    def python(self) -> tuple[str, ...]:
+        """Three lines of Python that train it."""
+        values = ", ".join(f"{name}={value!r}" for name, value in _given(self.config).items())
+        return (
+            "from gradgate.training.config import make_config",
+            "from gradgate.training.run import train",
+            f"train(make_config({values}), {_OUT!r})",
+        )
+
+    @property
+    def text(self) -> str:
+        """The verdict, what was spent, and how to train it, for people."""
+        lines = [self.race.verdict.summary, self.race.spending, "", "Train it with:", f"  {self.command}"]
+        if self.cheapest is not None:
+            lines += [f"or the cheapest of the tie, {self.cheapest.title}:", f"  {command_line(self.cheapest)}"]
+        return "\n".join([*lines, "or in Python:", *(f"  {line}" for line in self.python)])
+
+    def record(self) -> dict[str, Any]:
+        """Plain values, for scripts."""
+        cheapest = self.cheapest
+        return {
+            **self.race.record(),
+            "recommended": {"arm": self.config.title, "lr": self.config.peak_lr, "settings": _given(self.config)},
+            "command": self.command,
+            "python": list(self.python),
+            "cheapest": cheapest and {"arm": cheapest.title, "command": command_line(cheapest)},
+            "left_out": [vars(each) for each in self.left_out],
+            "study": str(self.folder),
+        }
+
+
+def recommend(
+    config: RunConfig, minutes: float, seeds: Sequence[int], out: Path, progress: StudyProgress
+) -> Recommendation:
+    """Race the portfolio that suits the model and its data, and say how to train what won.
+
+    Args:
+        config: the settings that all arms share; its method, adapter and seed do not count. Where it has no ``lr``,
+            the model's size sets one.
+        minutes: by the clock, for training. An eighth of one run of each arm is trained in any case.
+        seeds: at most one run of each arm for each.
+        out: the study folder; a study that it holds goes on.
+        progress: is called for each run, and told what leads.
+
+    Raises:
+        UsageError: if fewer than two arms can be trained here.
+        RunError: if every arm failed.
+    """
+    from gradgate.study.compare import compare  # both import torch: what is wrong without it was refused
+    from gradgate.study.fitting_arms import fitting, subject_of
+    from gradgate.study.leading import LeaderNotes
+    from gradgate.training.preview import preview
+
+    allowance = Allowance(seconds=60 * minutes)
+    seen = preview(config)
+    chosen = fitting(portfolio(subject_of(config, seen), _given_rate(config)), config, seen)
+    if len(chosen.arms) < 2:
+        raise UsageError(
+            f"There is nothing to choose from: {' '.join(chosen.arms) or 'nothing'} can be trained here. "
+            f"{' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller --batch-size, --max-length or "
+            f"model, or what is missing."
+        )
+    for each in chosen.left_out:
+        progress.note(str(each))
+    progress.note(f"Racing {', '.join(chosen.arms)}; lr {chosen.lr:g} where an arm has none of its own.")
+    base = config.model_copy(update={"lr": chosen.lr})
+    compare(base, chosen.arms, seeds, out, LeaderNotes(out, progress), allowance=allowance)
+    return read_recommendation(out, base, chosen)
+
+
+def read_recommendation(folder: Path, base: RunConfig, chosen: Portfolio) -> Recommendation:
+    """What the race in a study's folder recommends; RunError if no arm is left."""
+    race = find_race(folder)
+    if race is None or not race.verdict.winners:
+        raise RunError(
+            f"No arm of {folder} could be trained, so nothing can be recommended. 'gradgate study failed {folder}' "
+            f"says why; mend that and run the same command again."
+        )
+    found = race.verdict
+    cheapest = found.cheapest if found.cheapest not in (None, found.winners[0]) else None
+    return Recommendation(
+        folder,
+        race,
+        _config_of(base, found.winners[0]),
+        None if cheapest is None else _config_of(base, cheapest),
+        chosen.left_out,
+    )
+
+
+def command_line(config: RunConfig) -> str:
+    """``gradgate train`` with every setting that is not the default."""
+    words = ["gradgate", "train"]
+    for name, value in _given(config).items():
+        flag = "-m" if name == "method" else f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        elif isinstance(value, dict):
+            words += [word for key, factor in value.items() for word in (flag, f"{key}={factor}")]
+        else:
+            words += [flag, str(value)]
+    return shlex.join([*words, "--out", _OUT])
+
+
+def _given(config: RunConfig) -> dict[str, Any]:
+    """The settings that are not the defaults, as plain values; model, task, method and rate in any case."""
+    record = config.record()
+    defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
+    always = {name: record[name] for name in ("model", "task", "method", "adapter", "lr") if record[name] is not None}
+    rest = {name: value for name, value in record.items() if name not in always and value is not None}
+    return always | {name: value for name, value in rest.items() if value != defaults[name]}
+
+
+def _given_rate(config: RunConfig) -> float | None:
+    return config.lr if "lr" in config.model_fields_set else None
+
+
+def _config_of(base: RunConfig, label: str) -> RunConfig:
+    """The settings of an arm; an adapter's own rate stays with it."""
+    arm = Arm.typed(label)
+    return base.model_copy(update={"method": arm.method, "adapter": arm.adapter, "seed": 0})

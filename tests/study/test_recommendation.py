@@ -1,0 +1,129 @@
+"""``gradgate recommend``: what it leaves out, what it prints, and that what it prints trains."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import UsageError
+from gradgate.study import fitting_arms
+from gradgate.study.portfolio import Portfolio
+from gradgate.study.progress import SilentStudy
+from gradgate.study.recommendation import command_line, recommend
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.preview import preview
+from gradgate.training.run_folder import RunFolder
+from support.command_line import Command
+from support.run_folders import assert_same_run
+
+
+@pytest.fixture
+def tickets(tmp_path: Path) -> Path:
+    """One file of a user's own, with a blank in its name."""
+    file = tmp_path / "my tickets.csv"
+    with file.open("w", newline="") as target:
+        rows = csv.writer(target)
+        rows.writerow(["text", "label"])
+        rows.writerows([(f"good day {n}", "praise") if n % 2 else (f"bad day {n}", "blame") for n in range(80)])
+    return file
+
+
+def test_a_new_user_is_given_a_command_and_lines_that_train(
+    command: Command,
+    draw_only: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    tiny_model: Path,
+    tickets: Path,
+    tmp_path: Path,
+) -> None:
+    draw_only()
+    flags = ["--steps", "8", "--batch-size", "8", "--max-length", "16", "--device", "cpu"]
+    said = command(
+        "recommend", "--model", str(tiny_model), "--task", str(tickets), *flags, "--minutes", "60", "--seeds", "1",
+        "--out", str(tmp_path / "study"), "--json",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    found = json.loads(said.out)
+    assert found["verdict"]["winners"]
+    assert found["budget"]["steps_spent"] <= found["budget"]["steps_allowed"]
+    assert found["verdict"]["final"] is True
+    assert Path(found["report"]).is_file()
+    assert [left["arm"] for left in found["left_out"]][:1] == ["lisa"]
+    assert found["recommended"]["arm"] == found["verdict"]["winners"][0]
+
+    for folder in ("typed", "python"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "typed")
+    words = shlex.split(found["command"])
+    assert words[:2] == ["gradgate", "train"]
+    assert command(*words[1:], "--quiet").code == 0
+    monkeypatch.chdir(tmp_path / "python")
+    assert len(found["python"]) == 3
+    exec("\n".join(found["python"]), {})
+    runs = [tmp_path / folder / "runs/recommended" for folder in ("typed", "python")]
+    assert RunFolder(runs[0]).finished
+    assert_same_run(*runs)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"method": "graddrop:p=0.2", "lr": 2e-4},
+        {"adapter": "houlsby:size=64,lr=0.01", "epochs": 7 / 3, "precision": "bf16", "eval_every": 4},
+        {"lr_scale": {"head": 10.0, "layers.0": 0.1}, "keep_model": False, "checkpointing": True},
+    ],
+)
+def test_the_printed_command_has_the_same_settings(
+    command: Command, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], more: dict[str, Any]
+) -> None:
+    given: list[RunConfig] = []
+    monkeypatch.setattr("gradgate.training.run.train", lambda config, out: given.append(config))
+    config = make_config(**{**settings, "steps": None, **more})
+    assert command(*shlex.split(command_line(config))[1:], "--quiet").code == 0
+    assert given[0].record() == config.record()
+
+
+def test_what_the_device_has_no_room_for_is_left_out_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    config = make_config(**settings)
+    seen = preview(config)
+    sizes = {"full": 4 * 2**30, "freeze:layers=1": 2**30}
+    monkeypatch.setattr(fitting_arms, "free_bytes", lambda config: 2 * 2**30)
+    monkeypatch.setattr(fitting_arms, "_peak_bytes", lambda text, config, kind: sizes[text])
+    found = fitting_arms.fitting(Portfolio(1e-3, tuple(sizes)), config, seen)
+    assert found.arms == ("freeze:layers=1",)
+    assert "takes 4.0 GiB at its peak, and 2.0 GiB are free" in str(found.left_out[0])
+
+
+def test_one_arm_is_no_choice(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], tmp_path: Path) -> None:
+    monkeypatch.setattr(fitting_arms, "free_bytes", lambda config: 0)
+    monkeypatch.setattr(fitting_arms, "_peak_bytes", lambda text, config, kind: 2**30)
+    with pytest.raises(UsageError, match=r"nothing to choose from: .* full is left out: it takes 1.0 GiB"):
+        recommend(make_config(**settings), 1.0, [0], tmp_path / "study", SilentStudy())
+    assert not (tmp_path / "study").exists()
+
+
+def test_an_adapter_that_the_architecture_lacks_and_too_many_layers_are_left_out(
+    settings: dict[str, Any], tiny_gpt2: Path
+) -> None:
+    config = make_config(**settings | {"model": str(tiny_gpt2)})
+    found = fitting_arms.fitting(
+        Portfolio(1e-3, ("full", "freeze:layers=9", "houlsby:size=4")), config, preview(config)
+    )
+    assert found.arms == ("full",)
+    assert [left.arm for left in found.left_out] == ["freeze:layers=9", "houlsby:size=4"]
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
+def test_wrong_minutes_are_refused(command: Command, minutes: str, tmp_path: Path) -> None:
+    code, out, told = command("recommend", "--minutes", minutes, "--out", str(tmp_path / "study"))
+    assert (code, out) == (2, "")
+    assert "--minutes" in told
+    assert not (tmp_path / "study").exists()
