@@ -27,7 +27,7 @@ from gradgate.training.records import Failure, Scores, TaskRecord, read_record, 
 from gradgate.training.run_folder import RunFolder
 
 SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
-GENERATION_RATES = "lr=2e-5,1e-4,5e-4,2e-3"
+GENERATION_RATES = "lr=2e-5,1e-4,5e-4,2e-3,1e-2"
 """Tried for each method that generates text where no rate is given: from full training's to LoRA's on small models."""
 
 FIRST_SEED = 1000  # not among the seeds of the comparison

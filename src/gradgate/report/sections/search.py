@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gradgate.report.findings import Findings
 from gradgate.report.sections.base import Section
 from gradgate.study.grid import written
-from gradgate.study.study_file import StudyRecord
+from gradgate.study.study_file import SearchRecord, StudyRecord
 
 
 @dataclass(frozen=True)
@@ -43,4 +43,20 @@ def search_notes(study: StudyRecord) -> list[str]:
             notes.append(f"{name} runs with {written(results[0].setting)} (dev {study.task.metric}: {tried}).")
         elif results is not None:
             notes.append(f"{name}: no setting of its search has finished.")
+    return [*notes, *_at_ends(study, search)]
+
+
+def _at_ends(study: StudyRecord, search: SearchRecord) -> list[str]:
+    """Which methods chose the lowest or highest rate that was tried: a better one may lie beyond."""
+    rates = sorted({setting["lr"] for setting in search.settings if "lr" in setting})
+    if len(rates) < 2:
+        return []
+    notes = []
+    for rate, side in ((rates[0], "lowest"), (rates[-1], "highest")):
+        chosen = [name for name in study.labels if search.chosen.get(name, {}).get("lr") == rate]
+        if chosen:
+            notes.append(
+                f"{', '.join(chosen)}: the {side} rate that was tried, {rate:g}, was the best, so a better one may lie "
+                f"beyond. Search further in another study."
+            )
     return notes
