@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,27 @@ pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch
 
 
 def failures_of(folder: Path, count: int) -> list[dict[str, str]]:
-    """What failed in each of so many processes, by scenario."""
+    """What failed in each of so many processes, by scenario.
+
+    Gloo's thread has crashed once in many runs (torch 2.13, a segmentation fault in ``pt_gloo_runloop``), so processes
+    that die by one begin again; a crash of our own would come again, too.
+    """
+    logs, codes = _run(folder / "first", count)
+    if -signal.SIGSEGV in codes:
+        folder = folder / "again"
+        logs, _ = _run(folder, count)
+    else:
+        folder = folder / "first"
+    reports = [folder / f"{rank}.json" for rank in range(count)]
+    assert all(report.is_file() for report in reports), "\n".join(logs)
+    found = [json.loads(report.read_text()) for report in reports]
+    assert all(report.pop("done", False) for report in found), "\n".join([*logs, *map(str, found)])
+    return found
+
+
+def _run(folder: Path, count: int) -> tuple[list[str], list[int]]:
+    """What so many processes print, and their exit codes."""
+    folder.mkdir()
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen(
@@ -35,11 +56,7 @@ def failures_of(folder: Path, count: int) -> list[dict[str, str]]:
         for rank in range(count)
     ]
     logs = [process.communicate()[0].decode() for process in processes]
-    reports = [folder / f"{rank}.json" for rank in range(count)]
-    assert all(report.is_file() for report in reports), "\n".join(logs)
-    found = [json.loads(report.read_text()) for report in reports]
-    assert all(report.pop("done", False) for report in found), "\n".join([*logs, *map(str, found)])
-    return found
+    return logs, [process.returncode for process in processes]
 
 
 @pytest.fixture(scope="module")

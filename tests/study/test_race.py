@@ -122,6 +122,7 @@ def test_the_same_command_trains_nothing_more(base: RunConfig, study: Path) -> N
     assert (study / RACE_FILE).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_race_that_is_killed_twice_has_the_same_verdict_and_bits(base: RunConfig, done: Path, tmp_path: Path) -> None:
     study = tmp_path / "study"
     for ended in (2, 3):

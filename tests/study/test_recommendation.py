@@ -34,6 +34,7 @@ def tickets(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_new_user_is_given_a_command_and_lines_that_train(
     command: Command,
     draw_only: Callable[..., None],
