@@ -312,7 +312,7 @@ def quickstart(
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
-    """Compare four methods on an embedded model and task, offline, in minutes."""
+    """Compare methods on an embedded model and task, offline, in minutes."""
     from gradgate import sample
 
     if kind is QuickstartKind.generation:
