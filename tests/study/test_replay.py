@@ -44,7 +44,7 @@ def test_a_decisive_grid_is_found_again_and_pairs_are_what_finds_it(clear: list[
     assert (found.truth.best, found.truth.decisive, found.truth.method) == ("a0", True, "a0")
     scores = {score.name: score for score in found.scores}
     assert scores["budget"].agreement == 1.0
-    assert (scores["budget"].false_winners, scores["budget"].regret, scores["budget"].tie_agreement) == (0.0, 0.0, 1.0)
+    assert (scores["budget"].false_winners, scores["budget"].regret, scores["budget"].same_best) == (0.0, 0.0, 1.0)
     assert scores["halving"].agreement < 0.7
     assert scores["hyperband"].agreement < 0.7
     assert all(0 < score.steps <= 0.1 for score in found.scores)
@@ -70,7 +70,7 @@ def test_without_a_difference_no_winner_is_named() -> None:
     found = replay(curves, 0.2, repeats=60)
     assert not found.truth.decisive
     assert len(found.truth.tied) > 1
-    assert found.scores[0].tie_agreement > found.scores[0].agreement
+    assert found.scores[0].agreement > found.scores[0].same_best
     assert found.scores[0].false_winners == found.scores[0].named
     assert found.scores[0].named is not None
     assert found.scores[0].named <= 0.05
@@ -127,9 +127,10 @@ def test_the_command_prints_a_table_or_json(clear: list[CurveRow], tmp_path: Pat
     file = tmp_path / "grid.csv"
     write_curves(clear, file)
     words = ["study", "replay", str(file), "--budget", "0.1", "--budget", "0.2", "--repeats", "5"]
-    code, out, _ = command(*words, "--against", "uniform")
+    code, out, told = command(*words, "--against", "uniform")
     assert code == 0
-    assert "The full grid's best on dev is a0, told from every other arm" in out
+    assert "Agrees: put an arm first that the full grid's own test does not tell from its best." in told
+    assert "The full grid is decisive: a0 has the best mean on dev" in " ".join(out.split())
     assert [line.split()[:2] for line in out.splitlines()[2:]] == [
         ["0.1", "budget"], ["0.1", "uniform"], ["0.2", "budget"], ["0.2", "uniform"]
     ]  # fmt: skip

@@ -77,7 +77,14 @@ def replay(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """How often a budget finds the best arm of a grid that was trained in full."""
+    """How often the answer of a budget agrees with a grid that was trained in full.
+
+    Each repeat draws an order of the grid's seeds, the same for all arms, and spends the budget on the recorded runs in
+    this order. The full grid is decisive if two-sided paired t-tests of its whole runs tell its best arm from every
+    other (p < 0.05 after Holm's correction). A repeat agrees if it puts an arm first that these tests do not tell from
+    the best: of a decisive grid the best arm alone. A false winner is named where the grid is not decisive, or is
+    another arm than its best. The other ways get the same steps and the same orders.
+    """
     from rich.progress import Progress
 
     from gradgate.study.curves import CUT, SQUEEZED
@@ -95,12 +102,14 @@ def replay(
     if as_json:
         print_json({"notes": list(curves.notes), "replays": [each.record() for each in found]})
         return
-    from gradgate.study.replay_table import replay_table, truth_line
+    from gradgate.study.replay_table import legend, replay_table, truth_line
 
     for note in curves.notes:
         errors.print(f"{note[0].upper()}{note[1:]}.", soft_wrap=True)
     print_line(truth_line(curves, found[0].truth))
     console.print(replay_table(found))
+    for line in legend():
+        errors.print(line, style="dim", soft_wrap=True)
 
 
 def _curves(given: list[Path], schedule: str) -> Curves:

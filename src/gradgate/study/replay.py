@@ -27,15 +27,17 @@ class Truth:
 
     Attributes:
         best: the arm with the best mean of whole runs on dev.
-        method: of that arm.
-        p: the largest of the paired t-tests of the best arm against each other, after Holm's correction; None where a
-            test was not possible.
+        second: the arm after it; None for one arm alone.
+        method: of the best arm.
+        p: the largest of the two-sided paired t-tests of the best arm against each other, after Holm's correction;
+            None where a test was not possible.
         method_p: the same against the best arm of each other method.
         tied: the best arm, and all that these tests cannot tell from it.
         means: arm to its mean on dev; without arms that failed.
     """
 
     best: str
+    second: str | None
     method: str
     p: float | None
     method_p: float | None
@@ -44,7 +46,7 @@ class Truth:
 
     @property
     def decisive(self) -> bool:
-        """Whether the best arm is told from every other."""
+        """Whether the best arm is told from every other: p < 0.05 against each after Holm's correction."""
         return self.p is not None and self.p < LEVEL
 
     @property
@@ -58,19 +60,20 @@ class Score:
     """How one way to spend the budget fared, as shares of all repeats.
 
     Attributes:
-        agreement: it put the grid's best arm first.
-        method_agreement: it put an arm of the grid's best method first.
-        tie_agreement: it put an arm first that the grid cannot tell from its best.
+        agreement: it put an arm first that the grid's own test does not tell from its best: of a decisive grid the
+            best arm alone, of another any arm of the tie.
+        same_best: it put the arm first that has the best mean in the grid, however small its lead.
+        same_method: it put an arm of that arm's method first.
         regret: how far the arm that it put first is behind the grid's best, on dev, on average.
         named: it called one arm the winner; None for rivals, which test nothing.
-        false_winners: it called one arm the winner that is not the grid's best, or whose lead the grid cannot tell.
+        false_winners: it called one arm the winner although the grid is not decisive, or another one than its best.
         steps: mean share of the grid's steps that it took.
     """
 
     name: str
     agreement: float
-    method_agreement: float
-    tie_agreement: float
+    same_best: float
+    same_method: float
     regret: float
     named: float | None
     false_winners: float | None
@@ -177,6 +180,7 @@ def truth_of(curves: Curves) -> Truth:
     tests = _tests(scores, best, ranked[1:])
     return Truth(
         best,
+        ranked[1] if len(ranked) > 1 else None,
         method,
         p=_largest(tests),
         method_p=_largest(_tests(scores, best, rivals)),
@@ -216,9 +220,9 @@ def _score(name: str, outcomes: Sequence[_Outcome], grid: FullGrid, truth: Truth
     behind = [abs(truth.means[truth.best] - truth.means.get(each.arm or "", worst)) for each in outcomes]
     return Score(
         name,
-        agreement=sum(each.arm == truth.best for each in outcomes) / count,
-        method_agreement=methods.count(truth.method) / count,
-        tie_agreement=sum(each.arm in truth.tied for each in outcomes) / count,
+        agreement=sum(each.arm in truth.tied for each in outcomes) / count,
+        same_best=sum(each.arm == truth.best for each in outcomes) / count,
+        same_method=methods.count(truth.method) / count,
         regret=fmean(behind),
         named=len(named) / count if name == BUDGET else None,
         false_winners=len(false) / count if name == BUDGET else None,
