@@ -6,7 +6,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 export GOMP_SPINCOUNT ?= 0
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: quickstart test test-slow lint types bench clean
+.PHONY: quickstart test test-slow docs lint types bench clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/gradgate quickstart --out studies/quickstart
@@ -16,6 +16,12 @@ test: lint types
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow --timeout=1800
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/extensions/check_links.py docs/_build/html
+	$(BIN)/python -m pytest -m slow --timeout=1800 tests/docs
+	@echo "The documentation is in docs/_build/html/index.html."
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -42,4 +48,8 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	# Its other dependencies bring torchvision; traces of Fisher matrices need none of them.
 	$(BIN)/python -m pip install --quiet --no-deps "curvlinops-for-pytorch>=3,<4" einconv einops
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	touch $@
