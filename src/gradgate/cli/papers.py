@@ -15,6 +15,7 @@ from rich.text import Text
 
 from gradgate.cli.options import AsJson, Config, Quiet, read_seeds, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.errors import UsageError
 
 if TYPE_CHECKING:
     from gradgate.papers.check import Verdict
@@ -27,16 +28,32 @@ _STYLES = {"holds": "green", "fails": "red", "cannot tell": "yellow"}
 def papers(
     studies: Annotated[
         list[Path] | None,
-        typer.Argument(help="Studies to check the claims on, each alone and then all together; none lists all."),
+        typer.Argument(
+            help="Studies to check the claims on, each alone and then all together; or CSV files of --record, or a "
+            "folder of them. None lists all."
+        ),
     ] = None,
     paper: Annotated[str | None, typer.Option(help="Only this paper: elsa, graddrop, fun or adaptereff.")] = None,
     printed: Annotated[bool, typer.Option("--printed", help="Check the claims on the papers' own numbers.")] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the numbers that claims are checked on to this CSV file, a row for each seed; this command "
+            "takes it in place of the studies.",
+            metavar="file",
+        ),
+    ] = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
     """List the papers, their presets and claims, or check the claims on studies."""
-    from gradgate.papers.check import check_printed, check_studies
+    from gradgate.papers.check import check_printed, check_studies, record_studies
     from gradgate.papers.published import paper_key
+
+    if record is not None:
+        if not studies:
+            raise UsageError("--record writes the numbers of studies, and none is given. Name their folders.")
+        record_studies(studies, record)
 
     key = None if paper is None else paper_key(paper)
     verdicts = check_printed(key) if printed else []

@@ -12,6 +12,7 @@ from gradgate.papers.claims import Claim, Outcome, check, claims
 from gradgate.papers.claims.numbers import Numbers, printed, together
 from gradgate.papers.preset import presets
 from gradgate.papers.published import papers
+from gradgate.papers.recorded import SUFFIX, read_numbers, recorded_files, write_numbers
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def check_printed(paper: str | None = None) -> list[Verdict]:
 
 
 def check_study(folder: Path, paper: str | None = None) -> list[Verdict]:
-    """Every claim of a paper, or of all of them, on a study or a reproduction.
+    """Every claim of a paper, or of all of them, on a study, a reproduction or a file of their numbers.
 
     Raises:
         RunError: if the folder holds neither.
@@ -70,7 +71,9 @@ def check_study(folder: Path, paper: str | None = None) -> list[Verdict]:
 
 
 def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[Verdict]:
-    """Every claim of a paper, or of all of them, on each of these studies and reproductions.
+    """Every claim of a paper, or of all of them, on each of these studies, reproductions and files of their numbers.
+
+    A folder of such files stands for each of them.
 
     Claims that none of them can check alone, such as one that compares methods of two presets, are checked on all of
     them together; these verdicts come last.
@@ -78,7 +81,8 @@ def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[Ver
     Raises:
         RunError: if a folder holds neither.
     """
-    numbers = [(folder, numbers_in(folder, paper)) for folder in folders]
+    each = [source for folder in folders for source in recorded_files(folder) or [folder]]
+    numbers = [(source, numbers_in(source, paper)) for source in each]
     verdicts = [
         verdict
         for folder, by_paper in numbers
@@ -95,14 +99,40 @@ def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[Ver
     return verdicts
 
 
+def record_studies(folders: Sequence[Path], file: Path) -> None:
+    """Write the numbers of these studies and reproductions as CSV, which the checks take in their place.
+
+    Raises:
+        RunError: if a folder holds neither, or has none of the numbers; or if the file cannot be written.
+    """
+    studies = {str(folder): numbers_in(folder) for folder in folders}
+    lacking = [name for name, papers_of in studies.items() if not any(found.scores for found in papers_of.values())]
+    if lacking:
+        raise RunError(f"{', '.join(lacking)} has no finished run, so that there are no numbers to write to {file}.")
+    try:
+        write_numbers({Path(name).name: found for name, found in studies.items()}, file)
+    except OSError as error:
+        raise RunError(
+            f"Cannot write {file}: {error.strerror or error}. Name a file in a folder that is there."
+        ) from None
+
+
 def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:
     """The scores of a study under the labels of each paper, or of a reproduction under those of its own.
 
+    Args:
+        folder: of the study or reproduction; or a CSV file of :func:`gradgate.papers.recorded.write_numbers`.
+
     Raises:
         RunError: if the folder holds neither.
+        DataError: if the file is none such.
     """
     if not folder.exists():
         raise RunError(_not_there(folder))
+    if folder.suffix == SUFFIX and folder.is_file():
+        found = read_numbers(folder)
+        known = papers() if paper is None else (paper,)
+        return {key: replace(found[key], source=str(folder)) for key in known if key in found}
     from gradgate.papers.measured import numbers_of_study  # reading studies brings scipy and matplotlib
     from gradgate.papers.reproduce import is_reproduction, read_reproduction
     from gradgate.study.parts import part_folders

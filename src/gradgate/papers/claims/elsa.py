@@ -85,7 +85,7 @@ def _e1(numbers: Numbers) -> Outcome:
     points = [(pairs, name) for pairs in _groups(numbers).values() if (name := _at(numbers, pairs, 0.75))]
     if not points:
         return all_of([], f"needs {BASELINE} and 9 of 12 or 18 of 24 frozen layers")
-    what = f"mean relative quality of {len(points)} groups at three quarters frozen"
+    what = f"mean relative quality of {len(points)} group{'s' * (len(points) > 1)} at three quarters frozen"
     return all_of([above(numbers, what, _mean_quality(numbers, points), ENOUGH, or_equal=True)])
 
 

@@ -1,0 +1,156 @@
+"""The numbers of studies as a CSV file, so that claims are checked where the runs are not."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
+from gradgate.errors import DataError
+from gradgate.files import remedy
+from gradgate.papers.claims.numbers import Key, Numbers, Place, together
+from gradgate.study.study_file import STUDY_FILE
+
+SUFFIX = ".csv"
+
+
+def _list(text: str) -> str:
+    if not isinstance(json.loads(text), list):
+        raise ValueError("expected a JSON list")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedNumber:
+    """One number of one arm with one seed; a label that several arms fit has a row for each of them.
+
+    Attributes:
+        paper: the key of the paper whose labels these are.
+        study: the name of the study's folder.
+        model, task, size: where methods are compared, by the labels of the paper; ``size`` is that of the training set.
+        label: what the paper calls the method.
+        arm: what was run.
+        on: a language, an average over languages, or what else was measured, such as ``seconds`` of a step.
+        value: in points (0 to 100) where it is a share of what is possible.
+        stand_in: whether the task is none of the paper's and stands in for them.
+        notes: what a reader of the study must know, as a JSON list.
+    """
+
+    paper: str
+    study: str
+    model: str
+    task: str
+    size: str
+    label: str
+    arm: str
+    on: str
+    seed: int
+    value: float
+    stand_in: bool
+    notes: Annotated[str, AfterValidator(_list)] = "[]"
+
+
+_ROW = TypeAdapter(RecordedNumber)
+_COLUMNS = [each.name for each in fields(RecordedNumber)]
+
+
+def write_numbers(studies: Mapping[str, Mapping[str, Numbers]], file: Path) -> None:
+    """Write the numbers of studies: the name of each to the key of each paper to its numbers.
+
+    Numbers are written with all digits, so that reading them gives the same floats.
+    """
+    rows = [
+        row
+        for study, papers in studies.items()
+        for paper, found in papers.items()
+        for row in _rows(study, paper, found)
+    ]
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows(astuple(row) for row in rows)
+
+
+def _rows(study: str, paper: str, numbers: Numbers) -> Iterator[RecordedNumber]:
+    for key, by_seed in numbers.scores.items():
+        for arm in numbers.arms.get(key, ("",)):
+            for seed, value in by_seed.items():
+                yield RecordedNumber(
+                    paper=paper,
+                    study=study,
+                    model=key.place.model,
+                    task=key.place.task,
+                    size=key.place.size,
+                    label=key.method,
+                    arm=arm,
+                    on=key.on,
+                    seed=seed,
+                    value=value,
+                    stand_in=numbers.stand_in,
+                    notes=json.dumps(numbers.notes, ensure_ascii=False),
+                )
+
+
+def read_numbers(file: Path) -> dict[str, Numbers]:
+    """The numbers in a file of :func:`write_numbers`, by the key of the paper; several studies are put together.
+
+    Raises:
+        DataError: if it is no such file, or a line is damaged; the line is named.
+    """
+    rows = sorted(_read(file), key=lambda row: (row.paper, row.study))
+    return {
+        paper: together([_numbers(list(own), file) for _, own in groupby(group, key=lambda row: row.study)])
+        for paper, group in groupby(rows, key=lambda row: row.paper)
+    }
+
+
+def _read(file: Path) -> list[RecordedNumber]:
+    try:
+        with file.open(newline="", encoding="utf-8") as stream:
+            reader = csv.DictReader(stream)
+            absent = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+            if absent:
+                raise DataError(
+                    f"{file} has no column {', '.join(absent)}. Expected what 'gradgate papers STUDY --record FILE' "
+                    f"writes."
+                )
+            return [_row(line, file, number) for number, line in enumerate(reader, 2)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"Cannot read {file}: {error}. {remedy(file)}") from None
+
+
+def _row(line: dict[str, str | None], file: Path, number: int) -> RecordedNumber:
+    try:
+        return _ROW.validate_python(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(
+            f"{file}, line {number}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. "
+            f"Expected a row as 'gradgate papers STUDY --record FILE' writes it."
+        ) from None
+
+
+def _numbers(rows: Sequence[RecordedNumber], file: Path) -> Numbers:
+    """The numbers of one study."""
+    scores: dict[Key, dict[int, float]] = {}
+    arms: dict[Key, dict[str, None]] = {}
+    for row in rows:
+        key = Key(Place(row.model, row.task, row.size), row.label, row.on)
+        scores.setdefault(key, {})[row.seed] = row.value
+        if row.arm:
+            arms.setdefault(key, {})[row.arm] = None
+    first = rows[0]
+    named = {key: tuple(names) for key, names in arms.items()}
+    notes = tuple(map(str, json.loads(first.notes)))
+    return Numbers(scores, False, first.stand_in, notes, named, source=f"{first.study} in {file}")
+
+
+def recorded_files(path: Path) -> list[Path]:
+    """The CSV files of a folder that holds such files and no study; empty for all else."""
+    return sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() and not (path / STUDY_FILE).exists() else []

@@ -1,0 +1,94 @@
+"""Numbers of studies as CSV files: claims are checked on them as on the studies themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradgate.errors import DataError, RunError
+from gradgate.papers.check import check_studies, numbers_in, record_studies
+from gradgate.papers.claims.numbers import Key, Numbers, Place
+from gradgate.papers.recorded import read_numbers, write_numbers
+from support.study_folder import write_study
+
+PLACE = Place("mBERT", "XNLI", "1000")
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"), min_size=1)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    folder = tmp_path / "study"
+    scores = {"full": (0.7, 0.71, 0.72), "freeze:layers=1": (0.5, 0.52, 0.51), "graddrop:p=0.2": (0.8, 0.7, 0.75)}
+    write_study(folder, methods=tuple(scores), scores=scores)
+    return folder
+
+
+def test_a_file_gives_the_verdicts_of_its_study(study: Path, tmp_path: Path) -> None:
+    record_studies([study], tmp_path / "numbers.csv")
+    on_study, on_file = ([found.record() | {"source": ""} for found in check_studies([path])] for path in
+                         (study, tmp_path / "numbers.csv"))  # fmt: skip
+    assert on_file == on_study
+    assert any(found["arms"] for found in on_file)
+
+
+def test_a_folder_stands_for_the_files_in_it(study: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        record_studies([study], tmp_path / f"{name}.csv")
+    study.rename(tmp_path.parent / "elsewhere")
+    sources = {found.source for found in check_studies([tmp_path], "elsa")}
+    assert sources == {str(tmp_path / "a.csv"), str(tmp_path / "b.csv")}
+
+
+@given(
+    values=st.dictionaries(st.integers(0, 1000), FINITE, min_size=1),
+    label=TEXT,
+    arms=st.lists(TEXT, min_size=1, unique=True),
+    note=TEXT,
+    stand_in=st.booleans(),
+)
+def test_what_is_read_is_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory,
+    values: dict[int, float],
+    label: str,
+    arms: list[str],
+    note: str,
+    stand_in: bool,
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "numbers.csv"
+    key = Key(PLACE, label, "avg")
+    numbers = Numbers({key: values}, False, stand_in, (note,), {key: tuple(arms)})
+    write_numbers({"study": {"fun": numbers}}, file)
+    found = read_numbers(file)["fun"]
+    assert (found.scores, found.stand_in, found.notes, found.arms) == (
+        numbers.scores,
+        stand_in,
+        (note,),
+        {key: tuple(arms)},
+    )
+
+
+def test_a_damaged_line_is_named(study: Path, tmp_path: Path) -> None:
+    file = tmp_path / "numbers.csv"
+    record_studies([study], file)
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], lines[1].replace(",0,", ",many,", 1)]))
+    with pytest.raises(DataError, match=r"numbers.csv, line 2: seed is 'many'"):
+        read_numbers(file)
+
+
+def test_a_table_of_another_kind_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "scores.csv"
+    file.write_text("method,score\nfull,1\n")
+    with pytest.raises(DataError, match=r"has no column paper, study.* --record FILE"):
+        numbers_in(file)
+
+
+def test_a_study_without_finished_runs_has_nothing_to_record(tmp_path: Path) -> None:
+    write_study(tmp_path / "study", methods=("full",))
+    with pytest.raises(RunError, match="has no finished run"):
+        record_studies([tmp_path / "study"], tmp_path / "numbers.csv")
+    assert not (tmp_path / "numbers.csv").exists()
