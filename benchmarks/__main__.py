@@ -27,6 +27,7 @@ BENCHMARKS = (
     "deltas",
     "large_models",
     "architectures",
+    "early_scores",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

@@ -29,18 +29,32 @@ def export(
             "'gradgate study replay' takes it.",
         ),
     ] = None,
+    squeezed: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="<folder>",
+            help="With --curves: a study of the same arms in an eighth, a quarter or half of the steps, whose "
+            "schedules end with them; repeatable. 'gradgate study replay --schedule squeezed' takes its scores as "
+            "early ones.",
+        ),
+    ] = None,
     config_file: Config = None,
 ) -> None:
     """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said.
 
     The JSON of a study with a budget has its budget and verdict, and the runs under 'runs'.
     """
+    if squeezed and curves is None:
+        raise UsageError("--squeezed marks short runs in the file of --curves. Give --curves <file> with it.")
     if curves is not None:
-        from gradgate.study.curves import study_rows, write_curves
+        from gradgate.study.curve_rows import study_rows, write_curves
+        from gradgate.study.squeezed import as_squeezed
 
         rows = [row for folder in study for row in study_rows(folder)]
+        rows += as_squeezed([row for folder in squeezed or () for row in study_rows(folder)], rows)
         write_curves(rows, curves)
-        print_line(f"{len(rows)} evaluations of {len({(row.task, row.arm, row.seed) for row in rows})} runs: {curves}")
+        runs = {(row.task, row.model, row.arm, row.seed, row.of_steps) for row in rows}
+        print_line(f"{len(rows)} evaluations of {len(runs)} runs: {curves}")
         return
     from gradgate.study.export import as_table, exported, records
 
@@ -73,7 +87,9 @@ def replay(
         ),
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of the orders.")] = 0,
-    schedule: Annotated[str, typer.Option(help="Which curves of a CSV file: cut or squeezed schedules.")] = "cut",
+    schedule: Annotated[
+        str, typer.Option(help="Early scores: of the whole schedule, cut, or of squeezed runs in a CSV file.")
+    ] = "cut",
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
@@ -87,7 +103,7 @@ def replay(
     """
     from rich.progress import Progress
 
-    from gradgate.study.curves import CUT, SQUEEZED
+    from gradgate.study.curve_rows import CUT, SQUEEZED
     from gradgate.study.replay import replay as play_again
 
     if schedule not in (CUT, SQUEEZED):
@@ -113,7 +129,8 @@ def replay(
 
 
 def _curves(given: list[Path], schedule: str) -> Curves:
-    from gradgate.study.curves import as_curves, read_rows, study_rows
+    from gradgate.study.curve_rows import read_rows, study_rows
+    from gradgate.study.curves import as_curves
 
     rows = [row for path in given for row in (study_rows(path) if path.is_dir() else read_rows(path))]
     return as_curves(rows, schedule)

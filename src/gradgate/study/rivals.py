@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import product
 from statistics import fmean
 from typing import NamedTuple
@@ -40,7 +41,7 @@ def until(run: Progress, step: int) -> Progress:
         return Progress(min(run.step, step), failed=True)
     seconds = None if run.seconds is None else run.seconds * step / run.step
     dev, lost = ({at: value for at, value in values.items() if at <= step} for values in (run.dev, run.losses))
-    return Progress(step, dev, seconds, losses=lost)
+    return replace(run, step=step, dev=dev, seconds=seconds, losses=lost)
 
 
 def uniform(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:

@@ -1,0 +1,78 @@
+"""How well scores of short runs order the arms of a grid as its whole runs do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from statistics import fmean
+
+import numpy as np
+import numpy.typing as npt
+
+from gradgate.errors import DataError
+from gradgate.study.budget import RunKey
+from gradgate.study.budget.full_grid import EIGHTHS
+from gradgate.study.curves import Curves
+
+
+@dataclass(frozen=True)
+class EarlyScores:
+    """The scores at one length of runs, against those of whole runs on all seeds.
+
+    Attributes:
+        eighths: of the schedule.
+        correlation: Spearman's rank correlation of arms' means; None where all are equal.
+        of_one_seed: the same with the scores of one seed, the mean over seeds.
+        best_kept: share of seeds in whose early scores alone the best arm of whole runs is in the better half.
+    """
+
+    eighths: int
+    correlation: float | None
+    of_one_seed: float | None
+    best_kept: float
+
+
+def early_scores(curves: Curves) -> list[EarlyScores]:
+    """One for each length before the whole; arms with a failed run are left out.
+
+    Raises:
+        DataError: if fewer than two arms are left.
+    """
+    grid = curves.grid
+    failed = {key.arm for key, run in curves.runs.items() if run.has_failed}
+    arms = [arm for arm in grid.arms if arm not in failed]
+    if len(arms) < 2:
+        raise DataError(f"{len(arms)} of {len(grid.arms)} arms have no failed run: expected two or more to order.")
+    sign = 1.0 if grid.higher_is_better else -1.0
+
+    def table(eighths: int) -> npt.NDArray[np.float64]:
+        """Scores of shape (arms, seeds), the mean over tasks."""
+        scores = {
+            (arm, seed): [
+                curves.runs[RunKey(arm, task, seed)].best(grid.until(task, eighths), grid.higher_is_better)
+                for task in grid.steps
+            ]
+            for arm, seed in product(arms, grid.seeds)
+        }
+        means = [sign * fmean(score for score in found if score is not None) for found in scores.values()]
+        return np.array(means).reshape(len(arms), len(grid.seeds))
+
+    whole = table(EIGHTHS[-1]).mean(1)
+    best, half = int(whole.argmax()), -(-len(arms) // 2)
+    found = []
+    for eighths in EIGHTHS[:-1]:
+        early = table(eighths)
+        single = [rank for seed in early.T if (rank := rank_correlation(seed, whole)) is not None]
+        kept = [int((seed > seed[best]).sum()) < half for seed in early.T]
+        mean = rank_correlation(early.mean(1), whole)
+        found.append(EarlyScores(eighths, mean, fmean(single) if single else None, fmean(kept)))
+    return found
+
+
+def rank_correlation(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float | None:
+    """Spearman's; equal scores share their mean rank. None where one of the two has equal scores alone."""
+    from scipy.stats import rankdata  # takes a moment, which listing commands need not wait for
+
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
