@@ -19,7 +19,7 @@ test-slow: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
-	$(BIN)/python docs/extensions/check_links.py docs/_build/html
+	$(BIN)/python docs/extensions/gradgate_site/check_links.py docs/_build/html
 	$(BIN)/python -m pytest -m slow --timeout=1800 tests/docs
 	@echo "The documentation is in docs/_build/html/index.html."
 

@@ -26,8 +26,10 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "gradgate_site.method_cards",
+    "gradgate_site.paper_pages",
 ]
-exclude_patterns = ["_build", "extensions"]
+exclude_patterns = ["_build", "_templates", "extensions"]
 nitpicky = False
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "fieldlist"]
@@ -39,11 +41,14 @@ autodoc_typehints = "signature"
 autosummary_generate = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True
 napoleon_custom_sections = ["Source"]
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
+
+templates_path = ["_templates"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "gradgate"

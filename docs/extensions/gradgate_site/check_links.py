@@ -1,6 +1,6 @@
 """Check that every link inside a built site leads to a file that is there and an anchor that the file has.
 
-Usage: ``python docs/extensions/check_links.py docs/_build/html``. Reads files only; addresses elsewhere are not opened.
+It takes the folder of the site. It reads files only; addresses elsewhere are not opened.
 """
 
 from __future__ import annotations

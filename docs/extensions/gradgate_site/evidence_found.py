@@ -1,0 +1,57 @@
+"""What the repository's evidence says: the verdicts on the papers' claims that the numbers in ``evidence/`` give."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradgate.methods import MethodInfo
+
+if TYPE_CHECKING:
+    from gradgate.papers.check import Verdict
+
+EVIDENCE = Path(__file__).resolve().parents[3] / "evidence"
+_COLUMNS = {"paper", "study", "label", "arm", "seed", "value"}
+
+
+def about(info: MethodInfo) -> str:
+    """Markdown on the claims in which a method was run; empty where there are none."""
+    found = [verdict for verdict in verdicts() if any(_names(arm, info.name) for arm in _arms(verdict))]
+    if not found:
+        return ""
+    rows = "\n".join(
+        f"| [{each.claim.id}](../papers/{each.claim.paper}.md) | {each.claim.wording} | {each.outcome.state} |"
+        for each in found
+    )
+    return (
+        "Claims of the papers in which this method was run with gradgate, and what its own numbers say of them:\n\n"
+        f"| claim | what the paper claims | here |\n| --- | --- | --- |\n{rows}\n\n"
+        "A claim holds or fails here where the 95 % interval over seeds is on one side of what is claimed."
+    )
+
+
+@cache
+def verdicts() -> tuple[Verdict, ...]:
+    """The verdicts on every recorded file; none where there is no evidence."""
+    files = sorted(path for path in EVIDENCE.rglob("*.csv") if _is_record(path)) if EVIDENCE.is_dir() else []
+    if not files:
+        return ()
+    from gradgate.papers.check import check_studies
+
+    return tuple(verdict for verdict in check_studies(files) if verdict.checked)
+
+
+def _is_record(path: Path) -> bool:
+    with path.open(newline="", encoding="utf-8") as stream:
+        return set(next(csv.reader(stream), [])) >= _COLUMNS
+
+
+def _arms(verdict: Verdict) -> set[str]:
+    return {arm for arms in verdict.arms.values() for arm in arms}
+
+
+def _names(arm: str, name: str) -> bool:
+    """Whether an arm, such as ``houlsby:size=64 + gradual:every=50``, has a method of this name."""
+    return any(part.split(":")[0].strip() == name for part in arm.split("+"))

@@ -1,0 +1,64 @@
+"""What the documentation makes from the code: cards of methods, pages of papers, and the index of the API."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from gradgate_site.arguments import options_of
+from gradgate_site.method_cards import WORDS, card
+from gradgate_site.paper_pages import paper_page
+from gradgate_site.plan_pictures import learned, timeline_of
+
+import gradgate as gg
+from gradgate.methods import MethodInfo
+from gradgate.papers import papers
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILIES = yaml.safe_load(WORDS.read_text(encoding="utf-8"))["families"]
+WORDS_OF = {name: words for family in FAMILIES for name, words in family["methods"].items()}
+FORESEEN = [
+    info for info in gg.methods() if not gg.method(WORDS_OF[info.name].get("example", info.name)).decides_by_measuring
+]
+
+
+def test_every_method_has_words_and_no_other() -> None:
+    assert WORDS_OF.keys() == {info.name for info in gg.methods()}
+
+
+@pytest.mark.parametrize("info", gg.methods(), ids=lambda info: info.name)
+def test_every_option_of_a_method_is_explained(info: MethodInfo) -> None:
+    assert [option.name for option in options_of(info) if not option.text] == []
+
+
+@pytest.mark.parametrize("info", FORESEEN, ids=lambda info: info.name)
+def test_the_plan_of_a_card_can_be_foreseen(info: MethodInfo, tmp_path: Path) -> None:
+    timeline = timeline_of(WORDS_OF[info.name].get("example", info.name), 1, tmp_path)
+    assert 0 < learned(timeline) <= 1
+
+
+def test_a_card_has_what_its_method_says(tmp_path: Path) -> None:
+    info = next(info for info in gg.methods() if info.name == "bitfit")
+    page = card(info, WORDS_OF["bitfit"], tmp_path)
+    assert "Only the biases and the head learn." in page
+    assert "<https://arxiv.org/abs/2106.10199>" in page
+    assert "gradgate plan -m bitfit" in page
+    share = re.search(r"([\d.]+)% of the weights learn", page)
+    assert share is not None
+    assert float(share[1]) < 5  # biases and the head of the embedded model, not the groups that hold them
+
+
+@pytest.mark.parametrize("key", papers())
+def test_the_page_of_a_paper_has_its_claims(key: str) -> None:
+    page = paper_page(papers()[key])
+    claims = re.findall(r"^\| ([A-Z]\d+) \|", page, re.MULTILINE)
+    assert claims == [f"{claims[0][0]}{number}" for number in range(1, len(claims) + 1)]
+    assert papers()[key].link in page
+
+
+def test_the_reference_lists_every_public_name() -> None:
+    listed = (ROOT / "docs/api/index.md").read_text(encoding="utf-8").split()
+    modules = {"adapters", "deltas", "gates"}
+    assert {*gg.__all__} - modules - {*listed} == set()
