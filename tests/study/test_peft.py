@@ -80,7 +80,7 @@ def test_one_rate_for_all_is_said_at_the_start_and_in_the_report(
 def test_it_is_said_where_rates_are_shared_and_nowhere_else(
     adapters: list[str | None], search: SearchRecord | None, said: bool
 ) -> None:
-    assert (shared_rate(adapters, 1e-4, search) is not None) == said
+    assert (shared_rate(adapters, 1e-4, () if search is None else search.settings) is not None) == said
 
 
 def test_a_wrong_option_is_refused_before_the_data_are_read(tmp_path: Path) -> None:

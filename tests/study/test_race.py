@@ -20,7 +20,6 @@ from gradgate.study.progress import SilentStudy
 from gradgate.study.race import Race
 from gradgate.study.race_file import RACE_FILE, RaceRecord, find_race
 from gradgate.study.results import read_study
-from gradgate.study.search import read_space
 from gradgate.study.status import open_queue, read_status
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.pauses import read_reached
@@ -220,12 +219,6 @@ def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
         assert found.pace is not None
         assert found.steps_allowed == 4, "an eighth of one run of each"
         assert found.earlier_verdicts == 0
-
-
-def test_a_search_is_refused_and_rates_are_arms(base: RunConfig, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a budget compares settings as arms.*lora:r=8,lr=1e-3"):
-        race(base, tmp_path / "study", search=read_space(["lr=1e-4,1e-3"]))
-    assert not (tmp_path / "study").exists()
 
 
 def test_one_method_alone_is_refused(base: RunConfig, tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ Search = Annotated[
     typer.Option(
         help="Try settings first, the same for each method, and compare each method with its best on dev: "
         "lr=1e-5,2e-5,5e-5, or the range lr=1e-5..1e-4 with --trials; repeat for several settings. A task of "
-        "generation searches lr=2e-5,1e-4,5e-4,2e-3,1e-2 where --lr is not given."
+        "generation searches lr=2e-5,1e-4,5e-4,2e-3,1e-2 where --lr is not given. With --budget, each setting is "
+        "an arm of each method, and the worse ones leave."
     ),
 ]
 Trials = Annotated[int | None, typer.Option(min=1, help="Settings to draw from the ranges of --search.")]

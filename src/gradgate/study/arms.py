@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import product
+from typing import Any
 
 from gradgate.errors import GradgateError, UsageError
 from gradgate.methods import Full
@@ -17,13 +18,20 @@ from gradgate.training.config import RunConfig
 
 _LONGEST = 60  # characters of a folder's name
 
+Setting = tuple[tuple[str, Any], ...]
+"""Names and values that one arm has in place of what the runs of a study share."""
+
 
 @dataclass(frozen=True)
 class Arm:
-    """A method on an adapter, as both were typed; without an adapter, on the model itself."""
+    """A method on an adapter, as both were typed; without an adapter, on the model itself.
+
+    ``setting`` tells arms apart that are one method at several rates.
+    """
 
     method: str
     adapter: str | None = None
+    setting: Setting = ()
 
     @classmethod
     def of(cls, config: RunConfig) -> Arm:
@@ -41,10 +49,11 @@ class Arm:
     @property
     def label(self) -> str:
         """Its name in tables, figures and messages."""
-        return titled(self.method, self.adapter)
+        title = titled(self.method, self.adapter)
+        return f"{title} {written(dict(self.setting))}" if self.setting else title
 
     @cached_property
-    def identity(self) -> tuple[str, str]:
+    def identity(self) -> tuple[str, str, Setting]:
         """Equal for arms that train the same: ``gradual`` is ``gradual:every=50``.
 
         A method or an adapter that this version does not know is equal to its own text alone.
@@ -56,13 +65,14 @@ class Arm:
         try:
             adapter = read_adapter(self.adapter)
         except UsageError:
-            return str(self.adapter), method
-        return (repr(adapter) if adapter else NONE), method
+            return str(self.adapter), method, self.setting
+        return (repr(adapter) if adapter else NONE), method, self.setting
 
     @property
     def folder(self) -> str:
         """The name of the folder of its runs."""
-        return folder_name(self.method if self.adapter is None else f"{self.adapter}__{self.method}")
+        name = self.method if self.adapter is None else f"{self.adapter}__{self.method}"
+        return folder_name(f"{name}__{written(dict(self.setting))}" if self.setting else name)
 
 
 def read_arm(text: str) -> Arm:
@@ -79,25 +89,35 @@ def read_arm(text: str) -> Arm:
     return Arm(read_method(arm.method).text, None if setting is None else setting.text)
 
 
-def crossed(methods: Iterable[str], adapters: Sequence[str | None]) -> tuple[Arm, ...]:
+def crossed(
+    methods: Iterable[str], adapters: Sequence[str | None], variants: Sequence[Mapping[str, Any]] = ()
+) -> tuple[Arm, ...]:
     """The arms of a study: every adapter with every method, then what was given with an adapter of its own.
 
     Args:
         methods: texts that :func:`read_arm` takes.
         adapters: of the methods that have none of their own; None is the model itself.
+        variants: settings that make an arm of each of these; without any, all have what the study shares.
     """
     typed = [Arm.typed(text) for text in methods]
     plain = [arm.method for arm in typed if arm.adapter is None]
     crossing = (Arm(method, adapter) for adapter, method in product(adapters, plain))
-    return distinct([*crossing, *(arm for arm in typed if arm.adapter is not None)])
+    whole = distinct([*crossing, *(arm for arm in typed if arm.adapter is not None)])
+    settings: list[Setting] = [tuple(variant.items()) for variant in variants] or [()]
+    return distinct(Arm(arm.method, arm.adapter, setting) for arm, setting in product(whole, settings))
 
 
 def distinct(arms: Iterable[Arm]) -> tuple[Arm, ...]:
     """Each arm once, as it was typed first."""
-    found: dict[tuple[str, str], Arm] = {}
+    found: dict[tuple[str, str, Setting], Arm] = {}
     for arm in arms:
         found.setdefault(arm.identity, arm)
     return tuple(found.values())
+
+
+def written(setting: Mapping[str, Any]) -> str:
+    """A setting of a search or of an arm, for people."""
+    return ", ".join(f"{name}={value}" for name, value in setting.items())
 
 
 def folder_name(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
@@ -20,7 +20,7 @@ from gradgate.study.grid import Grid, GridRun, check_arms, held_settings
 from gradgate.study.parts import Part, Parts
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
-from gradgate.study.race import Race, RaceDriver, check_race, refuse_search
+from gradgate.study.race import Race, RaceDriver, arms_of, check_race
 from gradgate.study.race_file import find_race
 from gradgate.study.ray import RayCluster, run_on_ray
 from gradgate.study.results import read_study
@@ -107,7 +107,8 @@ def compare(
             others they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
         search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
             with one goes on with it. A new one of generation, without an allowance, searches learning
-            rates where ``base`` gives none.
+            rates where ``base`` gives none. With an allowance nothing is searched first: each setting is an arm of each
+            method.
         execution: where and how to train; by default one run after another, here.
         allowance: a budget: only what leads to the best arm is trained, in this many steps at most
             (:mod:`gradgate.study.race`). The verdict is in ``budget.json``. A budgeted study goes on with the same
@@ -125,9 +126,10 @@ def compare(
     check_arms(names, seeds, adapters)
     for adapter in filter(None, (read_adapter(arm.adapter) for arm in crossed(names, adapters or [None]))):
         adapter.kind.check()
-    rate_is_open = "lr" not in base.model_fields_set and allowance is None
-    request = _Request(names, list(seeds), adapters, swept, search, rate_is_open=rate_is_open)
-    _check_budget(out, allowance, search)
+    rate_is_open = "lr" not in base.model_fields_set
+    request = _Request(names, list(seeds), adapters, swept, rate_is_open=rate_is_open, is_race=allowance is not None)
+    request = request if search is None else request.trying(search)
+    _check_budget(out, allowance)
     parts = (parts or Parts.of(base)).with_held(out)
     planned = _plan_all(parts, out, base, request, execution, progress)
     paths = [part.grid.path for part in planned]
@@ -152,9 +154,16 @@ class _Request:
     seeds: list[int]
     adapters: Sequence[str | None]
     sweep: FreezeSweep | None
-    space: Space | None
-    held_search: SearchRecord | None = None
+    search: SearchRecord | None = None
+    variants: tuple[dict[str, Any], ...] = ()
     rate_is_open: bool = False
+    is_race: bool = False
+
+    def trying(self, space: Space) -> _Request:
+        """With these settings: those of a search, or arms of a race."""
+        if self.is_race:
+            return replace(self, variants=arms_of(space), rate_is_open=False)
+        return replace(self, search=space.record(), rate_is_open=False)
 
     def with_held(self, paths: list[Path]) -> _Request:
         """With what the study already compares, which a new part of it has to compare as well."""
@@ -166,22 +175,16 @@ class _Request:
             methods=[*chain(*(grid.methods for grid in held)), *self.methods],
             seeds=[*chain(*(grid.seeds for grid in held)), *self.seeds],
             adapters=[*chain(*(grid.adapters for grid in held)), *self.adapters],
-            held_search=held[0].search,
+            search=self.search or held[0].search,
+            variants=self.variants or held[0].variants,
             rate_is_open=False,
         )
 
-    @property
-    def search(self) -> SearchRecord | None:
-        """What is searched."""
-        return self.space.record() if self.space is not None else self.held_search
 
-
-def _check_budget(out: Path, allowance: Allowance | None, space: Space | None) -> None:
-    """Refuse what a budget cannot be spent on, and a budgeted study without its budget."""
+def _check_budget(out: Path, allowance: Allowance | None) -> None:
+    """Refuse a budgeted study without its budget: a plain comparison would train every run."""
     held = find_race(out)
-    if allowance is not None:
-        refuse_search(is_searched=space is not None)
-    elif held is not None:  # a plain comparison would train every run
+    if allowance is None and held is not None:
         found = held.verdict
         raise UsageError(
             f"{out} has a budget of {found.steps_allowed:,} of its grid's {found.steps_of_grid:,} optimizer steps, and "
@@ -229,21 +232,39 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPar
         method.check(seen.layers.at(method.grouped_by))
     for selector in (part.base.lr_scale or {}) if not grid.adapter_settings else ():
         select(seen.layers, selector)  # of a model with an adapter the run itself says
+    grid = _with_settings(grid, request, seen, progress)
+    searches.check(grid)
+    unfair = shared_rate([arm.adapter for arm in grid.arms], grid.base.lr, grid.tried)
+    if unfair:
+        progress.note(grid.labelled(unfair))
+    return _PlannedPart(grid, seen)
+
+
+def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: StudyProgress) -> Grid:
+    """The grid with what is searched or compared of settings; where no rate was given, it says what that means."""
     if request.search is not None:
-        grid = grid.searching(request.search)
-    elif request.rate_is_open and searches.wants_rates(seen.task, grid):
-        grid = grid.searching(read_space([GENERATION_RATES]).record())
+        return grid.searching(request.search)
+    if request.variants:
+        return grid.varied(request.variants)
+    if not request.rate_is_open:
+        return grid
+    if not request.is_race and searches.wants_rates(seen.task, grid):
         progress.note(
             grid.labelled(
                 f"No --lr was given, so the rate of each method is chosen on dev from {GENERATION_RATES}. --search "
                 f"lr=... tries others; --lr trains every method with one."
             )
         )
-    searches.check(grid)
-    unfair = shared_rate([arm.adapter for arm in grid.arms], grid.base.lr, grid.search)
-    if unfair:
-        progress.note(grid.labelled(unfair))
-    return _PlannedPart(grid, seen)
+        return grid.searching(read_space([GENERATION_RATES]).record())
+    adapters = [read_adapter(arm.adapter) for arm in grid.arms]
+    if request.is_race and any(adapter is None or adapter.lr is None for adapter in adapters):
+        progress.note(
+            grid.labelled(
+                f"No --lr was given, so that arms without a rate of their own train with {grid.base.peak_lr:g}, which "
+                f"suits some better than others. --search lr=... makes each rate an arm of each method."
+            )
+        )
+    return grid
 
 
 def _check_together(planned: list[_PlannedPart]) -> None:

@@ -89,7 +89,7 @@ def _shared(cell: Cell, results: StudyResults) -> dict[str, Any]:
     return {
         "task": study.task.name,
         "model": study.model.name,
-        "arm": cell.label if lr is None else f"{cell.label} lr={lr:g}",
+        "arm": cell.label if lr is None or "lr" in dict(cell.setting) else f"{cell.label} lr={lr:g}",
         "method": cell.method,
         "adapter": cell.adapter,
         "lr": lr,
@@ -100,9 +100,9 @@ def _shared(cell: Cell, results: StudyResults) -> dict[str, Any]:
 
 
 def _rate(cell: Cell, results: StudyResults) -> float | None:
-    """The learning rate of a run: the one that was searched for its arm, its adapter's own, or the study's."""
+    """The learning rate of a run: its arm's, the one that was searched for it, its adapter's own, or the study's."""
     study = results.study
-    searched = study.search.chosen.get(cell.label, {}) if study.search else {}
+    searched = study.search.chosen.get(cell.label, {}) if study.search else dict(cell.setting)
     adapter = read_adapter(cell.adapter)
     own = adapter.lr if adapter is not None else None
     rate = searched.get("lr", own if own is not None else study.settings.get("lr"))

@@ -19,9 +19,9 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
     ``train_size`` is None where all rows are trained on. ``score`` is the study's metric on its main test split (on dev
     where there is none) and None for a run that has not finished; ``scores`` has every metric of every split;
-    ``error`` says why a run failed. Where forgetting was measured, ``forgetting`` is what the run's ``scores.json``
-    says of it, and ``on_frontier`` whether no other method is as good or better in score, forgetting and training time,
-    and better in one of them.
+    ``error`` says why a run failed. Where settings are arms, ``setting`` has those of the run's. Where forgetting was
+    measured, ``forgetting`` is what the run's ``scores.json`` says of it, and ``on_frontier`` whether no other method
+    is as good or better in score, forgetting and training time, and better in one of them.
     """
     parts = [read_study(part) for part in part_folders(folder)]
     return [
@@ -57,6 +57,7 @@ def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
         "train_size": results.study.train_size,
         "method": cell.method,
         "adapter": cell.adapter,
+        **({"setting": dict(cell.setting)} if cell.setting else {}),
         "seed": cell.seed,
         "status": cell.status,
         "metric": results.study.task.metric,
@@ -68,10 +69,11 @@ def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
 
 
 def as_table(records: list[dict[str, Any]]) -> str:
-    """The same as CSV; ``scores`` and ``forgetting`` become a column for each value, as ``test.accuracy``."""
+    """The same as CSV; ``scores``, ``setting`` and ``forgetting`` become a column for each value: ``test.accuracy``."""
     rows = []
     for record in records:
-        row = {name: value for name, value in record.items() if name not in ("scores", "forgetting")}
+        row = {name: value for name, value in record.items() if name not in ("scores", "forgetting", "setting")}
+        row |= {f"setting.{name}": value for name, value in record.get("setting", {}).items()}
         row |= {f"forgetting.{name}": value for name, value in (record.get("forgetting") or {}).items()}
         scores = record["scores"].items()
         rows.append(row | {f"{split}.{name}": value for split, values in scores for name, value in values.items()})

@@ -10,7 +10,7 @@ from typing import Any
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
 from gradgate.methods import Full
-from gradgate.study.arms import Arm, crossed, distinct, read_arm
+from gradgate.study.arms import Arm, crossed, distinct, read_arm, written
 from gradgate.study.study_file import (
     STUDY_FILE,
     SearchRecord,
@@ -50,7 +50,7 @@ class Grid:
 
     An adapter that is None stands for the model itself. ``search`` is that of a study that searches settings first
     (:mod:`gradgate.study.search`); then only arms with a chosen setting have runs. ``part`` names the task, model
-    or training size in a study of several.
+    or training size in a study of several. ``variants`` are settings that each make an arm of every method.
     """
 
     path: Path
@@ -60,6 +60,7 @@ class Grid:
     adapters: tuple[str | None, ...] = (None,)
     search: SearchRecord | None = None
     part: str = ""
+    variants: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -92,8 +93,8 @@ class Grid:
         elif in_use(path):
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
         found = _distinct_adapters(kinds or [None])
-        search = held.search if held else None
-        grid = cls(path, base, _distinct_methods(names), tuple(dict.fromkeys(seeds)), found, search, part)
+        search, variants = (held.search, held.variants) if held else (None, ())
+        grid = cls(path, base, _distinct_methods(names), tuple(dict.fromkeys(seeds)), found, search, part, variants)
         adapter = next((arm.adapter for arm in grid.arms if arm.adapter is not None), None)
         base.model_copy(update={"adapter": adapter}).check_tapt()
         grid.check_size()
@@ -114,7 +115,7 @@ class Grid:
                 f"{path / STUDY_FILE} has settings that cannot be used: {error} Put back a good copy, or give another "
                 f"--out."
             ) from None
-        return cls(path, base, study.methods, study.seeds, study.adapters, study.search, study.part)
+        return cls(path, base, study.methods, study.seeds, study.adapters, study.search, study.part, study.variants)
 
     def check_size(self) -> None:
         """UsageError for more runs than a study can hold, or a seed that is out of range."""
@@ -150,10 +151,34 @@ class Grid:
             )
         return self
 
+    def varied(self, variants: tuple[dict[str, Any], ...]) -> Grid:
+        """The same with an arm of each method for each of these settings.
+
+        Raises:
+            RunError: if the study was begun with others, or without any.
+            UsageError: for more runs than a study can hold.
+        """
+        held = find_study(self.path)
+        if held is not None and held.variants != variants:
+            there = "; ".join(map(written, held.variants)) or "none"
+            raise RunError(
+                f"{self.path} was begun with other settings as arms: {there}. Expected the same, here "
+                f"{'; '.join(map(written, variants))}. Leave --search out to go on as it was begun, or give another "
+                f"--out."
+            )
+        grid = replace(self, variants=variants)
+        grid.check_size()
+        return grid
+
     @property
     def arms(self) -> tuple[Arm, ...]:
         """Each adapter with each method, and the methods that were given with adapters of their own."""
-        return crossed(self.methods, self.adapters)
+        return crossed(self.methods, self.adapters, self.variants)
+
+    @property
+    def tried(self) -> tuple[dict[str, Any], ...]:
+        """Settings that each method is tried with, by a search or as arms."""
+        return (*(self.search.settings if self.search is not None else ()), *self.variants)
 
     @property
     def adapter_settings(self) -> list[AdapterSetting]:
@@ -182,6 +207,7 @@ class Grid:
                 seeds=tuple(dict.fromkeys([*held.seeds, *self.seeds])),
                 adapters=_distinct_adapters([*held.adapters, *self.adapters]),
                 search=held.search or self.search,
+                variants=held.variants or self.variants,
             )
         study = StudyRecord(
             task=task,
@@ -193,6 +219,7 @@ class Grid:
             versions=versions,
             search=grid.search,
             part=grid.part,
+            variants=grid.variants,
         )
         write_study_file(self.path, study)
         return grid
@@ -212,7 +239,13 @@ class Grid:
 
     def config_of(self, arm: Arm, seed: int, setting: dict[str, Any]) -> RunConfig:
         """The configuration of one run; ``setting`` replaces what all runs share."""
-        own: dict[str, Any] = {**setting, "method": arm.method, "adapter": arm.adapter, "seed": seed}
+        own: dict[str, Any] = {
+            **dict(arm.setting),
+            **setting,
+            "method": arm.method,
+            "adapter": arm.adapter,
+            "seed": seed,
+        }
         if arm.adapter is None:
             own |= {"tapt_steps": None, "tapt_epochs": None}
         return self.base.model_copy(update=own)
@@ -223,7 +256,8 @@ class Grid:
 
     def _run(self, arm: Arm, seed: int, setting: dict[str, Any]) -> GridRun:
         config = self.config_of(arm, seed, setting)
-        return GridRun(config, self.folder_of(arm, seed), self.labelled(f"{config.title} seed {seed}"))
+        title = " ".join(filter(None, (config.title, written(dict(arm.setting)))))
+        return GridRun(config, self.folder_of(arm, seed), self.labelled(f"{title} seed {seed}"))
 
     def labelled(self, text: str) -> str:
         """A run's name, with what it is a run of where the study has several tasks or models."""
@@ -245,11 +279,6 @@ def check_arms(methods: Sequence[str], seeds: Sequence[int], adapters: Sequence[
         read_arm(method)
     for adapter in adapters:
         read_adapter(adapter)
-
-
-def written(setting: dict[str, Any]) -> str:
-    """A setting of a search, for people."""
-    return ", ".join(f"{name}={value}" for name, value in setting.items())
 
 
 def held_settings(path: Path) -> dict[str, Any] | None:

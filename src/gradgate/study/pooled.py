@@ -133,6 +133,7 @@ def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -
         settings=settings,
         versions=first.versions,
         adapters=first.adapters,
+        variants=first.variants,
     )
 
 

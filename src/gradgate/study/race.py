@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.study.allowance import Allowance
@@ -23,22 +24,37 @@ from gradgate.study.observed import observe, task_name
 from gradgate.study.queue import Queue
 from gradgate.study.race_file import RaceRecord, find_race, write_race
 from gradgate.study.results import StudyResults, read_study
+from gradgate.study.search import Space
 from gradgate.study.study_file import locked_folder, read_study_file
 from gradgate.training.records import TaskRecord
 
 
-def refuse_search(*, is_searched: bool) -> None:
-    """UsageError for a study that searches settings."""
-    if is_searched:
+def arms_of(space: Space) -> tuple[dict[str, Any], ...]:
+    """The settings of a search as arms of each method.
+
+    Raises:
+        UsageError: for what a search does before a comparison, which a budget does not have.
+    """
+    given = [
+        flag
+        for flag, is_given in (("--prune", space.prune), (f"--search-seeds {len(space.seeds)}", len(space.seeds) > 1))
+        if is_given
+    ]
+    if given:
         raise UsageError(
-            "--search and a budget cannot be in one study: a budget compares settings as arms. Give each adapter its "
-            "rates with -m, as in -m 'lora:r=8,lr=1e-3' -m 'lora:r=8,lr=1e-4', and leave --search out."
+            f"{' and '.join(given)}: with a budget, settings are not searched first. Each is an arm of each method, "
+            f"with the seeds of all, and the worse ones leave. Leave {' and '.join(given)} out."
         )
+    return space.record().settings
 
 
 def check_race(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
     """UsageError if a budget cannot be spent on these."""
-    refuse_search(is_searched=any(grid.search is not None for grid in grids))
+    if any(grid.search is not None for grid in grids):
+        raise UsageError(
+            f"{grids[0].path} was begun with a search of settings before its comparison, and with a budget settings "
+            f"are arms. Give another --out for a study with a budget."
+        )
     arms = grids[0].arms
     if len(arms) < 2:
         raise UsageError(
@@ -102,7 +118,7 @@ class Race:
 
 
 def _without_rate(arm: Arm) -> str:
-    """The label of an arm but for its learning rate: what arms have in common that are one method at several rates."""
+    """The label of an arm but for its rate or setting: what arms have in common that are one method at several."""
     name, _, options = (arm.adapter or "").partition(":")
     kept = ",".join(option for option in options.split(",") if not option.startswith("lr="))
     adapter = ":".join(filter(None, (name, kept)))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from gradgate.errors import GradgateError, RunError
 from gradgate.files import remedy
-from gradgate.study.arms import Arm
+from gradgate.study.arms import Arm, Setting
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 from gradgate.training.history import DevRecord, EpochScores, History, read_history
@@ -48,11 +48,12 @@ class Cell:
     versions: dict[str, Any] = field(default_factory=dict)
     adapter: str | None = None
     part: str = ""
+    setting: Setting = ()
 
     @property
     def label(self) -> str:
         """The name of its arm in tables and figures."""
-        return Arm(self.method, self.adapter).label
+        return Arm(self.method, self.adapter, self.setting).label
 
     @property
     def paused(self) -> Reached | None:
@@ -134,8 +135,8 @@ def main_split_of(test_splits: tuple[str, ...], averages: tuple[str, ...]) -> st
 def read_study(folder: Path) -> StudyResults:
     """Read a study folder, whatever the state of its runs.
 
-    Runs are matched by the method and seed in their ``run.json``. A run with a damaged file counts as failed, with
-    the damage as its reason; a run that cannot be matched is left out and named in ``problems``.
+    Runs are matched by the method, seed and settings in their ``run.json``. A run with a damaged file counts as failed,
+    with the damage as its reason; a run that cannot be matched is left out and named in ``problems``.
 
     Raises:
         RunError: if ``study.json`` is absent or damaged.
@@ -186,7 +187,7 @@ class _Reader:
             except (GradgateError, OSError) as error:
                 damaged[path] = str(error)
                 continue
-            own = Arm(run.method, run.adapter)
+            own = Arm(run.method, run.adapter, self._setting_of(run))
             arm = texts.get(own) or arms.get(own.identity)
             if arm is None or run.seed not in self.study.seeds:
                 self._leave_out(path, f"{own.label} with seed {run.seed} is not part of this study.")
@@ -194,13 +195,19 @@ class _Reader:
                 other = self._found[arm.label, run.seed].folder
                 self._leave_out(path, f"{other} holds the same method and seed.")
             else:
-                cell = Cell(arm.method, run.seed, "missing", adapter=arm.adapter, versions=run.versions)
+                cell = Cell(
+                    arm.method, run.seed, "missing", adapter=arm.adapter, setting=arm.setting, versions=run.versions
+                )
                 self._found[arm.label, run.seed] = _read_cell(RunFolder(path), cell)
         return damaged
 
+    def _setting_of(self, run: RunRecord) -> Setting:
+        """What the run has of the settings that make arms in this study."""
+        return tuple((name, run.config.get(name)) for name in next(iter(self.study.variants), ()))
+
     def _unmatched(self, arm: Arm, seed: int, path: Path, damage: str | None) -> Cell:
         """The cell of a run without a ``run.json`` that says so."""
-        cell = Cell(arm.method, seed, "missing", adapter=arm.adapter)
+        cell = Cell(arm.method, seed, "missing", adapter=arm.adapter, setting=arm.setting)
         if damage is not None:
             return replace(cell, status="failed", folder=path, failure=Failure("RunError", damage))
         if RunFolder(path).error_file.is_file() and not RunFolder(path).run_file.is_file():

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.study.arms import Arm, folder_name
-from gradgate.study.grid import MOST_RUNS, Grid, GridRun, written
+from gradgate.study.arms import Arm, folder_name, written
+from gradgate.study.grid import MOST_RUNS, Grid, GridRun
 from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
@@ -165,7 +165,7 @@ def _run(grid: Grid, arm: Arm, setting: dict[str, Any], seed: int) -> GridRun:
 
 def check(grid: Grid) -> None:
     """UsageError if an adapter has its own learning rate, which a searched one would not reach."""
-    if grid.search is None or not any("lr" in setting for setting in grid.search.settings):
+    if not any("lr" in setting for setting in grid.tried):
         return
     own = [adapter.text for adapter in grid.adapter_settings if adapter.lr is not None]
     if own:

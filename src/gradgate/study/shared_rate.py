@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from gradgate.errors import UsageError
-from gradgate.study.study_file import SearchRecord
 from gradgate.training.adapter_setting import read_adapter
 
 SOURCE = "Schulman et al. 2025, 'LoRA Without Regret', https://thinkingmachines.ai/blog/lora/"
 
 
-def shared_rate(adapters: Sequence[str | None], lr: float | None, search: SearchRecord | None) -> str | None:
+def shared_rate(adapters: Sequence[str | None], lr: float | None, tried: Sequence[Mapping[str, Any]]) -> str | None:
     """What to say of a study that trains adapters such as LoRA and the model itself at one learning rate.
 
     Args:
         adapters: of the study; None is the model itself.
         lr: what all runs share; None where it is not known.
-        search: of the study, if it has one.
+        tried: settings that each method is tried with, by a search or as arms.
 
     Returns:
         None where nothing is to be said: only one of the two is there, each adapter has a rate of its own, or the rates
-        are searched.
+        are tried for each.
     """
     sharing = [adapter for adapter in adapters if adapter is not None and _shares(adapter)]
-    searched = search is not None and any("lr" in setting for setting in search.settings)
-    if not sharing or None not in adapters or searched:
+    if not sharing or None not in adapters or any("lr" in setting for setting in tried):
         return None
     rate = f" of {lr:g}" if lr is not None else ""
     return (

@@ -60,7 +60,8 @@ class SearchRecord:
 class StudyRecord:
     """``study.json``: the grid of adapters, methods and seeds, and the settings that all runs share.
 
-    ``part`` names the task, model or training size in a study of several.
+    ``part`` names the task, model or training size in a study of several. ``variants`` are settings, such as rates,
+    that each make an arm of every method, in place of what is shared.
     """
 
     task: TaskRecord
@@ -72,11 +73,17 @@ class StudyRecord:
     adapters: tuple[str | None, ...] = (None,)
     search: SearchRecord | None = None
     part: str = ""
+    variants: tuple[dict[str, Any], ...] = ()
 
     @property
     def arms(self) -> tuple[Arm, ...]:
         """Every adapter with every method, and the methods that were given with adapters of their own."""
-        return crossed(self.methods, self.adapters)
+        return crossed(self.methods, self.adapters, self.variants)
+
+    @property
+    def tried(self) -> tuple[dict[str, Any], ...]:
+        """Settings that each method was tried with, by a search or as arms."""
+        return (*(self.search.settings if self.search is not None else ()), *self.variants)
 
     @property
     def train_size(self) -> int | None:
@@ -129,7 +136,7 @@ def read_study_file(folder: Path) -> StudyRecord:
 
 def write_study_file(folder: Path, study: StudyRecord) -> None:
     """Write ``study.json``."""
-    optional = ("search", "part")
+    optional = ("search", "part", "variants")
     record = {name: value for name, value in to_json(study).items() if value or name not in optional}
     write_json(folder / STUDY_FILE, record)
 

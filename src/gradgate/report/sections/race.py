@@ -12,6 +12,7 @@ from gradgate.report.formats import NONE, counted
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, spread_record
 from gradgate.statistics import summarize
+from gradgate.study.arms import written
 from gradgate.study.budget import FullGrid, Observed
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.budget.verdict import Departure
@@ -58,10 +59,13 @@ class RaceSection(Section):
         """How a budget is spent."""
         if self.record is None:
             return []
+        variants = [written(variant) for variant in self.findings.results.study.variants]
+        tried = f"Each method is compared with {' and with '.join(variants)}; each of these is an arm of its own."
         return [
+            *([tried] if variants else []),
             "Within the budget, all arms train with the same seeds and the same order of the data. Short runs come "
             "first; after each stage the arms with the worst means on dev leave, and the others go on from where they "
-            "are, with more seeds. Dev scores alone decide; test splits are scored for whole runs only."
+            "are, with more seeds. Dev scores alone decide; test splits are scored for whole runs only.",
         ]
 
     def cautions(self) -> list[str]:

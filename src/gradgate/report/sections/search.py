@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gradgate.report.findings import Findings
 from gradgate.report.sections.base import Section
-from gradgate.study.grid import written
+from gradgate.study.arms import written
 from gradgate.study.study_file import SearchRecord, StudyRecord
 
 

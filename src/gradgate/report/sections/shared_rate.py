@@ -21,7 +21,7 @@ class SharedRateSection(Section):
         study = findings.results.study
         rate = study.settings.get("lr")
         caution = shared_rate(
-            [arm.adapter for arm in study.arms], rate if isinstance(rate, int | float) else None, study.search
+            [arm.adapter for arm in study.arms], rate if isinstance(rate, int | float) else None, study.tried
         )
         return cls(findings, caution) if caution else None
 

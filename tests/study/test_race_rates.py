@@ -1,0 +1,208 @@
+"""A budget on rates: each method with each rate is an arm, through kills, parts, the report and the exports."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import RunError, UsageError
+from gradgate.report import write_report
+from gradgate.report.findings import find
+from gradgate.report.sections import find_sections
+from gradgate.study.allowance import Allowance
+from gradgate.study.arms import Arm
+from gradgate.study.compare import Execution, compare
+from gradgate.study.curve_rows import study_rows
+from gradgate.study.export import as_table, exported, records
+from gradgate.study.grid import Grid
+from gradgate.study.parts import Parts
+from gradgate.study.progress import SilentStudy
+from gradgate.study.race import Race, check_race
+from gradgate.study.race_file import RaceRecord, find_race
+from gradgate.study.results import read_study
+from gradgate.study.run_process import Ending
+from gradgate.study.search import read_space
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.progress import RunProgress
+from gradgate.training.run import train
+from gradgate.training.run_folder import RunFolder
+from support.run_folders import assert_same_run
+
+RATES = read_space(["lr=1e-4,1e-2"])
+METHODS = ("full", "lora:r=2")
+ARMS = ("full lr=0.0001", "full lr=0.01", "lora:r=2 + full lr=0.0001", "lora:r=2 + full lr=0.01")
+
+
+class PowerCutError(Exception):
+    pass
+
+
+class Falls(SilentStudy):
+    """A power cut when so many runs have ended."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def end_run(self, label: str, outcome: str, failed: bool) -> None:
+        self.left -= 1
+        if not self.left:
+            raise PowerCutError
+
+
+class Listens(SilentStudy):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture(scope="module")
+def base(settings: dict[str, Any]) -> RunConfig:
+    without = {name: value for name, value in settings.items() if name != "lr"}
+    return make_config(**without | {"steps": 8, "eval_every": 2, "threads": 1})
+
+
+def race(base: RunConfig, out: Path, share: float = 0.6, methods: Sequence[str] = METHODS, **more: Any) -> RaceRecord:
+    more = {"progress": SilentStudy(), "search": RATES, **more}
+    compare(base, methods, (0, 1), out, allowance=Allowance(share=share), **more)
+    found = find_race(out)
+    assert found is not None
+    return found
+
+
+def train_here(
+    config: dict[str, Any],
+    folder: RunFolder,
+    cache: Path,
+    progress: RunProgress,
+    stop: object,
+    kill: object,
+    until: int | None,
+) -> Ending:
+    """As a worker does, without a process of its own, which takes longer than these runs."""
+    train(RunConfig(**config), folder.path, progress, cache=cache, until=until)
+    return Ending("finished" if until is None else "paused")
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gradgate.study.worker.run_in_process", train_here)
+        yield
+
+
+@pytest.fixture(scope="module")
+def done(base: RunConfig, here: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("peft")
+    folder = tmp_path_factory.mktemp("races") / "done"
+    assert race(base, folder).final
+    return folder
+
+
+def test_each_method_with_each_rate_is_an_arm(done: Path) -> None:
+    found = find_race(done)
+    assert found is not None
+    assert found.arms == ARMS
+    assert found.verdict.steps_of_grid == 4 * 2 * 8
+    assert found.verdict.steps_spent <= 38
+    grid = Race.read(done, [done]).full_grid({"toy": 8})
+    assert [grid.method_of(arm) for arm in ARMS] == ["full", "full", "lora:r=2 + full", "lora:r=2 + full"]
+    assert found.racing[0] in found.verdict.summary
+
+
+def test_runs_are_told_apart_by_their_rate(done: Path) -> None:
+    cells = [cell for cell in read_study(done).cells if cell.folder is not None]
+    assert {cell.label for cell in cells if cell.seed == 0} == set(ARMS)
+    for cell in cells:
+        assert cell.folder is not None
+        config = json.loads((cell.folder / "run.json").read_text())["config"]
+        assert config["lr"] == dict(cell.setting)["lr"]
+        assert cell.folder.parent.name == Arm(cell.method, cell.adapter, cell.setting).folder
+    assert read_study(done).problems == ()
+
+
+def test_the_report_and_the_exports_have_the_rate(done: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(done, tmp_path / "study"))
+    (table,) = [
+        table
+        for section in find_sections(find(read_study(study)))
+        for table in section.tables()
+        if table.name == "race"
+    ]
+    assert {row[0].text for row in table.rows} == set(ARMS)
+    page = write_report(study).html.read_text()
+    assert "Each method is compared with lr=0.0001 and with lr=0.01" in page
+    assert "share the learning rate" not in page
+    record = exported(study)
+    assert isinstance(record, dict)
+    assert [run["setting"] for run in record["runs"][:4:2]] == [{"lr": 0.0001}, {"lr": 0.01}]
+    assert "setting.lr" in as_table(records(study)).splitlines()[0]
+    assert {row.arm for row in study_rows(study)} <= set(ARMS)
+
+
+def test_a_race_over_rates_that_is_killed_goes_on_without_the_search_being_said_again(
+    base: RunConfig, done: Path, here: None, tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    with pytest.raises(PowerCutError):
+        race(base, study, progress=Falls(3))
+    again, before = race(base, study, search=None), find_race(done)
+    assert before is not None
+    assert (again.verdict.winners, again.verdict.steps_spent) == (before.verdict.winners, before.verdict.steps_spent)
+    for file in done.rglob("scores.json"):
+        assert_same_run(file.parent, study / file.parent.relative_to(done))
+
+
+@pytest.mark.slow
+def test_rates_are_arms_on_each_of_several_tasks_with_two_workers(
+    base: RunConfig, tiny_task: Path, tmp_path: Path
+) -> None:
+    other = shutil.copytree(tiny_task, tmp_path / "other")
+    parts = Parts.of(base, [str(tiny_task), str(other)])
+    found = race(base, tmp_path / "study", 0.3, ["full", "head"], parts=parts, execution=Execution(workers=2))
+    assert found.arms == ("full lr=0.0001", "full lr=0.01", "head lr=0.0001", "head lr=0.01")
+    assert 0 < found.verdict.steps_spent <= int(0.3 * 4 * 2 * 2 * 8)
+    assert "full lr=0.01" in write_report(tmp_path / "study").html.read_text()
+
+
+def test_other_rates_and_what_belongs_to_a_search_are_refused(base: RunConfig, done: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(done, tmp_path / "study"))
+    with pytest.raises(
+        RunError, match=r"other settings as arms: lr=0\.0001; lr=0\.01\. Expected the same, here lr=0\.5"
+    ):
+        race(base, study, search=read_space(["lr=0.5"]))
+    with pytest.raises(UsageError, match=r"--prune and --search-seeds 2: with a budget"):
+        race(base, tmp_path / "new", search=read_space(["lr=1e-4,1e-2"], seeds=2, prune=True))
+    with pytest.raises(UsageError, match=r"--search lr has no effect on 'lora:r=2,lr=1e-3'"):
+        race(base, tmp_path / "new", methods=["full", "lora:r=2,lr=1e-3"])
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_study_that_searched_before_it_compared_takes_no_budget(base: RunConfig, tmp_path: Path) -> None:
+    grid = Grid(tmp_path / "study", base, ("full", "head"), (0,)).searching(RATES.record())
+    with pytest.raises(UsageError, match="was begun with a search of settings before its comparison"):
+        check_race([grid], [])
+
+
+def test_a_budget_without_a_rate_says_which_one_all_arms_have(base: RunConfig, tmp_path: Path) -> None:
+    heard = Listens()
+    with pytest.raises(UsageError, match="there is only full"):
+        race(base, tmp_path / "study", methods=["full"], search=None, progress=heard)
+    (note,) = heard.notes
+    assert note.startswith("No --lr was given, so that arms without a rate of their own train with 5e-05")
+    given = Listens()
+    with pytest.raises(UsageError, match="there is only full"):
+        race(
+            make_config(**base.model_dump(exclude_unset=True) | {"lr": 1e-3}),
+            tmp_path / "study",
+            methods=["full"],
+            search=None,
+            progress=given,
+        )
+    assert given.notes == []
