@@ -16,6 +16,7 @@ from gradgate.methods import Memory
 from gradgate.methods import method as read_method
 from gradgate.methods.plan_file import Timeline
 from support.cached_loop import ROWS, STEPS, assert_close, collate, run, texts
+from support.crossed import some_fast
 from support.loop import adamw, assert_same_weights, build, fisher_data
 from support.tiny_models import TINY, tiny_batch
 
@@ -23,7 +24,7 @@ MODELS = ("bert", "roberta", "xlm-roberta", "deberta-v2", "llama", "llama-classi
 
 
 @pytest.mark.parametrize("method", ["freeze:layers=1", pytest.param("head", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", MODELS)
+@some_fast("name", MODELS, ["bert", "deberta-v2", "llama-classifier", "distilbert", "gpt2-classifier"])
 def test_the_cache_gives_the_losses_and_weights_of_none(name: str, method: str, tmp_path: Path) -> None:
     plain, cached = run(name, method), run(name, method, tmp_path)
     assert cached.notes == []
@@ -32,9 +33,7 @@ def test_the_cache_gives_the_losses_and_weights_of_none(name: str, method: str, 
 
 
 @pytest.mark.parametrize("method", ["lpft:every=13", "gradual:every=13", "order:layers=2/1/0,every=7", "gradfreeze"])
-@pytest.mark.parametrize(
-    "name", ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("deberta-v2", "llama-classifier"))]
-)
+@some_fast("name", ["bert", "deberta-v2", "llama-classifier"], ["bert"])
 def test_layers_may_open_on_the_way(name: str, method: str, tmp_path: Path) -> None:
     plain, cached = run(name, method, epochs=4), run(name, method, tmp_path, epochs=4)
     assert cached.rows.computed > 0

@@ -17,6 +17,7 @@ from gradgate.study.progress import SilentStudy
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
 from support.cached_loop import collate, texts
+from support.crossed import each_once
 from support.run_folders import Falls, PowerCutError, assert_same_run, history
 from support.tiny_models import TINY
 
@@ -85,8 +86,7 @@ def unbroken(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
-@pytest.mark.parametrize("step", [5, 13, 22])
-@pytest.mark.parametrize("cache", ["whole", "gone"])
+@each_once("step", [5, 13, 22], "cache", ["whole", "gone"])
 def test_a_run_without_power_ends_as_if_unbroken(
     settings: dict[str, Any], unbroken: Path, tmp_path: Path, step: int, cache: str
 ) -> None:

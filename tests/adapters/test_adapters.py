@@ -13,13 +13,12 @@ from transformers import AutoModel, PreTrainedModel
 
 import gradgate as gg
 from gradgate import adapters
-from support.adapter_models import EVERY_KIND, EVERY_MODEL, disturb, output, tiny
+from support.adapter_models import EVERY_MODEL, EVERY_MODEL_AND_KIND, disturb, output, tiny
 from support.loop import assert_same_weights, moved, same, weights
 from support.tiny_models import WIDTH
 
 
-@EVERY_MODEL
-@EVERY_KIND
+@EVERY_MODEL_AND_KIND
 def test_an_inactive_or_removed_adapter_leaves_every_bit(name: str, kind: str) -> None:
     model = tiny(name)
     before, plain = weights(model), output(model)
@@ -59,8 +58,7 @@ def test_save_pretrained_writes_the_base_model_alone(name: str, tmp_path: Path) 
     assert not [key for key in model._keys_to_ignore_on_save or () if "adapters" in key or "tuned" in key]
 
 
-@EVERY_MODEL
-@EVERY_KIND
+@EVERY_MODEL_AND_KIND
 def test_the_layer_map_has_each_module_in_its_layer(name: str, kind: str) -> None:
     model = tiny(name)
     before = gg.map_layers(model)

@@ -16,7 +16,7 @@ from torch import nn
 from gradgate import adapters
 from gradgate.errors import AdapterError, AdapterFileError
 from support.adapter_files import edit, edit_tensors, refused, save_task
-from support.adapter_models import EVERY_KIND, MODELS, disturb, output, tiny
+from support.adapter_models import EVERY_MODEL_AND_KIND, disturb, output, tiny
 from support.loop import assert_same_weights, same
 from support.tiny_models import BARE, LAYERS, TINY
 
@@ -29,8 +29,7 @@ def saved(tmp_path: Path) -> Path:
 # What is written is read.
 
 
-@pytest.mark.parametrize("name", MODELS)
-@EVERY_KIND
+@EVERY_MODEL_AND_KIND
 def test_what_is_saved_is_loaded_bit_for_bit(name: str, kind: str, tmp_path: Path) -> None:
     model = tiny(name)
     adapters.add(model, "task", kind)

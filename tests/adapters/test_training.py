@@ -14,7 +14,8 @@ from transformers import PreTrainedModel, TrainerCallback
 import gradgate as gg
 from gradgate import adapters
 from gradgate.errors import AdapterFileError
-from support.every_method import EVERY_METHOD, example
+from support.crossed import each_once
+from support.every_method import example
 from support.loop import adamw, assert_same_weights, build, fisher_data, moved, same, train, weights
 from support.tiny_models import LAYERS
 from support.trainers import StopAt, trainer_of
@@ -36,8 +37,7 @@ def learning(model: nn.Module) -> set[str]:
     return {name for name, p in model.named_parameters() if p.requires_grad}
 
 
-@EVERY_METHOD
-@pytest.mark.parametrize("kind", ["pfeiffer+inv:reduction=2", "houlsby:size=4"])
+@each_once("entry", gg.methods(), "kind", ["pfeiffer+inv:reduction=2", "houlsby:size=4"])
 def test_every_method_trains_adapters_and_leaves_the_base_as_it_is(entry: gg.MethodInfo, kind: str) -> None:
     model = adapted(kind=kind)
     before, learns = weights(model), learning(model)
@@ -56,7 +56,7 @@ def test_every_method_trains_adapters_and_leaves_the_base_as_it_is(entry: gg.Met
     assert moved(weights(base), model) <= head
 
 
-@pytest.mark.parametrize(
+@each_once(
     "text",
     [
         "gradual:every=2",
@@ -65,8 +65,9 @@ def test_every_method_trains_adapters_and_leaves_the_base_as_it_is(entry: gg.Met
         "graddrop:p=0.5,mask_target=update",
         "freeze:layers=2",
     ],
+    "name",
+    ["roberta", "distilbert", "deberta-v2", "electra", "mpnet", "llama-classifier"],
 )
-@pytest.mark.parametrize("name", ["roberta", "distilbert", "deberta-v2", "electra", "mpnet", "llama-classifier"])
 def test_a_layer_opens_with_its_adapter(text: str, name: str) -> None:
     model = adapted(name, "double_seq_bn_inv:reduction=2")
     optimizer = adamw(model)

@@ -196,8 +196,9 @@ def _spoil(run: Path, place: str, number: float) -> None:
         ({"full": [0.7, 0.7, 0.7], "head": [0.7, 0.7, 0.7]}, 80),
         ({"full": [0.7, 0.7 + 1e-16, 0.7 - 1e-16], "head": [0.0, 0.0, 0.0]}, 80),
         ({"full": [1e90, -1e90, 1e90], "head": [1e-320, 0.0, -0.0]}, 80),
-        ({"full": [0.7]}, 80),
-        ({"head": [0.7, 0.8]}, 80),
+        # tests/report/test_report.py has such studies, too.
+        pytest.param({"full": [0.7]}, 80, marks=pytest.mark.slow),
+        pytest.param({"head": [0.7, 0.8]}, 80, marks=pytest.mark.slow),
         ({"full": FULL, "head": OTHER}, 0),
     ],
     ids=["all equal", "equal but for rounding", "far apart", "one seed", "no reference", "no steps"],

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from gradgate import MethodInfo, Plan, Tuner, map_layers
 from gradgate.errors import AttachError, MethodError
 from support.catalog_table import ROWS, attach, build, changed, learns, method_of, names_of
+from support.crossed import each_once
 from support.loop import adamw, fisher_data, learnable, step, train, weights
 from support.loop import build as build_tiny
 
@@ -63,8 +64,7 @@ def flags(model: nn.Module) -> dict[str, bool]:
     return {name: p.requires_grad for name, p in model.named_parameters()}
 
 
-@pytest.mark.parametrize("backbone", [lora, adapters])
-@EVERY_ROW
+@each_once("row", ROWS, "backbone", [lora, adapters])
 def test_a_method_moves_what_it_opens_of_the_trainable_part_and_nothing_else(
     row: Row, backbone: Callable[[], nn.Module]
 ) -> None:

@@ -7,9 +7,11 @@ import pytest
 import gradgate as gg
 from gradgate.errors import SelectorError
 from gradgate.methods.new_tokens import NewTokens
+from support.crossed import each_once
 from support.loop import adamw, build, moved, same, train, weights
 
 LLAMA = "model.embed_tokens.weight"
+TABLES = {"llama": LLAMA, "gpt2": "transformer.wte.weight", "bert": "bert.embeddings.word_embeddings.weight"}
 NEW = ((85, 87), (90, 94))
 
 
@@ -17,12 +19,14 @@ def with_rows(text: str) -> NewTokens:
     return NewTokens(method=gg.method(text), rows=NEW)
 
 
-@pytest.mark.parametrize("text", ["full", "freeze:layers=2", "gradual:every=4", "groups:open=layers.1.mlp", "bitfit"])
-@pytest.mark.parametrize(
-    ("name", "table"),
-    [("llama", LLAMA), ("gpt2", "transformer.wte.weight"), ("bert", "bert.embeddings.word_embeddings.weight")],
+@each_once(
+    "text",
+    ["full", "freeze:layers=2", "gradual:every=4", "groups:open=layers.1.mlp", "bitfit"],
+    "name",
+    list(TABLES),
 )
-def test_new_rows_learn_from_the_first_step_and_old_ones_never(text: str, name: str, table: str) -> None:
+def test_new_rows_learn_from_the_first_step_and_old_ones_never(text: str, name: str) -> None:
+    table = TABLES[name]
     model, plain = build(name), build(name)
     before, optimizer = weights(model), adamw(model)
     new = [row for start, stop in NEW for row in range(start, stop)]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from gradgate import adapters
+from support.crossed import each_once
 from support.tiny_models import _DECODER, _ENCODER, TINY, tiny_batch
 from support.tiny_models import tiny as builder
 
@@ -22,7 +23,7 @@ MORE = {
 MODELS = (*ENCODERS, *MORE, "llama", "qwen2", "qwen3", "bert-lm")
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 DISTINCT = [kind for kind in adapters.KINDS if not kind.startswith("pfeiffer")]  # another name of seq_bn
-EVERY_KIND = pytest.mark.parametrize("kind", DISTINCT)
+EVERY_MODEL_AND_KIND = each_once("name", MODELS, "kind", DISTINCT)
 
 
 def tiny(name: str) -> PreTrainedModel:

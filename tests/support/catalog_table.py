@@ -64,16 +64,25 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 CELLS = [(row, name) for row in ROWS for name in MODELS if name == "encoder" or row not in VARIANTS]
 
 
+# Each method with one of the models, in turns.
+ONCE = [(row, "encoder" if row in VARIANTS else list(MODELS)[place % 3]) for place, row in enumerate(ROWS)]
+
+
 def _cells(cells: list[tuple[MethodInfo | str, str]]) -> pytest.MarkDecorator:
-    named = [pytest.param(row, name, id=f"{row if isinstance(row, str) else row.name}-{name}") for row, name in cells]
+    named = [
+        pytest.param(
+            row,
+            name,
+            id=f"{row if isinstance(row, str) else row.name}-{name}",
+            marks=() if (row, name) in ONCE else pytest.mark.slow,
+        )
+        for row, name in cells
+    ]
     return pytest.mark.parametrize(("row", "name"), named)
 
 
-EVERY_CELL = _cells(CELLS)
-# What is the same code for every model: each method with one of the models, in turns.
-EVERY_METHOD_ONCE = _cells(
-    [(row, "encoder" if row in VARIANTS else list(MODELS)[place % 3]) for place, row in enumerate(ROWS)]
-)
+EVERY_CELL = _cells(CELLS)  # those with the other models are slow
+EVERY_METHOD_ONCE = _cells(ONCE)
 
 
 def optimizer_of(method: Method, model: nn.Module, name: str) -> torch.optim.Optimizer:

@@ -16,6 +16,7 @@ from gradgate.errors import AdapterError, UsageError
 from gradgate.tasks import find_task, kind_of, load_task
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
+from support.crossed import some_fast
 from support.run_folders import Falls, PowerCutError, assert_same_run, history, weights
 
 FLOAT = 4
@@ -38,7 +39,7 @@ def cost(folder: Path) -> dict[str, Any]:
     return record
 
 
-@pytest.mark.parametrize("step", [3, 7, 12])
+@some_fast("step", [3, 7, 12], [7])  # tests/training/test_resume.py has more moments
 def test_a_run_without_power_ends_as_if_unbroken(
     settings: dict[str, Any], done: Path, step: int, tmp_path: Path
 ) -> None:

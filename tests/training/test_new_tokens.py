@@ -42,7 +42,12 @@ def settings(model: Path, **more: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("held", "adapter"),
-    [("tokenizer", None), ("table", None), ("table", "houlsby:size=8"), ("tokenizer", "lora:r=2")],
+    [
+        ("tokenizer", None),
+        pytest.param("table", None, marks=pytest.mark.slow),
+        ("table", "houlsby:size=8"),
+        ("tokenizer", "lora:r=2"),
+    ],
 )
 def test_a_run_trains_the_new_rows_and_is_scored_again_alike(
     grown: dict[str, Path], held: str, adapter: str | None, tmp_path: Path

@@ -17,6 +17,7 @@ from gradgate.training.config import RunConfig, make_config
 from gradgate.training.evaluation import evaluate
 from gradgate.training.preview import preview
 from gradgate.training.run import train
+from support.crossed import some_fast
 from support.run_folders import Falls, PowerCutError, assert_same_run, history, weights
 
 peft = pytest.importorskip("peft")
@@ -73,7 +74,7 @@ def test_peft_loads_what_a_run_keeps_and_gets_the_scores_that_were_reported(
     assert scores["cost"]["parameters_trained"] < scores["cost"]["parameters"] / 4
 
 
-@pytest.mark.parametrize("step", [3, 7, 12])
+@some_fast("step", [3, 7, 12], [7])  # tests/training/test_resume.py has more moments
 def test_a_run_without_power_ends_as_if_unbroken(
     settings: dict[str, Any], done: Path, step: int, tmp_path: Path
 ) -> None:
@@ -111,9 +112,11 @@ def test_an_adapter_begins_as_its_seed_says_and_moves_no_other_draw(settings: di
     assert not torch.equal(one[first], three[first])
 
 
-@pytest.mark.parametrize(
-    "method", ["full", "freeze:layers=1", "lisa:layers=1,every=2", "fun:every=4,batches=1", "graddrop:p=0.5",
-               "layer-graddrop:p=0.5", "layerwise-lr:decay=0.5", "mixout:p=0.5", "bitfit"]
+@some_fast(
+    "method",
+    ["full", "freeze:layers=1", "lisa:layers=1,every=2", "fun:every=4,batches=1", "graddrop:p=0.5",
+     "layer-graddrop:p=0.5", "layerwise-lr:decay=0.5", "mixout:p=0.5", "bitfit"],
+    ["lisa:layers=1,every=2", "fun:every=4,batches=1", "layerwise-lr:decay=0.5", "mixout:p=0.5"],
 )  # fmt: skip
 def test_every_kind_of_method_runs_on_them(settings: dict[str, Any], method: str, tmp_path: Path) -> None:
     scores = train(config_of(settings, method=method, audit=True, steps=8), tmp_path / "run")

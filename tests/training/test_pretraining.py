@@ -24,6 +24,7 @@ from gradgate.training.pretraining import pretrain_adapter
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.settings import checked_settings
+from support.crossed import some_fast
 from support.run_folders import Falls, PowerCutError, assert_same_run
 from support.tiny_folders import GOOD, OTHER
 
@@ -82,7 +83,7 @@ def test_what_it_wrote_is_an_adapter_that_loads(done: Path, tiny_model: Path) ->
     assert len(moved) == len(tensors(done))
 
 
-@pytest.mark.parametrize("step", [2, 7, 12])
+@some_fast("step", [2, 7, 12], [7])  # tests/training/test_resume.py has more moments
 def test_a_training_without_power_ends_as_if_unbroken(
     tiny_model: Path, language: Path, done: Path, step: int, tmp_path: Path
 ) -> None:

@@ -35,7 +35,7 @@ def measured(folder: Path) -> tuple[FisherRecord, ...]:
     "changes",
     [
         {"method": "gradual:every=4", "dropout": 0.3},
-        {"method": "layer-graddrop", "dropout": 0.3},
+        pytest.param({"method": "layer-graddrop", "dropout": 0.3}, marks=pytest.mark.slow),
         {"method": "mixout:p=0.5", "dropout": 0.3},
         {"method": "fun:every=4,batches=2", "adapter": "pfeiffer:reduction=8"},
         {"method": "gradual:every=4", "activation_cache": "cache"},

@@ -12,6 +12,7 @@ from torch import nn
 from gradgate import Tuner
 from gradgate.errors import AuditError
 from gradgate.tuner.audit import fingerprint
+from support.crossed import some_fast
 from support.loop import adamw, build, momentum, step, train
 from support.tiny_models import tiny_batch
 
@@ -209,7 +210,7 @@ def test_a_warm_up_that_moves_nothing_yet_is_no_fault(
         lambda p: torch.optim.ASGD(p, lr=1e-3),
     ],
 )
-@pytest.mark.parametrize("method", ["gradual:every=2", "graddrop:p=0.5"])
+@some_fast("method", ["gradual:every=2", "graddrop:p=0.5"], ["gradual:every=2"])
 def test_any_optimizer_of_torch_passes(method: str, optimizer_of: Callable[..., torch.optim.Optimizer]) -> None:
     model = build("bert")
     with torch.no_grad():  # as after pretraining: biases are not zero

@@ -93,8 +93,13 @@ def test_a_dozen_unfreezings_do_not_fall_back_to_eager() -> None:
 
 @pytest.mark.parametrize(
     ("method", "how"),
-    [(method, "inside") for method in METHODS]
-    + [(method, how) for how in ("around", "by layer") for method in (METHODS[0], METHODS[2])],
+    [
+        *((method, "inside") for method in METHODS),
+        (METHODS[0], "around"),
+        (METHODS[2], "by layer"),
+        pytest.param(METHODS[2], "around", marks=pytest.mark.slow),
+        pytest.param(METHODS[0], "by layer", marks=pytest.mark.slow),
+    ],
 )
 def test_a_compiled_model_learns_as_one_that_is_not(method: str, how: str) -> None:
     def compiled(model: nn.Module) -> nn.Module:

@@ -74,7 +74,7 @@ def test_each_weight_is_the_initial_one_or_the_rescaled_present_one(
 @UNITS
 def test_a_share_p_is_replaced_and_the_expectation_is_the_weight(unit: str) -> None:
     torch.manual_seed(0)
-    layer = nn.Linear(2000, 50)
+    layer = nn.Linear(500, 50)
     mixing = mixed(layer, 0.9, unit)
     total = torch.zeros_like(layer.weight)
     shares = []
@@ -83,7 +83,7 @@ def test_a_share_p_is_replaced_and_the_expectation_is_the_weight(unit: str) -> N
         used = seen(layer)
         total += used
         shares.append(float(torch.isclose(used, mixing.initial["weight"], atol=1e-5).float().mean()))
-    draws = 300 * (2000 if unit == "neuron" else 2000 * 50)
+    draws = 300 * (500 if unit == "neuron" else 500 * 50)
     assert abs(sum(shares) / 300 - 0.9) < 4 * (0.9 * 0.1 / draws) ** 0.5
     change = (layer.weight - mixing.initial["weight"]).abs()
     error = 4.5 * (change * 3.0 / 300**0.5)  # the factor is 10 with probability 0.1: standard deviation 3

@@ -17,6 +17,7 @@ import gradgate.tuner.optimizer_groups
 from gradgate import Clock, Closing, LayerMap, Memory, Plan, Tuner, map_layers, method
 from gradgate.errors import AttachError, MethodError
 from gradgate.tuner.offloaded_states import OffloadedStates
+from support.crossed import each_once
 from support.loop import Weights, adamw, assert_same_weights, build, momentum, same, train, weights
 
 NAME = "layers.1"
@@ -149,8 +150,12 @@ def test_dropping_keeps_the_states_to_those_of_the_open_layers() -> None:
 
 
 @pytest.mark.parametrize("optimizer_of", [adamw, momentum])
-@pytest.mark.parametrize("policy", ["keep", "reset", "drop", "offload"])
-@pytest.mark.parametrize("text", ["lisa:layers=1,every=2", "layer-graddrop:p=0.5,mask_target=update"])
+@each_once(
+    "policy",
+    ["keep", "reset", "drop", "offload"],
+    "text",
+    ["lisa:layers=1,every=2", "layer-graddrop:p=0.5,mask_target=update"],
+)
 def test_resuming_at_any_step_changes_nothing(text: str, policy: str, optimizer_of: Any) -> None:
     one = method(f"{text},state={policy}")
     unbroken = build("bert")

@@ -10,6 +10,7 @@ import torch
 
 from gradgate import Clock, Gate, Gradual, LayerMap, Memory, Method, Plan, Tuner, map_layers
 from gradgate.methods import CLOSED, OPEN
+from support.crossed import some_fast
 from support.loop import adamw, assert_same_weights, build, layers_of, learnable, moved, same, step, train, weights
 from support.tiny_models import TINY, tiny_batch
 
@@ -69,7 +70,7 @@ def test_gradual_moves_each_group_from_its_step_on(name: str) -> None:
     assert opened == set(before)
 
 
-@ARCHITECTURES
+@some_fast("name", list(TINY), ["bert", "gpt2", "llama", "t5", "albert", "mixtral", "vit"])
 def test_graddrop_trains_every_architecture(name: str) -> None:
     model = build(name, dropout=True)
     before, learns = weights(model), learnable(model)
