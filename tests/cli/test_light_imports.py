@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -110,17 +111,52 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("line", "expected", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_that_needs_no_model_is_said_before_torch_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, expected: int, message: str
-) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
+# Each line in one process. What a line imports is what was not there after the lines before it.
+EVERY_MISTAKE = """
+import contextlib, io, json, sys
+from gradgate.cli import run
+
+said, before = [], set()
+for line in json.loads(sys.argv[1]):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        code = run(line)
+    packages = {name.partition(".")[0] for name in sys.modules}
+    said.append((code, sorted(packages - before), output.getvalue()))
+    before = packages
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def mistakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, list[str], str]]:
+    """Exit code, imported packages and output of each mistake."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    (folder / "data").mkdir()
     for split in ("train", "dev", "test"):
-        (data / f"{split}.csv").write_text("text,label\ngood,yes\nbad,no\n")
-    words = [str(tmp_path / word.lower()) if word in ("DATA", "OUT") else word for word in line.split()]
-    monkeypatch.chdir(tmp_path)
-    code, packages, output = imported_by("-m", "gradgate", *words)
+        (folder / "data" / f"{split}.csv").write_text("text,label\ngood,yes\nbad,no\n")
+    places = {"DATA": str(folder / "data"), "OUT": str(folder / "out")}
+    lines = [[places.get(word, word) for word in line.split()] for line, _, _ in MISTAKES.values()]
+    command = [sys.executable, "-c", EVERY_MISTAKE, json.dumps(lines)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "out").exists()
+    return dict(zip(MISTAKES, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_that_needs_no_model_is_said_before_torch_loads(
+    mistakes: dict[str, tuple[int, list[str], str]], mistake: str
+) -> None:
+    _, expected, message = MISTAKES[mistake]
+    code, packages, output = mistakes[mistake]
     assert message in output.replace("\n", " ")
     assert code == expected
-    assert not packages & (HEAVY - {"pyarrow"})
+    assert not set(packages) & (HEAVY - {"pyarrow"})
+
+
+def test_a_mistake_is_said_before_torch_loads_by_the_command_itself() -> None:
+    line, expected, message = MISTAKES["an unknown method"]
+    code, packages, output = imported_by("-m", "gradgate", *line.split())
+    assert (code, message in output.replace("\n", " ")) == (expected, True)
+    assert not packages & HEAVY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -39,7 +40,8 @@ def study(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_scores_of_each_size_are_in_the_report(study: Path) -> None:
+def test_the_scores_of_each_size_are_in_the_report(study: Path, draw_only: Callable[..., None]) -> None:
+    draw_only(TrainingSizesSection)
     written = write_report(study)
     assert {"training-sizes.svg", "training-sizes.pdf", "gains.svg"} <= {path.name for path in written.figures}
     rows = list(csv.DictReader((study / "tables" / "training-sizes.csv").read_text().splitlines()))
@@ -53,7 +55,10 @@ def test_the_scores_of_each_size_are_in_the_report(study: Path) -> None:
     assert "Training sizes share their rows" in page
 
 
-def test_a_size_that_has_not_finished_everywhere_is_no_end_of_the_comparison(study: Path) -> None:
+def test_a_size_that_has_not_finished_everywhere_is_no_end_of_the_comparison(
+    study: Path, draw_only: Callable[..., None]
+) -> None:
+    draw_only(TrainingSizesSection)
     part = read_pooled(study).parts[1][1].folder
     for scores in part.glob("runs/method-1/*/scores.json"):
         scores.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ def settings(folder: Path, **changes: Any) -> RunConfig:
     return make_config(**held | {"steps": 1, "max_length": 32, "batch_size": 4, "max_new_tokens": 1} | changes)
 
 
-def test_rates_are_searched_for_each_method_where_none_is_given(tmp_path: Path) -> None:
+def test_rates_are_searched_for_each_method_where_none_is_given(tmp_path: Path, draw_only: Callable[..., None]) -> None:
+    draw_only()
     notes, base = Notes(), settings(tmp_path)
     assert compare(base, ["full", "head"], [0], tmp_path / "study", notes) == RunCounts(2, 0)
     search = read_study_file(tmp_path / "study").search

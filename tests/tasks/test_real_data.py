@@ -72,7 +72,12 @@ REAL: list[tuple[str, str, dict[str, dict[str, int]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "folder", "rows"), REAL, ids=[name for name, _, _ in REAL])
+SLOW = {"udpos": pytest.mark.slow}  # ten seconds, most of them for its train file
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "rows"), [pytest.param(*case, marks=SLOW.get(case[0], ()), id=case[0]) for case in REAL]
+)
 def test_rows_are_those_of_the_readme(shared: Path, name: str, folder: str, rows: dict[str, dict[str, int]]) -> None:
     assert count_rows(find_task(name, data=shared / "data" / folder)) == rows
     assert find_task(str(shared / "data" / folder)).name == name
@@ -89,8 +94,6 @@ TRAINABLE: dict[str, tuple[str, ...]] = {
     "xquad": tuple(f"test.{language}" for language in codes("ar de el en es hi ro ru th tr vi zh")),
     "copa": (),
 }
-
-SLOW = {"udpos": pytest.mark.slow}  # ten seconds, most of them for its train file
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in TRAINABLE])
