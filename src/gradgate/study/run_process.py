@@ -101,8 +101,7 @@ def _context() -> Any:
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    # scikit-learn is imported with the first score: a second of each run unless it is there by then.
-    context.set_forkserver_preload(["gradgate.study.run_process", "gradgate.training.run", "sklearn.metrics"])
+    context.set_forkserver_preload(["gradgate.study.run_process", "gradgate.study.preload"])
     return context
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
@@ -377,5 +378,11 @@ def versions(*others: str) -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        **{name: version(name) for name in (*packages, *others)},
+        **{name: _version(name) for name in (*packages, *others)},
     }
+
+
+@cache
+def _version(package: str) -> str:
+    """To read it takes longer than a step of a small model, and it stays the same as long as a process lives."""
+    return version(package)
