@@ -13,6 +13,7 @@ import pytest
 from gradgate.papers.check import check_study
 from gradgate.report import write_report
 from gradgate.report.findings import find
+from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.training_sizes import TrainingSizesSection, seen
 from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.pooled import read_pooled
@@ -41,7 +42,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_the_scores_of_each_size_are_in_the_report(study: Path, draw_only: Callable[..., None]) -> None:
-    draw_only(TrainingSizesSection)
+    draw_only(TrainingSizesSection, GainsSection)
     written = write_report(study)
     assert {"training-sizes.svg", "training-sizes.pdf", "gains.svg"} <= {path.name for path in written.figures}
     rows = list(csv.DictReader((study / "tables" / "training-sizes.csv").read_text().splitlines()))
