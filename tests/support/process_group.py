@@ -1,6 +1,6 @@
 """Runs scenarios in one of several processes.
 
-``python -m support.process_group FOLDER RANK COUNT`` runs those for so many processes and writes what failed to
+``python -m support.process_group FOLDER RANK GROUP`` runs those of a group and writes what failed to
 ``FOLDER/RANK.json``.
 """
 
@@ -16,17 +16,23 @@ import torch
 import torch.distributed as dist
 
 from support.sharded_training import SHARDED
-from support.two_processes import SCENARIOS, Scenario
+from support.two_processes import MORE, SCENARIOS, Scenario
 
-BY_COUNT: dict[int, dict[str, Scenario]] = {2: SCENARIOS | SHARDED, 4: SHARDED}
+# The number of processes, and what they run.
+GROUPS: dict[str, tuple[int, dict[str, Scenario]]] = {
+    "two": (2, SCENARIOS | SHARDED),
+    "two with more methods": (2, MORE),
+    "four": (4, SHARDED),
+}
 
 
-def main(folder: Path, rank: int, count: int) -> None:
+def main(folder: Path, rank: int, group: str) -> None:
+    count, scenarios = GROUPS[group]
     torch.set_num_threads(1)
     meeting = f"file://{folder / 'meeting'}"
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count, timeout=timedelta(seconds=60))
     failures = {}
-    for name, scenario in BY_COUNT[count].items():
+    for name, scenario in scenarios.items():
         torch.manual_seed(0)
         try:
             scenario()
@@ -38,4 +44,4 @@ def main(folder: Path, rank: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

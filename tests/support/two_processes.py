@@ -26,23 +26,26 @@ from support.optimizers import matrices, others
 
 METHODS = (
     "gradual:every=2",
-    "freeze:layers=2",
     "graddrop:p=0.4",
     "graddrop:p=0.4,mask_target=update",
     "layer-graddrop:p=0.4",
-    "layer-graddrop:p=0.4,mask_target=grad",
-    "graddrop-epoch",
     "graddrop-epoch-toggle",
     "lisa:layers=1,every=2,state=reset",
     "graddrop:p=0.4,noise=gaussian",
-    "child-tuning:mode=F,keep=0.5",
     "sparse:share=0.3,by=lift,rank=4,every=3",
     "mofo:alpha=0.2",
+    "grades:tau=1.3,alpha=0.3,unit=layer,metric=norm",
+    "groups:open=embeddings[40:70]/layers.2",  # rows of both shards
+)
+# These close and mask what those above do, at other steps and by other draws.
+MORE_METHODS = (
+    "freeze:layers=2",
+    "layer-graddrop:p=0.4,mask_target=grad",
+    "graddrop-epoch",
+    "child-tuning:mode=F,keep=0.5",
     "blocks:every=1",
     "spectrum:share=0.34",
     "hft:every=2",
-    "grades:tau=1.3,alpha=0.3,unit=layer,metric=norm",
-    "groups:open=embeddings[40:70]/layers.2",  # rows of both shards
 )
 STEPS = 6
 Scenario = Callable[[], None]
@@ -400,6 +403,7 @@ ALONE: dict[str, Scenario] = {
         closed_rows_keep_every_bit,
     )
 }
+MORE: dict[str, Scenario] = {method: (lambda method=method: equals_one_process(method)) for method in MORE_METHODS}  # type: ignore[misc]
 SCENARIOS: dict[str, Scenario] = {
     **{method: (lambda method=method: equals_one_process(method)) for method in METHODS},  # type: ignore[misc]
     "graddrop:p=0.4 in two pieces": lambda: equals_one_process("graddrop:p=0.4", micro=2),
