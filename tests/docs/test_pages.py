@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gradgate.methods import catalog
 from support.pages import Page, difference, has_block, has_slow_block, lines_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,8 +25,9 @@ def name(page: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The empty folder that a page works in."""
+    """The empty folder that a page works in. Methods that it registers go with it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalog, "_CATALOG", dict(catalog._CATALOG))
     return tmp_path
 
 

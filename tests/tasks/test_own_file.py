@@ -68,6 +68,13 @@ def test_one_file_of_any_type_is_a_task(tmp_path: Path, name: str) -> None:
     assert expected in data.notes
 
 
+def test_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", tickets())
+    path.write_text(path.read_text().split("\n", 1)[1])
+    with pytest.raises(DataError, match=r"one of its own values: the first line is a row and no header"):
+        find_task(str(path), text=next(csv.reader(path.open()))[2])
+
+
 def test_the_division_is_the_same_in_every_file_and_stratified(tmp_path: Path) -> None:
     columns = tickets()
     first = read_tables(find_task(str(write(tmp_path / "a.csv", columns))))

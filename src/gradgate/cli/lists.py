@@ -102,7 +102,7 @@ def tasks_table(specs: list[TaskSpec]) -> Table:
 
 
 def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...]) -> Group:
-    """One row a language of a task that was read, one column a split, its labels, and how one file was divided."""
+    """One row a language of a task that was read, one column a split; its columns, labels and division."""
     from gradgate.tasks.splits import division_note
 
     title = f"{spec.name}: {spec.kind}, selected by {spec.metric}"
@@ -111,5 +111,6 @@ def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[st
         counts = (split.get(language) for split in rows.values())
         table.add_row(Text(language), *("" if count is None else f"{count:,}" for count in counts))
     division = division_note(spec, {split: sum(counts.values()) for split, counts in rows.items()})
-    lines = [*([f"labels: {', '.join(labels)}"] if labels else []), *([division] if division else [])]
+    columns = f"text: {' + '.join(spec.text_columns)}; label: {spec.label_column}"
+    lines = [columns, *([f"labels: {', '.join(labels)}"] if labels else []), *([division] if division else [])]
     return Group(Text(title), table, *(Text(line) for line in lines))

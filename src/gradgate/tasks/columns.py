@@ -60,7 +60,7 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
     """The label column of a table with these text columns.
 
     Raises:
-        DataError: no column or several could be the label.
+        DataError: no column or several could be the label, or the file seems to have no header.
     """
     there = {column.lower(): column for column in table.columns}
     named = [there[name] for name in LABELS if name in there]
@@ -68,6 +68,12 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
     found = named or [column for column in table.columns if column not in taken and _is_label(_sample(table, column))]
     if len(found) != 1:
         raise DataError(_ambiguous(table, "label", found, "--label"))
+    if found[0] in map(as_text, table.columns[found[0]]):
+        raise DataError(
+            f"{table.source} has the column {found[0]!r}, which is one of its own values: the first line is a row and "
+            "no header. Put a line with the names of the columns above it, such as text,label; or describe the file in "
+            "a task.yaml with `format: {header: false, columns: [...]}`; or name the column with --label if it is right"
+        )
     return found[0]
 
 
