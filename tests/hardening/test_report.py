@@ -193,10 +193,10 @@ def _spoil(run: Path, place: str, number: float) -> None:
 @pytest.mark.parametrize(
     ("scores", "steps"),
     [
-        ({"full": [0.7, 0.7, 0.7], "head": [0.7, 0.7, 0.7]}, 80),
+        # tests/report/test_report.py has studies like those that are slow here.
+        pytest.param({"full": [0.7, 0.7, 0.7], "head": [0.7, 0.7, 0.7]}, 80, marks=pytest.mark.slow),
         ({"full": [0.7, 0.7 + 1e-16, 0.7 - 1e-16], "head": [0.0, 0.0, 0.0]}, 80),
         ({"full": [1e90, -1e90, 1e90], "head": [1e-320, 0.0, -0.0]}, 80),
-        # tests/report/test_report.py has such studies, too.
         pytest.param({"full": [0.7]}, 80, marks=pytest.mark.slow),
         pytest.param({"head": [0.7, 0.8]}, 80, marks=pytest.mark.slow),
         ({"full": FULL, "head": OTHER}, 0),

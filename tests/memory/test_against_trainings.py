@@ -35,11 +35,30 @@ def on_one_model(row: MethodInfo | str, place: int) -> str:
     return "encoder" if method_of(row).decides_by_measuring else list(MODELS)[place % 3]
 
 
+# These take what another method in the table takes: they open and close layers, or mask elements, at other steps.
+ALIKE = {
+    "head",
+    "groups",
+    "gradfreeze",
+    "lpft",
+    "random",
+    "order",
+    "anneal-graddrop",
+    "anneal-layer-graddrop",
+    "graddrop-epoch",
+    "graddrop-epoch-toggle",
+    "hft",
+    "layer-graddrop:p=0.5,mask_target=update,layer_scale=true",
+    "gradual:every=2+mixout:p=0.5,unit=element",
+}
+NAMED = {row if isinstance(row, str) else row.name: row for row in ROWS}
+
+
 @pytest.mark.parametrize(
     ("row", "name"),
     [
-        pytest.param(row, on_one_model(row, place), id=row if isinstance(row, str) else row.name)
-        for place, row in enumerate(ROWS)
+        pytest.param(row, on_one_model(row, place), id=text, marks=pytest.mark.slow if text in ALIKE else ())
+        for place, (text, row) in enumerate(NAMED.items())
     ],
 )
 def test_every_method_takes_what_was_estimated(row: MethodInfo | str, name: str) -> None:
