@@ -61,7 +61,7 @@ def test_what_is_closed_keeps_every_bit_and_what_is_open_learns(row: Row, name: 
 
 @EVERY_CELL
 def test_what_a_gate_holds_keeps_every_bit(row: Row, name: str) -> None:
-    method, layers = method_of(row), layers_of(name)
+    method, layers, model = method_of(row), layers_of(name), build(name)
     run = trained(method, name)
     for number in range(STEPS):
         plan, before, after = run.plans[number], run.weights[number], run.weights[number + 1]
@@ -70,7 +70,7 @@ def test_what_a_gate_holds_keeps_every_bit(row: Row, name: str) -> None:
             for parameter in group.parameter_names if gate.hold and gate.sparse else ():
                 shape = before[parameter].shape
                 if gate.momentum:
-                    held = ~filtered(gate, build(name), parameter, run.moments[number + 1])
+                    held = ~filtered(gate, model, parameter, run.moments[number + 1])
                 else:
                     held = ~passing(gate, parameter, shape, run.states[number])
                 assert same(before[parameter][held], after[parameter][held]), (parameter, number)
