@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from gradgate import adapters
-from support.adapter_models import EVERY_KIND, disturb, output, tiny
+from support.adapter_models import DISTINCT, disturb, output, tiny
+from support.crossed import each_once
 from support.tiny_models import BARE, TINY, tiny_batch
 
 
-@EVERY_KIND
-@pytest.mark.parametrize("name", ["bert", "distilbert", "llama"])
+@each_once("name", ["bert", "distilbert", "llama"], "kind", DISTINCT)
 def test_gradients_agree_with_finite_differences(name: str, kind: str) -> None:
     model = tiny(name).double()
     adapters.add(model, "task", f"{kind}:size=2,non_linearity=tanh")
