@@ -208,11 +208,38 @@ def test_of_arms_that_score_the_same_those_of_less_loss_go_on() -> None:
     grid = full_grid(6, 20)
     allocator = Allocator(grid, grid.total_steps // 10)
     known = {
-        request.key: Progress(10, {10: 0.25}, losses={5: 0.0, 10: 2.0 - int(request.arm[1:])})
+        request.key: Progress(10, {10: 0.25}, losses={5: 9.0, 10: 2.0 - int(request.arm[1:])})
         for request in allocator.next({})
     }
     assert {request.arm for request in allocator.next(known)} == {"a5", "a4", "a3"}
     assert [left.behind for left in allocator.verdict(known).departures] == [0.0, 0.0, 0.0]
+
+
+def test_score_and_loss_of_short_runs_count_alike_and_of_whole_runs_the_score() -> None:
+    """a0 has the best score and the worst loss, a1 the second best of both."""
+    grid = full_grid(4, 3)
+    dev, losses = (0.9, 0.8, 0.5, 0.4), (4.0, 1.1, 1.0, 4.0)
+
+    def known(step: int, arms: int) -> dict[RunKey, Progress]:
+        return {
+            RunKey(f"a{arm}", "t0", seed): Progress(step, {10: dev[arm]}, losses={9: losses[arm], 10: losses[arm] + 1})
+            for arm in range(arms)
+            for seed in grid.seeds
+        }
+
+    allocator = Allocator(grid, grid.total_steps // 2)
+    assert allocator.stages[0].eighths == 1
+    kept = {request.arm for request in allocator.next(known(10, 4))}
+    assert kept == {"a1", "a2"}
+    left = allocator.verdict(known(10, 4)).departures
+    assert [(each.arm, each.behind) for each in left] == [("a0", 0.0), ("a3", pytest.approx(0.5))]
+    assert Allocator(grid, grid.total_steps).verdict(known(80, 4)).winners[0] == "a0"
+
+
+def test_an_arm_that_left_with_the_better_score_is_not_beaten() -> None:
+    table = {"leader": (1.0, 1.2, 1.1), "left": (9.0, 9.1, 9.3)}
+    (test,) = deficits(table, "leader", ["left"], table)
+    assert (test.p, test.behind < 0) == (1.0, True)
 
 
 def test_siblings_tie_and_their_method_still_wins() -> None:

@@ -66,7 +66,7 @@ def uniform(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:
 
 
 def unpaired_halving(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:
-    """The same stages as the budget's, but each arm draws the order of its seeds by itself: nothing is paired."""
+    """The budget's stages and its order of arms, but each arm draws the order of its seeds: nothing is paired."""
     draw = np.random.default_rng(seed)
     mixed = {}
     for arm in grid.arms:

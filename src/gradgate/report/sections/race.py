@@ -64,8 +64,9 @@ class RaceSection(Section):
         return [
             *([tried] if variants else []),
             "Within the budget, all arms train with the same seeds and the same order of the data. Short runs come "
-            "first; after each stage the arms with the worst means on dev leave, and the others go on from where they "
-            "are, with more seeds. Dev scores alone decide; test splits are scored for whole runs only.",
+            "first; after each stage the arms that are worst on dev leave, and the others go on from where they are, "
+            "with more seeds. The mean score and the mean loss of short runs count alike, and the score of whole runs "
+            "alone. Only dev decides; test splits are scored for whole runs only.",
         ]
 
     def cautions(self) -> list[str]:

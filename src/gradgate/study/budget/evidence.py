@@ -103,6 +103,8 @@ def deficits(table: Table, leader: str, arms: Sequence[str], noisy: Table) -> tu
     lognormal (0.5 in its logarithm); the pooled noise alone has up to 5.6 % there. A lead of twice the noise is
     found on 3 pairs of 3 arms with 34 % of draws, by the differences alone with 24 %.
 
+    An arm that has the better mean, as one may that left because of its loss, has p = 1.
+
     Testing a leader that the same scores chose keeps the level of its lead over the runner-up, because the tests are
     two-sided.
 
@@ -126,4 +128,4 @@ def _deficit(arm: str, best: Array, scores: Array, pooled: Noise | None) -> Defi
     if noise.sd <= _ROUNDING * float(np.abs(best).max()):
         return Deficit(arm, behind, None, noise)
     t = behind / (noise.sd * (2 / len(gaps)) ** 0.5)
-    return Deficit(arm, behind, float(2 * stdtr(noise.freedom, -abs(t))), noise)
+    return Deficit(arm, behind, float(2 * stdtr(noise.freedom, -max(t, 0.0))), noise)

@@ -45,8 +45,9 @@ class Progress:
         dev: optimizer step to the score on dev there.
         seconds: of training so far; None where they are not known. They name the cheapest arm, and decide nothing.
         failed: whether it ended with an error.
-        losses: optimizer step to the loss on dev there, which orders arms that score the same. Early in a schedule
-            whole grids do: every arm predicts the most frequent class, and its loss falls all the same.
+        losses: optimizer step to the loss on dev there, which counts beside the score of short runs. Early in a
+            schedule whole grids score the same: every arm predicts the most frequent class, and its loss falls all
+            the same.
     """
 
     step: int = 0
@@ -79,10 +80,9 @@ class Progress:
             )
         return max(scores) if higher else min(scores)
 
-    def loss(self, until: int) -> float:
-        """The latest loss up to a step; 0 where none is known."""
-        latest = max((step for step in self.losses if step <= until), default=None)
-        return 0.0 if latest is None else self.losses[latest]
+    def lowest_loss(self, until: int) -> float | None:
+        """The lowest loss up to a step; None where none is known."""
+        return min((loss for step, loss in self.losses.items() if step <= until), default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

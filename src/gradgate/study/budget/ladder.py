@@ -41,11 +41,11 @@ class Stage:
 def plan_stages(grid: FullGrid, allowed: int) -> tuple[Stage, ...]:
     """The stages that a number of optimizer steps pays for.
 
-    All arms begin with 1/8 of the schedule. The better half goes on to 1/4, half of these to 1/2, and half of these to
-    the end, where halving goes on over seeds until two are left. Where the steps do not pay for one seed of that, more
-    than half leave each time. What is left over buys seeds, one by one, for the stage where they lower the chance most
-    that the best arm leaves, for the steps they cost. If the steps pay for the grid, it is one stage in which nobody
-    leaves.
+    All arms begin with 1/8 of the schedule. The better half, by scores and losses on dev, goes on to 1/4, half of these
+    to 1/2, and half of these to the end, where halving goes on over seeds until two are left. Where the steps do not
+    pay for one seed of that, more than half leave each time. What is left over buys seeds, one by one, for the stage
+    where they lower the chance most that the best arm leaves, for the steps they cost. If the steps pay for the grid,
+    it is one stage in which nobody leaves.
 
     Whole runs on fewer than three pairs cannot be tested. A budget that pays for no more ends at the length with the
     smallest chance that the best arm leaves, as several seeds of shorter runs tell more than one whole run.

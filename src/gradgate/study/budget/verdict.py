@@ -13,8 +13,8 @@ class Departure:
     Attributes:
         step_share: of the schedule that its runs had done.
         pairs: that the stage compared.
-        place: among ``of`` arms of the stage, 1 for the best; None for an arm that failed.
-        behind: the leader of that stage, on dev, 0 or more; None for an arm that failed.
+        place: among ``of`` arms of the stage by score and loss on dev, 1 for the best; None for an arm that failed.
+        behind: the best score of that stage, on dev, 0 or more; None for an arm that failed.
     """
 
     arm: str
@@ -31,7 +31,7 @@ class Departure:
             return f"{self.arm} left because a run of it failed."
         return (
             f"{self.arm} left after {self.step_share:g} of the schedule: place {self.place} of {self.of} on "
-            f"{self.pairs} pair{'s' * (self.pairs != 1)}, {self.behind:.4g} behind the leader on dev."
+            f"{self.pairs} pair{'s' * (self.pairs != 1)}, {self.behind:.4g} behind the best score on dev."
         )
 
 
