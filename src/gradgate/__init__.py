@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from gradgate import adapters, deltas, gates
     from gradgate import lightning as lightning
     from gradgate.activation_cache import ActivationCache
+    from gradgate.api.compare import Study, compare
+    from gradgate.api.recommend import recommend
+    from gradgate.api.train import Run, train
     from gradgate.clock import Clock
     from gradgate.errors import GradgateError
     from gradgate.layers import Group, LayerMap, Selection, map_layers, select
@@ -105,11 +108,14 @@ __all__ = [
     "Plan",
     "RandomOrder",
     "RateMethod",
+    "Run",
     "Selection",
     "Sparse",
     "Spectrum",
+    "Study",
     "Tuner",
     "adapters",
+    "compare",
     "deltas",
     "estimate_memory",
     "gates",
@@ -117,8 +123,10 @@ __all__ = [
     "method",
     "methods",
     "new_token_rows",
+    "recommend",
     "register",
     "select",
+    "train",
 ]
 
 # torch takes seconds to import, and so does Trainer: each is imported with the first name that needs it.
@@ -132,15 +140,20 @@ __getattr__, __dir__ = lazy_names(
         "GradgateError": "gradgate.errors",
         "Group": "gradgate.layers",
         "LayerMap": "gradgate.layers",
+        "Run": "gradgate.api.train",
         "Selection": "gradgate.layers",
+        "Study": "gradgate.api.compare",
         "Tuner": "gradgate.tuner",
         "adapters": "gradgate.adapters",
+        "compare": "gradgate.api.compare",
         "deltas": "gradgate.deltas",
         "estimate_memory": "gradgate.training.memory_request",
         "gates": "gradgate.gates",
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
         "map_layers": "gradgate.layers",
         "new_token_rows": "gradgate.training.new_tokens",
+        "recommend": "gradgate.api.recommend",
         "select": "gradgate.layers",
+        "train": "gradgate.api.train",
     },
 )

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import gradgate
+from gradgate.api.values import read_seeds, read_stores
 from gradgate.cli import lists
-from gradgate.cli.options import read_seeds, read_stores
 from gradgate.training.config import RunConfig
 from support.command_line import Command, Said
 

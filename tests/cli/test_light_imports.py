@@ -50,8 +50,9 @@ def imported_by(*arguments: str | Path) -> tuple[int, set[str], str]:
         ("-m", "gradgate", "tasks"),
         ("-m", "gradgate", "papers"),
         ("-c", "import gradgate; gradgate.method('fun:every=50'); dir(gradgate)"),
+        ("-c", "import gradgate; gradgate.train; gradgate.compare; gradgate.recommend; gradgate.Study('x')"),
     ],
-    ids=["every --help", "--version", "methods", "tasks", "papers", "import gradgate"],
+    ids=["every --help", "--version", "methods", "tasks", "papers", "import gradgate", "the functions"],
 )
 def test_a_light_command_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
     code, packages, output = imported_by(*arguments)

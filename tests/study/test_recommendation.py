@@ -84,7 +84,7 @@ def test_the_printed_command_has_the_same_settings(
     command: Command, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], more: dict[str, Any]
 ) -> None:
     given: list[RunConfig] = []
-    monkeypatch.setattr("gradgate.training.run.train", lambda config, out: given.append(config))
+    monkeypatch.setattr("gradgate.training.run.train", lambda config, out, progress: given.append(config))
     config = make_config(**{**settings, "steps": None, **more})
     assert command(*shlex.split(command_line(config))[1:], "--quiet").code == 0
     assert given[0].record() == config.record()

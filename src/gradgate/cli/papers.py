@@ -13,7 +13,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from gradgate.cli.options import AsJson, Config, Quiet, read_seeds, takes_settings
+from gradgate.api.values import read_seeds
+from gradgate.cli.options import AsJson, Config, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError
 

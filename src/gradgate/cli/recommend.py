@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from gradgate.cli.options import AsJson, Config, Out, Quiet, read_seeds, run_config, takes_settings
-from gradgate.cli.render import errors, print_json, print_line
-from gradgate.errors import UsageError
-
-_MOST_MINUTES = 60 * 24 * 365
+from gradgate.api.recommend import recommend as recommend_method
+from gradgate.api.shown import PAGE
+from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
+from gradgate.cli.render import print_json, print_line
 
 Minutes = Annotated[
     float,
@@ -39,26 +38,11 @@ def recommend(
     Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters race at rates that suit
     the model's size. What the model refuses or the device has no memory for is left out. Run again, it goes on.
     """
-    from gradgate.training.named_tasks import check_tasks
-
-    if not 0 < minutes <= _MOST_MINUTES:
-        raise UsageError(f"--minutes {minutes:g}: expected more than 0 and at most {_MOST_MINUTES:,}, such as 30.")
-    config, chosen = run_config(settings), read_seeds(seeds)
-    check_tasks(config)
-
-    from gradgate.report import write_report  # torch loads after the settings are checked
-    from gradgate.study.progress import SilentStudy, StudyBars
-    from gradgate.study.recommendation import recommend as race
-
-    if quiet or as_json:
-        found = race(config, minutes, chosen, out_folder, SilentStudy())
-    else:
-        with StudyBars(errors) as bars:
-            found = race(config, minutes, chosen, out_folder, bars)
-    written = write_report(out_folder)
+    found = recommend_method(minutes=minutes, seeds=seeds, out=out_folder, quiet=quiet or as_json, **settings)
+    page = out_folder / PAGE
     if as_json:
-        print_json(found.record() | {"report": str(written.html)})
+        print_json(found.recommendation.record() | {"report": str(page)})
         return
-    print_line(found.text)
+    print_line(found.recommendation.text)
     if not quiet:
-        print_line(f"Report: {written.html}")
+        print_line(f"Report: {page}")

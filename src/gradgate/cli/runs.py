@@ -11,8 +11,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from gradgate.cli.options import AsJson, Config, Out, Quiet, run_config, takes_settings
+from gradgate.api.train import train as train_once
+from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.distributed import launch
 from gradgate.errors import UsageError
 from gradgate.training.pretrain_config import PretrainConfig
 from gradgate.training.settings import checked_settings
@@ -30,30 +32,13 @@ def train(
     config_file: Config = None,
 ) -> None:
     """Train once: one model, task, method and seed. Run again, it resumes where it stopped."""
-    from gradgate.training.named_tasks import check_tasks
-    from gradgate.training.run_folder import RunFolder
-
-    config = run_config(settings)
-    if not RunFolder(out_folder).finished:
-        config.check_tapt()
-        check_tasks(config)
-
-    from gradgate.distributed import launch  # torch loads after the settings are checked
-    from gradgate.training.progress import Bar
-    from gradgate.training.run import train as train_run
-
+    run = train_once(out=out_folder, quiet=quiet or as_json, **settings)
     if not launch.is_first():
-        train_run(config, out_folder)
         return
-    if quiet or as_json:
-        scores = train_run(config, out_folder)
-    else:
-        with Bar(errors) as bar:
-            scores = train_run(config, out_folder, bar)
     if as_json:
-        print_json(scores)
+        print_json(run.scores)
     elif not quiet:
-        console.print(scores_table(config, scores))
+        console.print(scores_table(run.config, run.scores))
         print_line(f"Everything is in {out_folder}")
 
 

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from gradgate.cli.options import (
-    STORE_VARIABLE,
-    AsJson,
-    Config,
-    Out,
-    Quiet,
-    read_seeds,
-    read_stores,
-    read_train_sizes,
-    run_config,
-    setting_help,
-    takes_settings,
-)
+from gradgate.api.compare import Study
+from gradgate.api.compare import compare as compare_methods
+from gradgate.api.shown import PAGE
+from gradgate.api.values import STORE_VARIABLE
+from gradgate.cli.options import AsJson, Config, Out, Quiet, setting_help, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
-
-if TYPE_CHECKING:
-    from gradgate.study.parts import Parts
-    from gradgate.training.config import RunConfig
 
 Tasks = Annotated[
     list[str] | None,
@@ -214,31 +202,13 @@ def compare(
     config_file: Config = None,
 ) -> None:
     """Compare methods over seeds, tasks, models and training sizes, and write the report. Run again, it goes on."""
-    from gradgate.study.allowance import read_allowance
-    from gradgate.study.parts import Parts
-
-    allowance = read_allowance(budget, budget_steps, budget_time)
-    sizes = read_train_sizes(train_size or [])
-    given = {**_first("task", task), **_first("model", model), **settings}
-    if len(sizes) == 1:
-        given["train_size"] = sizes[0]
-    form, address = read_stores(store or [])
-    if form is not None:
-        given["store"] = form
-    config = run_config({**_held(out_folder, task, model), **given})
-    grid: dict[str, Any] = {"methods": method or [], "seeds": read_seeds(seeds), "adapters": adapter or []}
-    grid |= {"sweep": sweep, "parts": Parts.of(config, task or [], model or [], sizes)}
-    _check_parts(config, out_folder, **grid)
-
-    from gradgate.study.compare import Execution  # the study's store loads after the settings are checked
-    from gradgate.study.ray import RayCluster
-    from gradgate.study.search import read_space
-    from gradgate.study.store import Heartbeat
-
-    space = read_space(search, trials, search_seeds, prune) if search else None
-    cluster = RayCluster(ray, gpus_per_run, config.threads or 1) if ray else None
-    execution = Execution(workers, cluster, address, Heartbeat.within(grace))
-    _compare(config, out_folder, quiet, as_json, search=space, execution=execution, allowance=allowance, **grid)
+    compared = compare_methods(
+        model, task, method, adapter=adapter, train_size=train_size, sweep=sweep, seeds=seeds, search=search,
+        trials=trials, search_seeds=search_seeds, prune=prune, budget=budget, budget_steps=budget_steps,
+        budget_time=budget_time, out=out_folder, workers=workers, ray=ray, gpus_per_run=gpus_per_run, store=store,
+        grace=grace, quiet=quiet or as_json, **settings,
+    )  # fmt: skip
+    _show(compared, quiet, as_json)
 
 
 def worker(
@@ -318,74 +288,27 @@ def quickstart(
 
     if kind is QuickstartKind.generation:
         folder, settings, methods = "quickstart-generation", sample.GENERATION_SETTINGS, sample.GENERATION_METHODS
+        seeds = 2
     else:
         folder, settings, methods = "quickstart", sample.QUICKSTART_SETTINGS, sample.QUICKSTART_METHODS
-    config = run_config(dict(settings))
+        seeds = 2
     out = out_folder or Path("studies", folder)
-    _compare(config, out, quiet, as_json=False, methods=list(methods), seeds=[0, 1])
+    compared = compare_methods(method=list(methods), seeds=seeds, out=out, quiet=quiet, **settings)
+    _show(compared, quiet, as_json=False)
 
 
-def _compare(config: RunConfig, folder: Path, quiet: bool, as_json: bool, **request: Any) -> None:
-    """Run a study, write its report, and print both in short; ``request`` is what the study's ``compare`` takes."""
-    from gradgate.report import render_table, write_report
-    from gradgate.study.compare import compare as compare_runs
+def _show(study: Study, quiet: bool, as_json: bool) -> None:
+    """Print a study in short; exit with 1 where a run has failed."""
     from gradgate.study.export import exported
-    from gradgate.study.progress import SilentStudy, StudyBars
 
-    if quiet or as_json:
-        counts = compare_runs(config, out=folder, progress=SilentStudy(), **request)
-    else:
-        with StudyBars(errors) as bars:
-            counts = compare_runs(config, out=folder, progress=bars, **request)
-    written = write_report(folder)
+    page = study.path / PAGE
     if as_json:
-        print_json(exported(folder))
+        print_json(exported(study.path))
     elif not quiet:
-        render_table(folder, console)
-        print_line(f"Report: {written.html}")
+        study.show(console)
+        print_line(f"Report: {page}")
+    counts = study.counts
     if counts.failed:
         runs = counts.failed + counts.finished + counts.paused
-        errors.print(f"{counts.failed} of {runs} runs failed; {written.html} says why.", soft_wrap=True)
+        errors.print(f"{counts.failed} of {runs} runs failed; {page} says why.", soft_wrap=True)
         raise typer.Exit(1)
-
-
-def _check_parts(
-    config: RunConfig,
-    folder: Path,
-    *,
-    methods: list[str],
-    seeds: list[int],
-    adapters: list[str],
-    sweep: str | None,
-    parts: Parts,
-) -> None:
-    """Refuse parts that can be seen to be wrong without a model; the study checks the rest."""
-    from gradgate.study.arms import read_arm
-    from gradgate.study.grid import Grid
-    from gradgate.study.study_file import find_study
-    from gradgate.study.sweep import read_sweep
-    from gradgate.training.named_tasks import check_tasks
-
-    swept = [] if sweep is None else [read_sweep(sweep).reference]
-    for name in methods:
-        read_arm(name)
-    configured = parts.with_held(folder).configured(folder, config)
-    is_new = all(find_study(part.path) is None for part in configured)
-    for part in configured:
-        if is_new:
-            Grid.of(part.path, part.base, [*swept, *methods], seeds, adapters, part.name)
-        check_tasks(part.base)
-
-
-def _held(folder: Path, tasks: list[str] | None, models: list[str] | None) -> dict[str, Any]:
-    """The first task and model of a study of several, in place of those that are not given."""
-    from gradgate.study.parts import read_parts
-
-    parts = read_parts(folder)
-    if parts is None:
-        return {}
-    return {**({} if tasks else vars(parts.tasks[0])), **({} if models else {"model": parts.models[0]})}
-
-
-def _first(setting: str, given: list[str] | None) -> dict[str, str]:
-    return {setting: given[0]} if given else {}

@@ -69,6 +69,12 @@ def register(cls: M) -> M:
     return cls
 
 
+def registered_modules() -> tuple[str, ...]:
+    """The modules of the methods that users have registered, which another process imports to know them too."""
+    own = {cls.__module__ for cls in _CATALOG.values()}
+    return tuple(sorted(name for name in own if not name.startswith(f"{__package__}.")))
+
+
 def methods() -> list[MethodInfo]:
     """Every method there is, in the order of the catalogue."""
     _load_entry_points()

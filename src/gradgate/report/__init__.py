@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rich.console import Console
@@ -12,15 +13,25 @@ from rich.text import Text
 from gradgate.files import write_files
 from gradgate.report.drawing import Drawing
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
-from gradgate.report.findings import find
+from gradgate.report.findings import Findings, find
 from gradgate.report.formats import visible
 from gradgate.report.page import PAGE, render_page
 from gradgate.report.sections import find_answer, find_sections
+from gradgate.report.sections.base import Section
+from gradgate.report.table import Table
 from gradgate.report.verdict import cautions
 from gradgate.study.pooled import read_pooled
 from gradgate.study.results import StudyResults
 
-__all__ = ["Report", "render_table", "write_drawings", "write_report"]
+__all__ = [
+    "ComposedReport",
+    "Report",
+    "print_report",
+    "render_table",
+    "write_drawings",
+    "write_report",
+    "write_whole",
+]
 
 _WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 
@@ -34,6 +45,57 @@ class Report:
     figures: tuple[Path, ...]
 
 
+@dataclass(frozen=True)
+class ComposedReport:
+    """What a report says, before it is written anywhere; tables and figures are made once."""
+
+    findings: Findings
+
+    @classmethod
+    def of(cls, results: StudyResults) -> ComposedReport:
+        """The report on some results."""
+        return cls(find(results))
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """The sections that the study has data for."""
+        return find_sections(self.findings)
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        """The tables of all sections; the first one leads."""
+        return [table for section in self.sections for table in section.tables()]
+
+    @cached_property
+    def drawings(self) -> list[Drawing]:
+        """The figures of all sections."""
+        return [drawing for section in self.sections for drawing in section.drawings()]
+
+    @property
+    def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
+        """The tables that stand for the report where there is little room, each with the columns to show."""
+        return [each for section in self.sections for each in section.printed()]
+
+    @property
+    def answer(self) -> tuple[str, list[str]]:
+        """The answer of the study in a sentence, and those that add to it."""
+        return find_answer(self.findings, self.sections)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What to bear in mind."""
+        return [*cautions(self.findings), *(caution for section in self.sections for caution in section.cautions())]
+
+    def write(self, folder: Path, page: str = PAGE) -> Report:
+        """Write the page, ``tables/`` and ``figures/``; RunError if a file cannot be written."""
+        exports = {f"{table.name}.{end}": writer(table) for table in self.tables for end, writer in _WRITERS.items()}
+        html = render_page(self.findings, self.sections, self.tables, self.drawings)
+        write_files(folder / "tables", exports)
+        figures = write_drawings(folder / "figures", self.drawings)
+        write_files(folder, {page: html})
+        return Report(folder / page, tuple(folder / "tables" / name for name in exports), figures)
+
+
 def write_report(folder: Path) -> Report:
     """Write ``report.html``, ``tables/`` (.csv, .md, .tex) and ``figures/`` (.svg, .pdf) into a study folder.
 
@@ -43,24 +105,15 @@ def write_report(folder: Path) -> Report:
     Raises:
         RunError: if the folder holds no study, ``study.json`` is damaged, or a file cannot be written.
     """
-    results = read_pooled(folder)
+    return write_whole(ComposedReport.of(read_pooled(folder)), folder)
+
+
+def write_whole(report: ComposedReport, folder: Path, page: str = PAGE) -> Report:
+    """Write a report, and those of its parts into their places below ``folder``."""
+    results = report.findings.results
     for _, part in results.parts:
-        _write(part)
-    return _write(results)
-
-
-def _write(results: StudyResults) -> Report:
-    folder = results.folder
-    findings = find(results)
-    sections = find_sections(findings)
-    tables = [table for section in sections for table in section.tables()]
-    drawings = [drawing for section in sections for drawing in section.drawings()]
-    exports = {f"{table.name}.{ending}": writer(table) for table in tables for ending, writer in _WRITERS.items()}
-    page = render_page(findings, sections, tables, drawings)
-    write_files(folder / "tables", exports)
-    figures = write_drawings(folder / "figures", drawings)
-    write_files(folder, {PAGE: page})
-    return Report(folder / PAGE, tuple(folder / "tables" / name for name in exports), figures)
+        ComposedReport.of(part).write(folder / part.folder.relative_to(results.folder))
+    return report.write(folder, page)
 
 
 def write_drawings(folder: Path, drawings: Sequence[Drawing]) -> tuple[Path, ...]:
@@ -74,14 +127,16 @@ def write_drawings(folder: Path, drawings: Sequence[Drawing]) -> tuple[Path, ...
 
 def render_table(folder: Path, console: Console) -> None:
     """Print the answer, the main table and its cautions: the same numbers as in the report."""
-    findings = find(read_pooled(folder))
-    sections = find_sections(findings)
-    for section in sections:
-        for table, columns in section.printed():
-            console.print(to_terminal(table, columns, console.width))
-    answer, remarks = find_answer(findings, sections)
+    print_report(ComposedReport.of(read_pooled(folder)), console)
+
+
+def print_report(report: ComposedReport, console: Console) -> None:
+    """Print a report's main table, its answer and its cautions."""
+    for table, columns in report.printed:
+        console.print(to_terminal(table, columns, console.width))
+    answer, remarks = report.answer
     console.print(Text(visible(answer), style="bold"))
     for remark in remarks:
         console.print(Text(visible(remark)))
-    for note in (*cautions(findings), *(caution for section in sections for caution in section.cautions())):
+    for note in report.cautions:
         console.print(Text(visible(f"- {note}")))

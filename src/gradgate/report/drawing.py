@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
 from xml.etree import ElementTree
@@ -82,9 +82,13 @@ class Drawing:
     caption: str
     text: str
     table: str
-    svg: str
-    pdf: bytes
-    inline: str
+    svg: str = field(repr=False)
+    pdf: bytes = field(repr=False)
+    inline: str = field(repr=False)
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.svg
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from gradgate.report.verdict import cautions, verdict
 from gradgate.study.results import Cell, StudyResults
 
 PAGE = "report.html"
-_TEMPLATES = Environment(
+TEMPLATES = Environment(
     loader=PackageLoader("gradgate.report", "templates"),
     autoescape=True,
     undefined=StrictUndefined,
@@ -47,7 +47,7 @@ def render_page(
     results = findings.results
     script = _source("sort.js")
     answer, remarks = find_answer(findings, list(sections))
-    page = _TEMPLATES.get_template("report.html.j2").render(
+    page = TEMPLATES.get_template("report.html.j2").render(
         study=results.study,
         answer=answer,
         remarks=remarks,
@@ -83,8 +83,8 @@ def _glued(text: str) -> str:
 
 def _source(name: str) -> str:
     """A file of this package as it stands; never anything that a study holds."""
-    assert _TEMPLATES.loader is not None
-    return _TEMPLATES.loader.get_source(_TEMPLATES, name)[0]
+    assert TEMPLATES.loader is not None
+    return TEMPLATES.loader.get_source(TEMPLATES, name)[0]
 
 
 def _planned(findings: Findings) -> str:
@@ -118,4 +118,4 @@ def _readable(values: dict[str, Any]) -> dict[str, str]:
     )
 
 
-_TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued)
+TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued)

@@ -17,7 +17,7 @@ from gradgate.study import search as searches
 from gradgate.study.allowance import Allowance
 from gradgate.study.arms import crossed
 from gradgate.study.grid import Grid, GridRun, check_arms, held_settings
-from gradgate.study.parts import Part, Parts
+from gradgate.study.parts import Part, Parts, part_folders
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue
 from gradgate.study.race import Race, RaceDriver, arms_of, check_race
@@ -140,7 +140,7 @@ def compare(
         _run(queue, out, base.trust_remote_code, execution, progress, paths, allowance)
     finally:
         queue.store.close()
-    counts = _count(paths, is_race=allowance is not None)
+    counts = count_runs(out)
     if not counts.failed and (not counts.paused or allowance is not None):
         shutil.rmtree(out / CACHE_FOLDER, ignore_errors=True)
     return counts
@@ -359,13 +359,14 @@ def _run(
             RaceDriver(Race.read(out, paths), queue, train).run(allowance)
 
 
-def _count(paths: list[Path], *, is_race: bool) -> RunCounts:
-    """What a reader of the study sees: a run with damaged scores has failed as well.
+def count_runs(out: Path) -> RunCounts:
+    """How far a study is, as a reader of it sees it: a run with damaged scores has failed as well.
 
     Of a race, runs that its budget did not begin have not failed.
     """
-    cells = [cell for path in paths for cell in read_study(path).cells]
+    cells = [cell for path in part_folders(out) for cell in read_study(path).cells]
     finished = sum(cell.status == "finished" for cell in cells)
     paused = sum(cell.status == "paused" for cell in cells)
+    is_race = find_race(out) is not None
     failed = sum(cell.status == "failed" for cell in cells) if is_race else len(cells) - finished - paused
     return RunCounts(finished, failed, paused)

@@ -68,8 +68,8 @@ def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
     }
 
 
-def as_table(records: list[dict[str, Any]]) -> str:
-    """The same as CSV; ``scores``, ``setting`` and ``forgetting`` become a column for each value: ``test.accuracy``."""
+def flat(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same with a value for each of ``scores``, ``setting`` and ``forgetting``, as ``test.accuracy``."""
     rows = []
     for record in records:
         row = {name: value for name, value in record.items() if name not in ("scores", "forgetting", "setting")}
@@ -77,6 +77,12 @@ def as_table(records: list[dict[str, Any]]) -> str:
         row |= {f"forgetting.{name}": value for name, value in (record.get("forgetting") or {}).items()}
         scores = record["scores"].items()
         rows.append(row | {f"{split}.{name}": value for split, values in scores for name, value in values.items()})
+    return rows
+
+
+def as_table(records: list[dict[str, Any]]) -> str:
+    """The same as CSV, as :func:`flat` has it."""
+    rows = flat(records)
     columns = dict.fromkeys(name for row in rows for name in row)
     file = io.StringIO()
     writer = csv.DictWriter(file, columns, lineterminator="\n")

@@ -46,11 +46,7 @@ class Recommendation:
     def python(self) -> tuple[str, ...]:
         """Three lines of Python that train it."""
         values = ", ".join(f"{name}={value!r}" for name, value in _given(self.config).items())
-        return (
-            "from gradgate.training.config import make_config",
-            "from gradgate.training.run import train",
-            f"train(make_config({values}), {_OUT!r})",
-        )
+        return ("import gradgate as gg", f"run = gg.train({values}, out={_OUT!r})", "print(run)")
 
     @property
     def text(self) -> str:

@@ -17,7 +17,16 @@ from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 from gradgate.training.history import DevRecord, EpochScores, History, read_history
 from gradgate.training.pauses import Reached, read_reached
-from gradgate.training.records import DEV, Failure, Metrics, RunRecord, Scores, read_record, read_scores
+from gradgate.training.records import (
+    DEV,
+    Failure,
+    Metrics,
+    ModelRecord,
+    RunRecord,
+    Scores,
+    read_record,
+    read_scores,
+)
 from gradgate.training.run_folder import RunFolder
 
 Status = Literal["finished", "paused", "failed", "missing"]
@@ -144,13 +153,41 @@ def read_study(folder: Path) -> StudyResults:
     study = read_study_file(folder)
     reader = _Reader(folder, study)
     cells = reader.cells()
+    return _results(folder, study, cells, reader.problems)
+
+
+def read_run(folder: Path) -> StudyResults:
+    """Read a run's folder as a study of this run alone.
+
+    Raises:
+        RunError: if it holds no run that has begun, or ``run.json`` is damaged.
+    """
+    run = read_record(RunFolder(folder).run_file, RunRecord)
+    if run.task is None:
+        raise RunError(f"{folder} holds a run that has not begun to train. Run the command that began it again.")
+    config, parameters = run.config, run.model.get("parameters", 0)
+    study = StudyRecord(
+        task=run.task,
+        model=ModelRecord(str(config["model"]), int(parameters)),
+        methods=(run.method,),
+        seeds=(run.seed,),
+        settings={name: value for name, value in config.items() if name not in ("method", "adapter", "seed")},
+        versions=run.versions,
+        adapters=(run.adapter,),
+    )
+    cell = Cell(run.method, run.seed, "missing", adapter=run.adapter, versions=run.versions)
+    return _results(folder, study, [_read_cell(RunFolder(folder), cell)], [])
+
+
+def _results(folder: Path, study: StudyRecord, cells: list[Cell], found: list[str]) -> StudyResults:
+    """The results that some cells are; ``found`` are problems of reading them."""
     finished = [cell.scores for cell in cells if cell.scores]
     splits = tuple(dict.fromkeys(split for scores in finished for split in scores.tests))
     if not finished:
         splits = tuple(split for split in study.task.rows if split not in ("train", DEV))
     averages = tuple(name for name in AVERAGES if any(name in scores.averages for scores in finished))
     cells = [_check_score(cell, study.task.metric, main_split_of(splits, averages)) for cell in cells]
-    problems = (*reader.problems, *_differences(cells))
+    problems = (*found, *_differences(cells))
     by_language = splits and all(split in study.task.languages for split in splits)
     unit = LANGUAGE if by_language else "test split"
     return StudyResults(folder, study, tuple(cells), splits, problems, averages, unit)

@@ -8,21 +8,25 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Event, Lock, Thread
+from types import ModuleType
 from typing import Any, Literal
 
-from gradgate.errors import FolderLockedError, GradgateError, RunError
+from gradgate.errors import FolderLockedError, GradgateError, RunError, UsageError
+from gradgate.methods.catalog import registered_modules
 from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.pauses import read_pauses
 from gradgate.training.progress import RunProgress
 from gradgate.training.records import Failure, read_record, write_record
 from gradgate.training.run_folder import RunFolder
 
+_MAIN = "__main__"
 _LOCKED = 75  # the exit code of a process that found another one training in the folder
 _UNKNOWN = 255  # what multiprocessing gives where the fork server ended before its child
 _STARTS = 3  # tries to start a process: the fork server may be killed at that moment, and is then started anew
@@ -82,11 +86,12 @@ def _start(config: dict[str, Any], folder: RunFolder, cache: Path, until: int | 
     context = _context()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # the fork server keeps those with which it was started
     ours, theirs = context.Pipe(duplex=False)
-    arguments = (config, str(folder.path), str(cache), theirs, visible, until)
+    modules = registered_modules()
+    arguments = (config, str(folder.path), str(cache), theirs, visible, until, modules)
     process = context.Process(target=train_in_child, args=arguments, daemon=True)
     for left in reversed(range(_STARTS)):
         try:
-            with _one_by_one:
+            with _one_by_one, _main_left_alone(modules):
                 process.start()
             break
         except (EOFError, ConnectionError):
@@ -94,6 +99,43 @@ def _start(config: dict[str, Any], folder: RunFolder, cache: Path, until: int | 
                 raise
     theirs.close()
     return process, ours
+
+
+@contextmanager
+def _main_left_alone(modules: Sequence[str]) -> Iterator[None]:
+    """Keep a process that is started from importing the user's script again.
+
+    multiprocessing has it do so for what the script defines, and a script without ``if __name__ == "__main__"`` would
+    then begin its studies anew in each run. A run needs nothing of the script but methods that it registers.
+    """
+    if _MAIN in modules:
+        yield
+        return
+    main = sys.modules[_MAIN]
+    sys.modules[_MAIN] = ModuleType(_MAIN)
+    try:
+        yield
+    finally:
+        sys.modules[_MAIN] = main
+
+
+def refuse_unseen_methods() -> None:
+    """Refuse what the processes of runs could not train, or would do again.
+
+    Raises:
+        UsageError: in a process of a run that imports the user's script, and for methods that a notebook defines.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise UsageError(
+            "This script registers a method and compares at its top level, so that each run, which imports it for the "
+            "method, would compare again. Put what the script does under: if __name__ == '__main__':"
+        )
+    if _MAIN in registered_modules() and getattr(sys.modules[_MAIN], "__file__", None) is None:
+        raise UsageError(
+            "A method is registered that a notebook or prompt defines, and each run of a study trains in a process of "
+            "its own, which does not see it. Put the class with gradgate.register into a file, such as my_methods.py, "
+            "and import that; gradgate.train takes the method as it is."
+        )
 
 
 def _context() -> Any:
@@ -191,7 +233,13 @@ class Reporter:
 
 
 def train_in_child(
-    config: dict[str, Any], folder: str, cache: str, connection: Connection, gpus: str | None, until: int | None
+    config: dict[str, Any],
+    folder: str,
+    cache: str,
+    connection: Connection,
+    gpus: str | None,
+    until: int | None,
+    modules: Sequence[str] = (),
 ) -> None:
     """Train; output goes to the run's log, a failure to ``error.json`` and the exit code.
 
@@ -202,6 +250,7 @@ def train_in_child(
         connection: to the process that started this one.
         gpus: ``CUDA_VISIBLE_DEVICES`` of that process; None where it is not set.
         until: the optimizer step at which the run is paused; None trains it to its end.
+        modules: that register methods of the user's own.
     """
     gc.freeze()  # what the fork server has imported is no garbage; to look through it takes longer than small runs
     if gpus is not None:
@@ -214,6 +263,9 @@ def train_in_child(
     _end_with_parent()
     reporter = Reporter(connection)
     run.error_file.unlink(missing_ok=True)
+    for name in modules:
+        with suppress(ImportError):  # if its methods are asked for, that they are unknown is said then
+            import_module(name)
     try:
         _train(config, run, reporter, Path(cache), until)
     except InterruptedRunError:

@@ -122,16 +122,20 @@ class RunFolder:
         """Whether the run has ended and its scores are written."""
         return self.scores_file.is_file()
 
+    def require_scores(self) -> None:
+        """RunError for a folder without the scores of a run: no run there, or one that has not finished."""
+        if not self.run_file.is_file():
+            raise RunError(f"{self.path} holds no run: {self.run_file} is missing. Name a folder that `train` made.")
+        if not self.finished:
+            raise RunError(f"The run in {self.path} has not finished. Run its command again to finish it first.")
+
     def require_finished(self) -> None:
         """Refuse a folder that a model cannot be loaded from.
 
         Raises:
             RunError: no run there, one that has not finished, or one that kept no model.
         """
-        if not self.run_file.is_file():
-            raise RunError(f"{self.path} holds no run: {self.run_file} is missing. Name a folder that `train` made.")
-        if not self.finished:
-            raise RunError(f"The run in {self.path} has not finished. Run its command again to finish it first.")
+        self.require_scores()
         if not self.model.is_dir():
             raise RunError(f"The run in {self.path} kept no model ({self.model} is missing). Train with --keep-model.")
 

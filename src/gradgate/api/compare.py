@@ -1,0 +1,240 @@
+"""Compare methods over seeds, and look at the study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Unpack
+
+from gradgate.api.data import model_name, several, task_name
+from gradgate.api.progress import study_progress
+from gradgate.api.settings import SharedSettings, takes
+from gradgate.api.shown import Shown, data_frame
+from gradgate.api.values import chosen_seeds, read_stores, read_train_sizes
+from gradgate.training.config import RunConfig, make_config
+
+if TYPE_CHECKING:
+    from gradgate.methods import Method
+    from gradgate.study.compare import RunCounts
+    from gradgate.study.parts import Parts
+    from gradgate.study.results import StudyResults
+
+
+class Study(Shown):
+    """A study in its folder: what :func:`compare` returns, and how somebody's is opened.
+
+    It shows itself in a notebook. Attributes besides these methods: ``path``, the folder.
+
+    Args:
+        path: the folder of a study, whatever the state of its runs.
+
+    Raises:
+        RunError: when something is read that is not there, or is damaged.
+    """
+
+    @property
+    def best(self) -> str | None:
+        """The method with the best mean score, by its name in tables, or the winner of a budget; None without one.
+
+        Whether it is better than chance alone explains is in ``answer``.
+        """
+        from gradgate.study.race_file import find_race
+
+        race = find_race(self.path)
+        if race is not None and race.verdict.winners:
+            return race.verdict.winners[0]
+        best = self._report.findings.best
+        return best[0].name if best else None
+
+    @cached_property
+    def counts(self) -> RunCounts:
+        """How many runs have ``finished``, ``failed`` or are ``paused``."""
+        from gradgate.study.compare import count_runs
+
+        return count_runs(self.path)
+
+    def runs(self) -> Any:
+        """One row a run with its state and its scores on every split, as a ``pandas.DataFrame``."""
+        from gradgate.study.export import flat, records
+
+        return data_frame(flat(records(self.path)))
+
+    def _read(self) -> StudyResults:
+        from gradgate.study.pooled import read_pooled
+
+        return read_pooled(self.path)
+
+    def _heading(self) -> str:
+        results = self._report.findings.results
+        study = results.study
+        arms, seeds = len(study.labels), len(study.seeds)
+        finished = f"{results.count('finished')} of {len(results.runs)} runs finished"
+        return f"{study.task.name} with {study.model.name}, {arms} methods × {seeds} seeds, {finished}: {self.path}"
+
+
+@takes(SharedSettings)
+def compare(
+    model: str | PathLike[str] | Sequence[str] | None = None,
+    task: Any = None,
+    method: str | Method | Sequence[str | Method] | None = None,
+    *,
+    adapter: str | Sequence[str] | None = None,
+    train_size: int | str | Sequence[int | str] | None = None,
+    sweep: str | None = None,
+    seeds: int | str | Sequence[int] = 3,
+    search: str | Sequence[str] | Mapping[str, Sequence[object]] | None = None,
+    trials: int | None = None,
+    search_seeds: int = 1,
+    prune: bool = False,
+    budget: float | None = None,
+    budget_steps: int | None = None,
+    budget_time: str | None = None,
+    out: str | PathLike[str] = "studies/latest",
+    workers: int = 1,
+    ray: str | None = None,
+    gpus_per_run: float = 0.0,
+    store: str | Sequence[str] | None = None,
+    grace: int = 30,
+    quiet: bool = False,
+    **settings: Unpack[SharedSettings],
+) -> Study:
+    """Compare methods over seeds, tasks, models and training sizes, and write the report. Called again, it goes on.
+
+    ``gradgate compare`` calls this.
+
+    Args:
+        model: as for :func:`gradgate.train`, or several.
+        task: as for :func:`gradgate.train`, or a list of several names.
+        method: one or several, as texts or methods; the first is what the others are compared to. With an adapter of
+            its own, as ``"lora:r=8 + graddrop"``, it is not crossed with ``adapter``.
+        adapter: one or several, as ``"houlsby:size=64"``; every method runs on each. ``"none"`` is the model itself.
+        train_size: train on this many rows; or several, with ``"all"`` for every row.
+        sweep: a row of methods, as ``"freeze"`` or ``"freeze:step=3"``.
+        seeds: how many, or the seeds themselves.
+        search: settings to try first for each method, as ``{"lr": [1e-5, 5e-5]}`` or ``"lr=1e-5..1e-4"``.
+        trials: settings to draw from the ranges of ``search``.
+        search_seeds: runs of each setting of ``search``.
+        prune: end runs of ``search`` early whose dev scores are below the median so far.
+        budget: train at most this share of the grid's optimizer steps, such as 0.1.
+        budget_steps: the same as a number of optimizer steps.
+        budget_time: the same as a time, such as ``"1h30m"``.
+        out: the folder of the study. Rows are written beside it, into ``OUT-data/``.
+        workers: runs that are trained at the same time.
+        ray: a Ray cluster to train on: ``host:port``, ``auto`` or ``local``.
+        gpus_per_run: GPUs that one run takes on ``ray``.
+        store: how models are kept (``auto``, ``delta``, ``model``), or the address of a database server that keeps
+            the queue; or both.
+        grace: seconds without a sign of life after which a worker's run is given to another.
+        quiet: show no progress.
+
+    Returns:
+        The study, which shows itself in a notebook. Runs that failed are in its ``counts`` and in the report.
+
+    Raises:
+        UsageError: for an unknown name or a value that is out of range; all of them are named.
+        GradgateError: before anything runs, if the data, the model or a method cannot work.
+        InterruptedRunError: when Ctrl-C stopped the study after saving the current runs.
+
+    Example:
+        >>> import gradgate as gg
+        >>> study = gg.compare(
+        ...     method=["full", "freeze:layers=2"], seeds=2, steps=2, batch_size=4, train_size=40, languages="en",
+        ...     out="studies/first", quiet=True,
+        ... )
+        >>> len(study.table()), len(study.runs())
+        (2, 4)
+        >>> study.report().name
+        'report.html'
+    """
+    from gradgate.study.allowance import read_allowance
+    from gradgate.study.parts import Parts
+    from gradgate.study.run_process import refuse_unseen_methods
+
+    refuse_unseen_methods()
+    folder = Path(fspath(out))
+    allowance = read_allowance(budget, budget_steps, budget_time)
+    tasks, models = [task_name(each, folder) for each in several(task)], [model_name(each) for each in several(model)]
+    sizes = read_train_sizes(several(train_size))
+    given: dict[str, Any] = {**_first("task", tasks), **_first("model", models)}
+    given |= {name: value for name, value in settings.items() if value is not None}
+    if len(sizes) == 1:
+        given["train_size"] = sizes[0]
+    form, address = read_stores(several(store))
+    if form is not None:
+        given["store"] = form
+    config = make_config(**{**_held(folder, tasks, models), **given})
+    grid: dict[str, Any] = {"methods": [str(each) for each in several(method)], "seeds": chosen_seeds(seeds)}
+    grid |= {"adapters": several(adapter), "sweep": sweep, "parts": Parts.of(config, tasks, models, sizes)}
+    _check_parts(config, folder, **grid)
+
+    from gradgate.study.compare import Execution  # the study's store loads after the settings are checked
+    from gradgate.study.compare import compare as compare_runs
+    from gradgate.study.ray import RayCluster
+    from gradgate.study.search import read_space
+    from gradgate.study.store import Heartbeat
+
+    space = read_space(_ranges(search), trials, search_seeds, prune) if search else None
+    cluster = RayCluster(ray, gpus_per_run, config.threads or 1) if ray else None
+    execution = Execution(workers, cluster, address, Heartbeat.within(grace))
+
+    from gradgate.report import write_report  # with matplotlib
+
+    with study_progress(quiet) as progress:
+        compare_runs(
+            config, out=folder, progress=progress, search=space, execution=execution, allowance=allowance, **grid
+        )
+    write_report(folder)
+    return Study(folder)
+
+
+def _ranges(search: str | Sequence[str] | Mapping[str, Sequence[object]]) -> list[str]:
+    """What is searched, as ``--search`` takes it."""
+    if isinstance(search, Mapping):
+        return [f"{name}={','.join(map(str, several(values)))}" for name, values in search.items()]
+    return several(search)
+
+
+def _check_parts(
+    config: RunConfig,
+    folder: Path,
+    *,
+    methods: list[str],
+    seeds: list[int],
+    adapters: list[str],
+    sweep: str | None,
+    parts: Parts,
+) -> None:
+    """Refuse parts that can be seen to be wrong without a model; the study checks the rest."""
+    from gradgate.study.arms import read_arm
+    from gradgate.study.grid import Grid
+    from gradgate.study.study_file import find_study
+    from gradgate.study.sweep import read_sweep
+    from gradgate.training.named_tasks import check_tasks
+
+    swept = [] if sweep is None else [read_sweep(sweep).reference]
+    for name in methods:
+        read_arm(name)
+    configured = parts.with_held(folder).configured(folder, config)
+    is_new = all(find_study(part.path) is None for part in configured)
+    for part in configured:
+        if is_new:
+            Grid.of(part.path, part.base, [*swept, *methods], seeds, adapters, part.name)
+        check_tasks(part.base)
+
+
+def _held(folder: Path, tasks: list[str], models: list[str]) -> dict[str, Any]:
+    """The first task and model of a study of several, in place of those that are not given."""
+    from gradgate.study.parts import read_parts
+
+    parts = read_parts(folder)
+    if parts is None:
+        return {}
+    return {**({} if tasks else vars(parts.tasks[0])), **({} if models else {"model": parts.models[0]})}
+
+
+def _first(setting: str, given: list[str]) -> dict[str, str]:
+    return {setting: given[0]} if given else {}

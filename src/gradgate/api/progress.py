@@ -1,0 +1,46 @@
+"""Which progress is shown: nothing, bars on a terminal, or a notebook's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gradgate.console import errors
+from gradgate.study.progress import SilentStudy, StudyBars, StudyProgress
+from gradgate.training.progress import Bar, RunProgress, Silent
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this code."""
+    return "ipykernel.zmqshell" in sys.modules
+
+
+@contextmanager
+def run_progress(quiet: bool) -> Iterator[RunProgress]:
+    """The progress of one run."""
+    if quiet:
+        yield Silent()
+    elif in_notebook():
+        from gradgate.api.notebook import NotebookBar
+
+        with NotebookBar() as shown:
+            yield shown
+    else:
+        with Bar(errors) as bar:
+            yield bar
+
+
+@contextmanager
+def study_progress(quiet: bool) -> Iterator[StudyProgress]:
+    """The progress of a study."""
+    if quiet:
+        yield SilentStudy()
+    elif in_notebook():
+        from gradgate.api.notebook import NotebookStudy
+
+        with NotebookStudy() as shown:
+            yield shown
+    else:
+        with StudyBars(errors) as bars:
+            yield bars

@@ -1,0 +1,204 @@
+"""Train once, and look at the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Unpack
+
+from gradgate.api.data import model_name, task_name
+from gradgate.api.progress import run_progress
+from gradgate.api.settings import RunSettings, takes
+from gradgate.api.shown import Shown, data_frame
+from gradgate.distributed import launch
+from gradgate.tasks.languages import average_label
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from gradgate.methods import Method
+    from gradgate.report.table import Table
+    from gradgate.study.results import StudyResults
+
+
+@dataclass(frozen=True)
+class BestWeights:
+    """The weights that scored best on dev, which the run's scores are of.
+
+    Attributes:
+        step: optimizer steps after which they were kept.
+        metric: that selected them.
+        dev: its value on dev.
+    """
+
+    step: int
+    metric: str
+    dev: float
+
+
+class Run(Shown):
+    """A run in its folder: what :func:`train` returns, and how a finished one is opened again.
+
+    It shows itself in a notebook. Attributes besides these methods: ``path``, the folder.
+
+    Args:
+        path: the folder of a run that has finished.
+
+    Raises:
+        RunError: when something is read that is not there, or is damaged.
+
+    Example:
+        >>> import gradgate as gg
+        >>> run = gg.train(steps=2, batch_size=4, train_size=40, languages="en", out="runs/first", quiet=True)
+        >>> run.best.step
+        2
+        >>> sorted(run.scores["tests"])
+        ['test.en']
+        >>> run.report("first.html").name
+        'first.html'
+    """
+
+    @cached_property
+    def scores(self) -> dict[str, Any]:
+        """What ``scores.json`` holds: metrics on dev and on each test split, and what the run cost."""
+        from gradgate.training.records import read_scores, to_json
+
+        record: dict[str, Any] = to_json(read_scores(self._finished().scores_file))
+        return record
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The settings of the run."""
+        from gradgate.training.records import RunRecord, read_record
+
+        return make_config(**read_record(self._finished().run_file, RunRecord).config)
+
+    @property
+    def best(self) -> BestWeights:
+        """Which weights scored best on dev."""
+        scores = self.scores
+        return BestWeights(scores["best_step"], scores["metric"], scores["dev"][scores["metric"]])
+
+    @property
+    def history(self) -> Any:
+        """Loss and scores while it trained, one row a line of ``history.jsonl``, as a ``pandas.DataFrame``."""
+        from gradgate.files import parse_json
+
+        lines = self._finished().history_file.read_bytes().splitlines()
+        return data_frame(parse_json(line, finite=False) for line in lines)
+
+    @property
+    def answer(self) -> str:
+        """The scores in a sentence."""
+        scores, best = self.scores, self.best
+        cost, split = scores["cost"], self._report.findings.split
+        found = {**scores["tests"], **scores.get("averages", {})}
+        on_test = f"{best.metric} {found[split][best.metric]:.4f} on {average_label(split)}, " if split in found else ""
+        return (
+            f"{on_test}{best.metric} {best.dev:.4f} on dev, best at step {best.step} of {cost['steps']}; "
+            f"{cost['trainable_share']:.1%} of the weights learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms "
+            f"a step."
+        )
+
+    def table(self, name: str = "scores") -> Any:
+        """A table as a ``pandas.DataFrame``: by default one row a split and average with each metric.
+
+        Args:
+            name: ``"scores"``, or one of ``tables``, those of the report.
+
+        Raises:
+            UsageError: if there is no such table.
+            MissingPandasError: if pandas is not installed.
+        """
+        if name != "scores":
+            return super().table(name)
+        scores = self.scores
+        rows = {**scores.get("averages", {}), **scores["tests"], "dev": scores["dev"]}
+        return data_frame({"split": split, **metrics} for split, metrics in rows.items())
+
+    def _read(self) -> StudyResults:
+        from gradgate.study.results import read_run
+
+        return read_run(self._finished().path)
+
+    def _finished(self) -> RunFolder:
+        folder = RunFolder(self.path)
+        folder.require_scores()
+        return folder
+
+    def _heading(self) -> str:
+        study = self._report.findings.results.study
+        return f"{study.labels[0]} on {study.task.name}, seed {study.seeds[0]}: {self.path}"
+
+    def _printed(self) -> list[tuple[Table, tuple[str, ...]]]:
+        table = next(table for table in self._report.tables if table.name == "metrics")
+        return [(table, tuple(column.key for column in table.columns[1:]))]
+
+    def _remarks(self) -> list[str]:
+        return []
+
+
+@takes(RunSettings)
+def train(
+    model: str | PathLike[str] | None = None,
+    task: Any = None,
+    method: str | Method | None = None,
+    *,
+    out: str | PathLike[str] = "runs/latest",
+    quiet: bool = False,
+    **settings: Unpack[RunSettings],
+) -> Run:
+    """Train once: one model, task, method and seed. Called again with the same folder, it resumes where it stopped.
+
+    ``gradgate train`` calls this. Launched in several processes, each calls it.
+
+    Args:
+        model: hub name or folder of a pretrained model; by default the embedded ``"sample"``.
+        task: name from ``gradgate tasks``, a data file, a folder or a YAML file, by default the embedded ``"sample"``;
+            or rows: a DataFrame, a ``datasets.Dataset``, a list of dicts, or a dict of these under ``train``,
+            ``dev`` and ``test``. One table is divided into the three, 80/10/10 or as ``split`` says.
+        method: what learns when: a text such as ``"gradual:every=50"``, or a method; by default everything.
+        out: the folder for everything that is written. Rows are written beside it, into ``OUT-data/``.
+        quiet: show no progress.
+
+    Returns:
+        The run, which shows itself in a notebook.
+
+    Raises:
+        UsageError: for an unknown name or a value that is out of range; all of them are named.
+        GradgateError: for anything else that a user can mend; the folder keeps what was saved before.
+        InterruptedRunError: when Ctrl-C stopped the run after saving it.
+
+    Example:
+        >>> import gradgate as gg
+        >>> rows = [{"text": f"good day {n}", "label": "praise"} for n in range(30)]
+        >>> rows += [{"text": f"bad day {n}", "label": "blame"} for n in range(30)]
+        >>> run = gg.train(task=rows, method="freeze:layers=2", steps=4, batch_size=8, out="runs/days", quiet=True)
+        >>> run.best.metric
+        'accuracy'
+    """
+    folder = Path(fspath(out))
+    given: dict[str, Any] = {**settings, "method": method}
+    given["model"] = None if model is None else model_name(model)
+    given["task"] = None if task is None else task_name(task, folder)
+    config = make_config(**given)
+    _check(config, folder)
+
+    from gradgate.training.run import train as train_run  # torch loads after the settings are checked
+
+    with run_progress(quiet or not launch.is_first()) as progress:
+        train_run(config, folder, progress)
+    return Run(folder)
+
+
+def _check(config: RunConfig, folder: Path) -> None:
+    """Refuse what can be seen to be wrong without a model, unless the run is finished."""
+    from gradgate.training.named_tasks import check_tasks
+
+    if not RunFolder(folder).finished:
+        config.check_tapt()
+        check_tasks(config)

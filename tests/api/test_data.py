@@ -1,0 +1,93 @@
+"""Rows that a person has in hand become a task of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from gradgate.api.data import model_name, several, task_name
+from gradgate.errors import UsageError
+from gradgate.tasks import count_rows, find_task, label_names
+
+ROWS: list[dict[str, Any]] = [
+    {"text": f"this is a {mood} day {n}", "label": mood} for n in range(20) for mood in ("good", "bad")
+]
+CLASSES = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["bad", "good"])})
+
+
+def as_dataset(rows: list[dict[str, Any]]) -> datasets.Dataset:
+    numbered = [{**row, "label": CLASSES["label"].str2int(row["label"])} for row in rows]
+    return datasets.Dataset.from_list(numbered, features=CLASSES)
+
+
+TABLES = {
+    "list of dicts": ROWS,
+    "DataFrame": pd.DataFrame(ROWS, index=range(7, 47)),
+    "Dataset with classes": as_dataset(ROWS),
+    "Arrow table": pa.Table.from_pylist(ROWS),
+}
+
+
+@pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
+def test_a_table_is_divided_as_one_file_is(rows: object, tmp_path: Path) -> None:
+    name = task_name(rows, tmp_path / "runs/x")
+    assert Path(name).is_relative_to(tmp_path / "runs/x-data")
+    spec = find_task(name)
+    assert {split: sum(counts.values()) for split, counts in count_rows(spec).items()} == {
+        "train": 32, "dev": 4, "test": 4,
+    }  # fmt: skip
+    assert label_names(spec) == ("bad", "good")
+    assert not (tmp_path / "runs/x").exists()  # the folder is the run's
+
+
+def test_splits_that_are_given_are_kept(tmp_path: Path) -> None:
+    splits = datasets.DatasetDict(
+        {"train": as_dataset(ROWS[:20]), "validation": as_dataset(ROWS[20:30]), "test": as_dataset(ROWS[30:])}
+    )
+    spec = find_task(task_name(splits, tmp_path / "run"))
+    assert count_rows(spec) == {"train": {"en": 20}, "dev": {"en": 10}, "test": {"en": 10}}
+    assert label_names(spec) == ("bad", "good")
+
+
+def test_equal_rows_are_the_same_task_and_others_are_not(tmp_path: Path) -> None:
+    first = task_name(ROWS, tmp_path / "run")
+    assert task_name(list(ROWS), tmp_path / "run") == first
+    assert task_name(ROWS[2:], tmp_path / "run") != first
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (3, "task is a int; expected a task's name"),
+        ([], "task is a list; expected a task's name"),
+        ([1, 2], "task is a list; expected"),
+        ({"train": ROWS, "tests": ROWS}, r"a split 'tests'. Did you mean 'test'"),
+        ({"test": ROWS}, "has the splits test; expected train"),
+        ([{"text": "a", "label": 1}, {"text": "b", "label": "x"}], "columns cannot be written"),
+    ],
+)
+def test_what_is_no_task_is_refused_with_what_is_expected(task: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        task_name(task, tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_in_memory_is_refused_with_what_to_do() -> None:
+    class Net: ...
+
+    with pytest.raises(UsageError, match=r"model is a Net; expected a hub name.*save_pretrained"):
+        model_name(Net())
+    assert model_name(Path("a/b")) == "a/b"
+
+
+def test_one_value_or_several() -> None:
+    assert several(None) == []
+    assert several("full") == ["full"]
+    assert several(("full", "head")) == ["full", "head"]
+    assert several(ROWS) == [ROWS]
+    assert several(8) == [8]

@@ -1,0 +1,52 @@
+"""The functions that people call take what the command line takes, under the same names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import pytest
+import typer
+
+import gradgate
+from gradgate.api.settings import RunSettings
+from gradgate.api.values import chosen_seeds
+from gradgate.cli import app
+from gradgate.errors import UsageError
+from gradgate.training.config import RunConfig
+
+# How a result is printed is the command's own business.
+PRINTING = {"json", "config", "help"}
+
+
+@pytest.mark.parametrize("function", [gradgate.train, gradgate.compare, gradgate.recommend], ids=lambda f: f.__name__)
+def test_a_function_has_a_keyword_for_each_flag_and_no_other(function: Callable[..., Any]) -> None:
+    root: Any = typer.main.get_command(app)
+    command = root.commands[function.__name__]
+    flags = {name[2:] for option in command.params for name in option.opts if name.startswith("--")}
+    expected = {flag.replace("-", "_") for flag in flags - PRINTING}
+    assert set(inspect.signature(function).parameters) == expected
+
+
+def test_each_setting_is_typed_and_described() -> None:
+    assert {*get_type_hints(RunSettings), "model", "task", "method"} == set(RunConfig.model_fields)
+    described = inspect.getdoc(gradgate.train) or ""
+    for name in RunSettings.__annotations__:
+        assert f"\n    {name}: {str(RunConfig.model_fields[name].description).replace('*', '')}" in described
+
+
+@pytest.mark.parametrize(("given", "seeds"), [(3, [0, 1, 2]), ([7], [7]), ((0, 42), [0, 42]), ("0,7", [0, 7])])
+def test_seeds_are_counted_or_listed(given: Any, seeds: list[int]) -> None:
+    assert chosen_seeds(given) == seeds
+
+
+@pytest.mark.parametrize("given", [0, -1, [], [1.5], [True], True, None, "x"])
+def test_what_is_no_seed_is_refused_with_what_is_expected(given: Any) -> None:
+    with pytest.raises(UsageError, match="expected how many"):
+        chosen_seeds(given)
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"no setting 'batchsize'. Did you mean 'batch_size'"):
+        gradgate.train(batchsize=3)  # type: ignore[call-arg]
