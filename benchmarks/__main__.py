@@ -28,6 +28,7 @@ BENCHMARKS = (
     "large_models",
     "architectures",
     "early_scores",
+    "budget",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

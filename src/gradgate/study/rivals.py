@@ -84,6 +84,9 @@ def hyperband(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:
 
     Trials report at each eighth of the schedule. Trials are begun until the next part of one is not paid for; the
     best of those that were pruned counts where no trial was completed.
+
+    Source:
+        Li et al. 2018, Hyperband: https://jmlr.org/papers/v18/16-558.html, as optuna has it.
     """
     import optuna  # takes a second, which listing commands need not wait for
 

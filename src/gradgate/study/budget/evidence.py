@@ -62,7 +62,7 @@ def plan_looks(last: Stage, tasks: int, earlier: int) -> tuple[Look, ...]:
     Args:
         earlier: verdicts that the study gave before its budget or seeds were raised.
     Source:
-        Jennison and Turnbull 2000, Group sequential methods, ch. 7 (spending the error).
+        Jennison and Turnbull 2000, Group sequential methods, ch. 7, on spending the error.
         Differs: levels are added (Bonferroni), which holds for t-tests of any size and for unplanned extensions.
     """
     level = LEVEL * _FIRST_SHARE * (1 - _FIRST_SHARE) ** earlier
@@ -76,10 +76,8 @@ def pooled_noise(table: Table) -> Noise | None:
     """The noise left after each arm's and each pair's mean, from all arms at once; None without a degree of freedom.
 
     With two arms it is the sd of their differences over the square root of 2, and a t-test with it is the paired one.
-    Every further arm adds degrees of freedom, of which a few pairs alone have too few.
-
-    Source:
-        The residual of the two-way layout without interaction: Hsu 1996, Multiple comparisons, ch. 7.
+    Every further arm adds degrees of freedom, of which a few pairs alone have too few. It is the residual of a two-way
+    layout, arms by pairs, without interaction.
     """
     rows = [(arm, pair, score) for arm, scores in enumerate(table.values()) for pair, score in enumerate(scores)]
     if not rows:
@@ -109,7 +107,8 @@ def deficits(table: Table, leader: str, arms: Sequence[str], noisy: Table) -> tu
     two-sided.
 
     Source:
-        Hung and Fithian 2019, Rank verification for exponential families (the winner against the runner-up).
+        Hung and Fithian 2019, Rank verification for exponential families: https://arxiv.org/abs/1610.03944. An
+        unadjusted two-sided test of the first against the second is valid.
     """
     pooled = pooled_noise(noisy)
     best = np.asarray(table[leader], dtype=float)
