@@ -98,7 +98,7 @@ def difference(shown: str, printed: str) -> str:
     """How what a page shows differs from what was printed; empty where it does not, or where it shows nothing."""
     if not shown.strip():
         return ""
-    want, got = ("\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n" for text in (shown, printed))
+    want, got = ("\n".join(line.rstrip() for line in text.splitlines()).strip("\n") + "\n" for text in (shown, printed))
     if OutputChecker().check_output(want, got, ELLIPSIS):
         return ""
     return f"The page shows:\n{want}\nIt printed:\n{got}"

@@ -111,6 +111,11 @@ def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[st
         counts = (split.get(language) for split in rows.values())
         table.add_row(Text(language), *("" if count is None else f"{count:,}" for count in counts))
     division = division_note(spec, {split: sum(counts.values()) for split, counts in rows.items()})
-    columns = f"text: {' + '.join(spec.text_columns)}; label: {spec.label_column}"
-    lines = [columns, *([f"labels: {', '.join(labels)}"] if labels else []), *([division] if division else [])]
+    lines = []
+    if spec.kind != "generation":  # of which some read messages instead
+        lines.append(f"text: {' + '.join(spec.text_columns)}; label: {spec.label_column}")
+    if labels:
+        lines.append(f"labels: {', '.join(labels)}")
+    if division:
+        lines.append(division)
     return Group(Text(title), table, *(Text(line) for line in lines))
