@@ -25,16 +25,16 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
     "sphinx_design",
     "gradgate_site.method_cards",
     "gradgate_site.paper_pages",
 ]
-exclude_patterns = ["_build", "_templates", "extensions"]
+exclude_patterns = ["_build", "_templates", "extensions", "gallery"]
 nitpicky = False
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
-suppress_warnings = ["toc.empty_glob"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -43,6 +43,19 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_custom_sections = ["Source"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "examples",
+    "within_subsection_order": "FileNameSortKey",
+    "capture_repr": ("_repr_html_", "__repr__"),
+    "reset_modules": ("matplotlib", "gradgate_site.gallery.quiet"),
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 1e6,  # times are those of the machine that built the site
+    "write_computation_times": False,
+    "download_all_examples": False,
+}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -112,18 +112,16 @@ def _given(option: str, spec: str) -> bool:
 
 
 def _options(info: MethodInfo) -> str:
-    """A table of the options, or a sentence where there are none."""
+    """A list of the options, or a sentence where there are none."""
     options = options_of(info)
     if not options:
         return "None."
-    rows = "\n".join(
-        f"   * - ``{option.name}``\n     - {option.default}\n     - {_sentence(option.text) or '..'}"
+    listed = "\n\n".join(
+        f"``{option.name}`` : {option.default if option.default == 'required' else f'default {option.default}'}\n"
+        f"    {_sentence(option.text)}"
         for option in options
     )
-    head = (
-        ".. list-table::\n   :header-rows: 1\n   :widths: 20 15 65\n\n   * - option\n     - default\n     - meaning\n"
-    )
-    return _rst(f"{head}{rows}") + f"\n\nIn Python: {{py:class}}`gradgate.{info.cls.__name__}`, with the same names."
+    return f"{_rst(listed)}\n\nIn Python: {{py:class}}`gradgate.{info.cls.__name__}`, with the same names."
 
 
 def _rst(text: str) -> str:

@@ -87,7 +87,8 @@ def _preset(preset: Preset) -> str:
     }
     listed = "\n".join(f"- {what}: {', '.join(dict.fromkeys(values))}" for what, values in lines.items() if values)
     notes = "".join(f"\n- Note: {note}" for note in preset.notes)
-    return f"({preset.name.lower()})=\n### {preset.name}\n\n{preset.title}.\n\n{listed}{notes}"
+    title = f"{preset.title[0].upper()}{preset.title[1:]}."
+    return f"({preset.name.lower()})=\n### {preset.name}\n\n{title}\n\n{listed}{notes}"
 
 
 def _claims(key: str) -> str:
