@@ -41,5 +41,6 @@ class PlainConsole(Console):
 
 
 # In a file or a pipe there is no edge to wrap at.
-console = PlainConsole(width=None if sys.stdout.isatty() else 160)
-errors = PlainConsole(stderr=True)
+_UNWRAPPED = 160
+console = PlainConsole(width=None if sys.stdout.isatty() else _UNWRAPPED)
+errors = PlainConsole(stderr=True, width=None if sys.stderr.isatty() else _UNWRAPPED)

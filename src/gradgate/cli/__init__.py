@@ -20,7 +20,6 @@ app = typer.Typer(
     name="gradgate",
     help="Decide which weights of a pretrained transformer learn, and when, and measure which decision was best.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

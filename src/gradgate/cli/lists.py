@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from gradgate.cli.completion import tasks_named
 from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, print_json
 from gradgate.errors import UsageError
@@ -54,7 +55,10 @@ def methods_list(catalog: list[MethodInfo]) -> Group:
 
 
 def tasks(
-    task: Annotated[str | None, typer.Argument(help="One task: its splits, languages, rows and labels.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Argument(autocompletion=tasks_named, help="One task: its splits, languages, rows and labels."),
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
     text: Annotated[str | None, typer.Option(help="Column of the (first) text.")] = None,
     text_pair: Annotated[str | None, typer.Option(help="Column of the second text.")] = None,

@@ -13,6 +13,7 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from gradgate.cli.completion import OF_SETTINGS
 from gradgate.errors import UsageError, nearest
 from gradgate.training.config import RunConfig, make_config
 
@@ -134,7 +135,8 @@ def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
     names = [f"{long}/--no-{long[2:]}"] if is_switch else [long, *_SHORT.get(name, [])]
     kind = _plain(field.annotation)
     # Numbers come as text, so that a message can name what was typed; typer's does not.
-    option = typer.Option(*names, help=_help(field), metavar=_NUMBERS[kind][0] if kind in _NUMBERS else None)
+    metavar = _NUMBERS[kind][0] if kind in _NUMBERS else None
+    option = typer.Option(*names, help=_help(field), metavar=metavar, autocompletion=OF_SETTINGS.get(name))
     typed: Any = str if kind in _NUMBERS else kind
     annotation = Annotated[typed | None, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

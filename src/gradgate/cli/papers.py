@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from gradgate.api.values import read_seeds
+from gradgate.cli.completion import presets_named
 from gradgate.cli.options import AsJson, Config, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError
@@ -69,7 +70,12 @@ def papers(
 @takes_settings("model", "task", "data", "method", "adapter", "seed", "fsdp")
 def reproduce(
     settings: dict[str, Any],
-    preset: Annotated[str, typer.Argument(help="A table of a paper, such as elsa-table4; see 'gradgate papers'.")],
+    preset: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=presets_named, help="A table of a paper, such as elsa-table4; see 'gradgate papers'."
+        ),
+    ],
     scale: Annotated[str, typer.Option(help="full, or sample: the same grid on the embedded model and data.")] = "full",
     seeds: Annotated[str | None, typer.Option(help="As of compare; default the paper's, or 2 on the sample.")] = None,
     model: Annotated[

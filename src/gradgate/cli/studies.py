@@ -12,6 +12,7 @@ from gradgate.api.compare import Study
 from gradgate.api.compare import compare as compare_methods
 from gradgate.api.shown import PAGE
 from gradgate.api.values import STORE_VARIABLE
+from gradgate.cli.completion import method_names, models_named, tasks_named
 from gradgate.cli.options import AsJson, Config, Out, Quiet, setting_help, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 
@@ -19,13 +20,15 @@ Tasks = Annotated[
     list[str] | None,
     typer.Option(
         "--task",
+        autocompletion=tasks_named,
         help=setting_help(
             "task", "repeat to compare on several, for which --data holds a folder each that is named like it"
         ),
     ),
 ]
 Models = Annotated[
-    list[str] | None, typer.Option("--model", help=setting_help("model", "repeat to compare on several"))
+    list[str] | None,
+    typer.Option("--model", autocompletion=models_named, help=setting_help("model", "repeat to compare on several")),
 ]
 TrainSizes = Annotated[
     list[str] | None,
@@ -40,6 +43,7 @@ Methods = Annotated[
     typer.Option(
         "--method",
         "-m",
+        autocompletion=method_names,
         help="A method; repeat for several. With an adapter of its own, as lora:r=8 or 'lora:r=8 + graddrop', it is "
         "not crossed with --adapter.",
     ),

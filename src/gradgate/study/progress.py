@@ -95,7 +95,7 @@ class StudyBars:
         self._bars.remove_task(self._steps.pop(label))
         self._bars.advance(self._runs)
         mark = Text("failed  ", style="red") if failed else Text("done    ", style="green")
-        self._bars.console.print(mark + Text(f"{label}: {outcome}"))
+        self._bars.console.print(mark + Text(f"{label}: {outcome}"), soft_wrap=True)
 
     def count(self, states: Mapping[str, int]) -> None:
         ended = sum(states.get(state, 0) for state in ("finished", "paused", "failed", "pruned"))
@@ -104,7 +104,7 @@ class StudyBars:
         self._bars.update(self._runs, completed=ended, total=sum(states.values()), latest=latest)
 
     def note(self, text: str) -> None:
-        self._bars.console.print(Text(text))
+        self._bars.console.print(Text(text), soft_wrap=True)
 
 
 class _Steps:
@@ -124,4 +124,4 @@ class _Steps:
         self._score = f"{split} {metric} {score:.4f}"
 
     def note(self, text: str) -> None:
-        self._bars.console.print(Text(text))
+        self._bars.console.print(Text(text), soft_wrap=True)
