@@ -24,6 +24,7 @@ from gradgate.study.parts import Parts
 from gradgate.study.progress import SilentStudy
 from gradgate.study.race import Race, check_race
 from gradgate.study.race_file import RaceRecord, find_race
+from gradgate.study.ray import RayCluster
 from gradgate.study.results import read_study
 from gradgate.study.run_process import Ending
 from gradgate.study.search import read_space
@@ -169,6 +170,14 @@ def test_rates_are_arms_on_each_of_several_tasks_with_two_workers(
     assert found.arms == ("full lr=0.0001", "full lr=0.01", "head lr=0.0001", "head lr=0.01")
     assert 0 < found.verdict.steps_spent <= int(0.3 * 4 * 2 * 2 * 8)
     assert "full lr=0.01" in write_report(tmp_path / "study").html.read_text()
+
+
+@pytest.mark.slow
+def test_a_budget_on_ray_trains_the_same(base: RunConfig, done: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs gradgate[ray]")
+    found, before = race(base, tmp_path / "study", execution=Execution(ray=RayCluster("local"))), find_race(done)
+    assert before is not None
+    assert (found.verdict.winners, found.verdict.steps_spent) == (before.verdict.winners, before.verdict.steps_spent)
 
 
 def test_other_rates_and_what_belongs_to_a_search_are_refused(base: RunConfig, done: Path, tmp_path: Path) -> None:
