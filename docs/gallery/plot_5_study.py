@@ -11,6 +11,7 @@ within a minute: look at what a report says, not at its scores.
 # ``sweep="freeze:step=2"`` compares 0, 2 and 4 frozen layers with full fine-tuning.
 
 import tempfile
+import textwrap
 from pathlib import Path
 
 import gradgate as gg
@@ -28,18 +29,27 @@ study = gg.compare(
     out=Path(tempfile.mkdtemp()) / "freeze",
     quiet=True,
 )
-print(study.answer)
+print(textwrap.fill(study.answer, 90))
 
 # %%
 # The main table, as a data frame. ``study.tables`` has the names of the others.
 
-study.table()
+study.table()[["method", "mean", "ci95_low", "ci95_high", "difference"]]
 
 # %%
 # Each figure of the report shows itself in a notebook, and is an SVG and a PDF file.
 
 print(", ".join(study.figures))
-study.figures["timeline"]
+
+
+class Shown:
+    """What was open when, on this page; in a notebook, ``study.figures["timeline"]`` is enough."""
+
+    def _repr_html_(self):
+        return f'<div style="max-width: 30rem">{study.figures["timeline"].inline}</div>'
+
+
+Shown()
 
 # %%
 # ``study.report("report.html")`` writes everything as one page.
