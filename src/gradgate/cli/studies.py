@@ -292,10 +292,10 @@ def quickstart(
 
     if kind is QuickstartKind.generation:
         folder, settings, methods = "quickstart-generation", sample.GENERATION_SETTINGS, sample.GENERATION_METHODS
-        seeds = 2
+        seeds = sample.GENERATION_SEEDS
     else:
         folder, settings, methods = "quickstart", sample.QUICKSTART_SETTINGS, sample.QUICKSTART_METHODS
-        seeds = 2
+        seeds = sample.QUICKSTART_SEEDS
     out = out_folder or Path("studies", folder)
     compared = compare_methods(method=list(methods), seeds=seeds, out=out, quiet=quiet, **settings)
     _show(compared, quiet, as_json=False)
