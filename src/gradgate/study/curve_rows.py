@@ -88,7 +88,7 @@ def _shared(cell: Cell, results: StudyResults) -> dict[str, Any]:
     lr = _rate(cell, results)
     return {
         "task": study.task.name,
-        "model": study.model.name,
+        "model": study.model.label,
         "arm": cell.label if lr is None or "lr" in dict(cell.setting) else f"{cell.label} lr={lr:g}",
         "method": cell.method,
         "adapter": cell.adapter,

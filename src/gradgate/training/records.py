@@ -83,6 +83,11 @@ class ModelRecord:
     name: str
     parameters: int
 
+    @property
+    def label(self) -> str:
+        """The name; of a folder the last part of its path, which says nothing of the machine."""
+        return Path(self.name).name if Path(self.name).is_absolute() else self.name
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:

@@ -1,0 +1,1 @@
+"""Evidence: full grids of methods, and the commands that make them again."""

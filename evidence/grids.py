@@ -1,0 +1,101 @@
+"""Full grids of methods, rates and seeds with their learning curves: what ``gradgate study replay`` is tested on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from evidence.commands import gradgate, here
+
+GRIDS = Path(__file__).parent / "grids"
+
+
+class Grid(BaseModel):
+    """One grid.
+
+    Attributes:
+        name: that of its file.
+        title: what is compared, in one line.
+        compare: settings of ``gradgate compare`` of all its studies, each of which has one rate. ``{every}`` in a
+            method is the length of a phase, in steps.
+        rates: learning rates, each a study.
+        every: ``{every}`` of the whole runs.
+        squeezed: steps of the short runs, whose schedules end with them, to their ``{every}``.
+        data: a folder of data, which may begin with ``$GRADGATE_SHARED``.
+        first_rows: a file of this folder to how many of its rows, or sentences of a file of tokens, are used; those
+            that are not named are used whole.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    compare: dict[str, Any]
+    rates: tuple[float, ...]
+    every: int
+    squeezed: dict[int, int] = Field(default_factory=dict)
+    data: str | None = None
+    first_rows: dict[str, int] = Field(default_factory=dict)
+
+    @property
+    def curves(self) -> Path:
+        """The committed CSV file."""
+        return GRIDS / f"{self.name}.csv"
+
+
+def read_grids() -> dict[str, Grid]:
+    """Every grid by its name."""
+    return {
+        file.stem: Grid(name=file.stem, **yaml.safe_load(file.read_text(encoding="utf-8")))
+        for file in sorted(GRIDS.glob("*.yaml"))
+    }
+
+
+def record_grid(grid: Grid, out: Path) -> Path:
+    """Run what is missing of a grid, and write its curves beside its studies.
+
+    Raises:
+        subprocess.CalledProcessError: if a command fails; it has said why.
+    """
+    folder = out / "grids" / grid.name
+    settings = dict(grid.compare)
+    if grid.data is not None:
+        settings["data"] = str(_cut(Path(here(grid.data)), grid.first_rows, folder / "data"))
+    whole = [_study(folder, settings, grid.every, rate, settings["steps"]) for rate in grid.rates]
+    short = [
+        _study(folder, settings | {"skip_test": True}, every, rate, steps)
+        for steps, every in grid.squeezed.items()
+        for rate in grid.rates
+    ]
+    curves = folder / f"{grid.name}.csv"
+    gradgate(
+        "study", "export", *map(str, whole), *(word for study in short for word in ("--squeezed", str(study))),
+        "--curves", str(curves), quiet=True,
+    )  # fmt: skip
+    return curves
+
+
+def _study(folder: Path, settings: dict[str, Any], every: int, rate: float, steps: int) -> Path:
+    methods = [method.replace("{every}", str(every)) for method in settings["method"]]
+    own = settings | {"model": here(settings["model"]), "method": methods, "lr": rate, "steps": steps}
+    study, file = folder / f"steps{steps}-lr{rate:g}", folder / f"steps{steps}-lr{rate:g}.yaml"
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump(own, sort_keys=False), encoding="utf-8")
+    gradgate("compare", "--config", str(file), "--out", str(study))
+    return study
+
+
+def _cut(source: Path, first_rows: dict[str, int], target: Path) -> Path:
+    """A copy of a folder of data with the first rows of some files; blank lines divide rows that take several lines."""
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        name = str(file.relative_to(source))
+        text = file.read_text(encoding="utf-8")
+        between = "\n\n" if "\n\n" in text else "\n"
+        if name in first_rows:
+            text = between.join(text.split(between)[: first_rows[name]]) + between
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).write_text(text, encoding="utf-8")
+    return target

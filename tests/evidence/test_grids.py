@@ -1,0 +1,36 @@
+"""The committed grids: whole, as their settings say, and readable by 'gradgate study replay'."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from evidence.grids import Grid, read_grids
+from gradgate.study.arms import read_arm
+from gradgate.study.curve_rows import CUT, SQUEEZED, read_rows
+from gradgate.study.curves import as_curves
+
+GRIDS = [grid for grid in read_grids().values() if grid.curves.exists()]
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.name)
+def test_every_arm_has_run_with_every_rate_and_seed(grid: Grid) -> None:
+    curves = as_curves(read_rows(grid.curves))
+    methods = [read_arm(method.replace("{every}", str(grid.every))).label for method in grid.compare["method"]]
+    assert sorted(curves.grid.arms) == sorted(f"{name} lr={rate:g}" for name, rate in product(methods, grid.rates))
+    assert curves.grid.seeds == tuple(range(grid.compare["seeds"]))
+    assert set(curves.grid.steps.values()) == {grid.compare["steps"]}
+    assert not curves.notes
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.name)
+def test_short_runs_are_those_that_the_settings_name(grid: Grid) -> None:
+    rows = read_rows(grid.curves)
+    assert {row.of_steps for row in rows if row.schedule == SQUEEZED} == set(grid.squeezed)
+    assert len({row.arm for row in rows}) == len({row.arm for row in rows if row.schedule == CUT})
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.name)
+def test_nothing_of_the_machine_is_in_them(grid: Grid) -> None:
+    assert {row.model for row in read_rows(grid.curves)} == {str(grid.compare["model"]).rpartition("/")[2]}
