@@ -17,7 +17,7 @@ from gradgate.errors import UsageError
 from gradgate.training.config import RunConfig
 
 # How a result is printed is the command's own business.
-PRINTING = {"json", "config", "help"}
+PRINTING = {"json", "config", "help", "dry-run"}
 
 
 @pytest.mark.parametrize("function", [gradgate.train, gradgate.compare, gradgate.recommend], ids=lambda f: f.__name__)

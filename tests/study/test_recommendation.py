@@ -97,7 +97,7 @@ def test_what_the_device_has_no_room_for_is_left_out_with_the_reason(
     seen = preview(config)
     sizes = {"full": 4 * 2**30, "freeze:layers=1": 2**30}
     monkeypatch.setattr(fitting_arms, "free_bytes", lambda config: 2 * 2**30)
-    monkeypatch.setattr(fitting_arms, "_peak_bytes", lambda text, config, kind: sizes[text])
+    monkeypatch.setattr(fitting_arms, "peak_bytes", lambda text, config, kind: sizes[text])
     found = fitting_arms.fitting(Portfolio(1e-3, tuple(sizes)), config, seen)
     assert found.arms == ("freeze:layers=1",)
     assert "takes 4.0 GiB at its peak, and 2.0 GiB are free" in str(found.left_out[0])
@@ -105,7 +105,7 @@ def test_what_the_device_has_no_room_for_is_left_out_with_the_reason(
 
 def test_one_arm_is_no_choice(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], tmp_path: Path) -> None:
     monkeypatch.setattr(fitting_arms, "free_bytes", lambda config: 0)
-    monkeypatch.setattr(fitting_arms, "_peak_bytes", lambda text, config, kind: 2**30)
+    monkeypatch.setattr(fitting_arms, "peak_bytes", lambda text, config, kind: 2**30)
     with pytest.raises(UsageError, match=r"nothing to choose from: .* full is left out: it takes 1.0 GiB"):
         recommend(make_config(**settings), 1.0, [0], tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()

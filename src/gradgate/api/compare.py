@@ -20,6 +20,7 @@ from gradgate.training.config import RunConfig, make_config
 if TYPE_CHECKING:
     from gradgate.methods import Method
     from gradgate.study.compare import RunCounts
+    from gradgate.study.forecast import Forecast
     from gradgate.study.parts import Parts
     from gradgate.study.results import StudyResults
 
@@ -150,12 +151,74 @@ def compare(
         >>> study.report().name
         'report.html'
     """
-    from gradgate.study.allowance import read_allowance
-    from gradgate.study.parts import Parts
     from gradgate.study.run_process import refuse_unseen_methods
 
     refuse_unseen_methods()
     folder = Path(fspath(out))
+    asked = _read(
+        model, task, method, adapter=adapter, train_size=train_size, sweep=sweep, seeds=seeds, search=search,
+        trials=trials, search_seeds=search_seeds, prune=prune, budget=budget, budget_steps=budget_steps,
+        budget_time=budget_time, folder=folder, workers=workers, ray=ray, gpus_per_run=gpus_per_run, store=store,
+        grace=grace, **settings,
+    )  # fmt: skip
+
+    from gradgate.report import write_report  # with matplotlib
+    from gradgate.study.compare import compare as compare_runs  # with the study's store
+
+    with study_progress(quiet) as progress:
+        compare_runs(**asked, out=folder, progress=progress)
+    write_report(folder)
+    return Study(folder)
+
+
+def forecast_comparison(*, out: str | PathLike[str], quiet: bool, **asked: Any) -> Forecast:
+    """What :func:`compare` with the same arguments would train, how long that takes, and in how much memory and disk.
+
+    Nothing is written but rows that are given as such.
+
+    Raises:
+        GradgateError: as :func:`compare` does before anything runs.
+    """
+    folder = Path(fspath(out))
+    read = _read(**asked, folder=folder)
+
+    from gradgate.study.compare import plan
+    from gradgate.study.forecast import forecast
+
+    with study_progress(quiet) as progress:
+        return forecast(
+            plan(**read, out=folder, progress=progress), folder, asked["workers"], read["allowance"], progress
+        )
+
+
+def _read(
+    model: Any,
+    task: Any,
+    method: Any,
+    *,
+    adapter: Any,
+    train_size: Any,
+    sweep: str | None,
+    seeds: Any,
+    search: Any,
+    trials: int | None,
+    search_seeds: int,
+    prune: bool,
+    budget: float | None,
+    budget_steps: int | None,
+    budget_time: str | None,
+    folder: Path,
+    workers: int,
+    ray: str | None,
+    gpus_per_run: float,
+    store: Any,
+    grace: int,
+    **settings: Any,
+) -> dict[str, Any]:
+    """The arguments of :func:`compare` as the study takes them; refused where they are wrong without a model."""
+    from gradgate.study.allowance import read_allowance
+    from gradgate.study.parts import Parts
+
     allowance = read_allowance(budget, budget_steps, budget_time)
     tasks, models = [task_name(each, folder) for each in several(task)], [model_name(each) for each in several(model)]
     sizes = read_train_sizes(several(train_size))
@@ -172,23 +235,18 @@ def compare(
     _check_parts(config, folder, **grid)
 
     from gradgate.study.compare import Execution  # the study's store loads after the settings are checked
-    from gradgate.study.compare import compare as compare_runs
     from gradgate.study.ray import RayCluster
     from gradgate.study.search import read_space
     from gradgate.study.store import Heartbeat
 
-    space = read_space(_ranges(search), trials, search_seeds, prune) if search else None
     cluster = RayCluster(ray, gpus_per_run, config.threads or 1) if ray else None
-    execution = Execution(workers, cluster, address, Heartbeat.within(grace))
-
-    from gradgate.report import write_report  # with matplotlib
-
-    with study_progress(quiet) as progress:
-        compare_runs(
-            config, out=folder, progress=progress, search=space, execution=execution, allowance=allowance, **grid
-        )
-    write_report(folder)
-    return Study(folder)
+    return {
+        "base": config,
+        **grid,
+        "search": read_space(_ranges(search), trials, search_seeds, prune) if search else None,
+        "execution": Execution(workers, cluster, address, Heartbeat.within(grace)),
+        "allowance": allowance,
+    }
 
 
 def _ranges(search: str | Sequence[str] | Mapping[str, Sequence[object]]) -> list[str]:

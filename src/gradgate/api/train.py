@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from gradgate.api.data import model_name, task_name
-from gradgate.api.progress import run_progress
+from gradgate.api.progress import run_progress, study_progress
 from gradgate.api.settings import RunSettings, takes
 from gradgate.api.shown import Shown, data_frame
 from gradgate.distributed import launch
@@ -22,6 +22,7 @@ from gradgate.training.run_folder import RunFolder
 if TYPE_CHECKING:
     from gradgate.methods import Method
     from gradgate.report.table import Table
+    from gradgate.study.forecast import Forecast
     from gradgate.study.results import StudyResults
 
 
@@ -182,17 +183,43 @@ def train(
         'accuracy'
     """
     folder = Path(fspath(out))
-    given: dict[str, Any] = {**settings, "method": method}
-    given["model"] = None if model is None else model_name(model)
-    given["task"] = None if task is None else task_name(task, folder)
-    config = make_config(**given)
-    _check(config, folder)
+    config = _read(folder, {**settings, "method": method, "model": model, "task": task})
 
     from gradgate.training.run import train as train_run  # torch loads after the settings are checked
 
     with run_progress(quiet or not launch.is_first()) as progress:
         train_run(config, folder, progress)
     return Run(folder)
+
+
+def forecast_run(*, out: str | PathLike[str], quiet: bool, **settings: Any) -> Forecast:
+    """What :func:`train` with the same arguments would take: how long, and how much memory and disk.
+
+    Nothing is written but rows that are given as such.
+
+    Raises:
+        GradgateError: as :func:`train` does before it trains.
+    """
+    folder = Path(fspath(out))
+    config = _read(folder, settings)
+
+    from gradgate.study.arms import Arm
+    from gradgate.study.compare import Execution, plan
+    from gradgate.study.forecast import forecast
+
+    arm, alone = Arm.of(config), folder / "forecast"  # a study of one run, that is never begun
+    with study_progress(quiet) as progress:
+        planned = plan(config, [arm.label], [config.seed], alone, progress, execution=Execution())
+        return forecast(planned, folder, 1, None, progress)
+
+
+def _read(folder: Path, settings: dict[str, Any]) -> RunConfig:
+    """The configuration of a run; refused where it is wrong without a model."""
+    model, task = settings.get("model"), settings.get("task")
+    given = settings | {"model": None if model is None else model_name(model)}
+    config = make_config(**given | {"task": None if task is None else task_name(task, folder)})
+    _check(config, folder)
+    return config
 
 
 def _check(config: RunConfig, folder: Path) -> None:

@@ -11,7 +11,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from gradgate.api.train import forecast_run
 from gradgate.api.train import train as train_once
+from gradgate.cli.forecast import DryRun, show_forecast
 from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.distributed import launch
@@ -27,11 +29,15 @@ if TYPE_CHECKING:
 def train(
     settings: dict[str, Any],
     out_folder: Out = Path("runs/latest"),
+    dry_run: DryRun = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
     """Train once: one model, task, method and seed. Run again, it resumes where it stopped."""
+    if dry_run:
+        show_forecast(forecast_run(out=out_folder, quiet=quiet or as_json, **settings), as_json)
+        return
     run = train_once(out=out_folder, quiet=quiet or as_json, **settings)
     if not launch.is_first():
         return

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from gradgate.api.compare import Study
+from gradgate.api.compare import Study, forecast_comparison
 from gradgate.api.compare import compare as compare_methods
 from gradgate.api.shown import PAGE
 from gradgate.api.values import STORE_VARIABLE
 from gradgate.cli.completion import method_names, models_named, tasks_named
+from gradgate.cli.forecast import DryRun, show_forecast
 from gradgate.cli.options import AsJson, Config, Out, Quiet, setting_help, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 
@@ -201,18 +202,22 @@ def compare(
     gpus_per_run: GpusPerRun = 0.0,
     store: Stores = None,
     grace: Grace = 30,
+    dry_run: DryRun = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
     """Compare methods over seeds, tasks, models and training sizes, and write the report. Run again, it goes on."""
-    compared = compare_methods(
-        model, task, method, adapter=adapter, train_size=train_size, sweep=sweep, seeds=seeds, search=search,
-        trials=trials, search_seeds=search_seeds, prune=prune, budget=budget, budget_steps=budget_steps,
+    asked: dict[str, Any] = dict(
+        model=model, task=task, method=method, adapter=adapter, train_size=train_size, sweep=sweep, seeds=seeds,
+        search=search, trials=trials, search_seeds=search_seeds, prune=prune, budget=budget, budget_steps=budget_steps,
         budget_time=budget_time, out=out_folder, workers=workers, ray=ray, gpus_per_run=gpus_per_run, store=store,
         grace=grace, quiet=quiet or as_json, **settings,
     )  # fmt: skip
-    _show(compared, quiet, as_json)
+    if dry_run:
+        show_forecast(forecast_comparison(**asked), as_json)
+    else:
+        _show(compare_methods(**asked), quiet, as_json)
 
 
 def worker(

@@ -121,20 +121,13 @@ def compare(
     """
     launch.refuse("gradgate compare")
     execution = execution or Execution()
-    swept = read_sweep(sweep) if sweep is not None else None
-    names = [swept.reference, *methods] if swept else list(methods)
-    check_arms(names, seeds, adapters)
-    for adapter in filter(None, (read_adapter(arm.adapter) for arm in crossed(names, adapters or [None]))):
-        adapter.kind.check()
-    rate_is_open = "lr" not in base.model_fields_set
-    request = _Request(names, list(seeds), adapters, swept, rate_is_open=rate_is_open, is_race=allowance is not None)
-    request = request if search is None else request.trying(search)
-    _check_budget(out, allowance)
-    parts = (parts or Parts.of(base)).with_held(out)
-    planned = _plan_all(parts, out, base, request, execution, progress)
+    planned = plan(
+        base, methods, seeds, out, progress, sweep, adapters, parts=parts, search=search, execution=execution,
+        allowance=allowance,
+    )  # fmt: skip
+    if planned[0].grid.path != out:
+        (parts or Parts.of(base)).with_held(out).write(out)
     paths = [part.grid.path for part in planned]
-    if allowance is not None:
-        check_race([part.grid for part in planned], [part.seen.task for part in planned])
     queue = _begin(out, planned, execution, progress, adds_runs=allowance is None)
     try:
         _run(queue, out, base.trust_remote_code, execution, progress, paths, allowance)
@@ -144,6 +137,43 @@ def compare(
     if not counts.failed and (not counts.paused or allowance is not None):
         shutil.rmtree(out / CACHE_FOLDER, ignore_errors=True)
     return counts
+
+
+def plan(
+    base: RunConfig,
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    progress: StudyProgress,
+    sweep: str | None = None,
+    adapters: Sequence[str | None] = (),
+    *,
+    parts: Parts | None = None,
+    search: Space | None = None,
+    execution: Execution,
+    allowance: Allowance | None = None,
+) -> list[PlannedPart]:
+    """What :func:`compare` with these arguments would train, checked against the data and the models.
+
+    Nothing is written.
+
+    Raises:
+        GradgateError: if the data, the model or a method cannot work.
+    """
+    swept = read_sweep(sweep) if sweep is not None else None
+    names = [swept.reference, *methods] if swept else list(methods)
+    check_arms(names, seeds, adapters)
+    for adapter in filter(None, (read_adapter(arm.adapter) for arm in crossed(names, adapters or [None]))):
+        adapter.kind.check()
+    rate_is_open = "lr" not in base.model_fields_set
+    request = _Request(names, list(seeds), adapters, swept, rate_is_open=rate_is_open, is_race=allowance is not None)
+    request = request if search is None else request.trying(search)
+    _check_budget(out, allowance)
+    chosen = (parts or Parts.of(base)).with_held(out)
+    planned = _plan_all(chosen, out, base, request, execution, progress)
+    if allowance is not None:
+        check_race([part.grid for part in planned], [part.seen.task for part in planned])
+    return planned
 
 
 @dataclass(frozen=True)
@@ -194,7 +224,9 @@ def _check_budget(out: Path, allowance: Allowance | None) -> None:
 
 
 @dataclass(frozen=True)
-class _PlannedPart:
+class PlannedPart:
+    """The grid of one task, model and training size, and what was seen of its data and model."""
+
     grid: Grid
     seen: Preview
 
@@ -206,18 +238,16 @@ class _PlannedPart:
 
 def _plan_all(
     parts: Parts, out: Path, base: RunConfig, request: _Request, execution: Execution, progress: StudyProgress
-) -> list[_PlannedPart]:
-    """Check every part against its data and its model. Nothing but the names of several parts is written."""
+) -> list[PlannedPart]:
+    """Check every part against its data and its model."""
     configured = _with_threads(parts.configured(out, base), execution)
     request = request.with_held([part.path for part in configured])
     planned = [_plan(part, request, progress) for part in configured]
     _check_together(planned)
-    if configured[0].path != out:
-        parts.write(out)
     return planned
 
 
-def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPart:
+def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart:
     """The grid of one part, checked against its data and its model."""
     from gradgate.training.preview import preview  # imports torch: what is wrong without it has been refused
 
@@ -237,7 +267,7 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> _PlannedPar
     unfair = shared_rate([arm.adapter for arm in grid.arms], grid.base.lr, grid.tried)
     if unfair:
         progress.note(grid.labelled(unfair))
-    return _PlannedPart(grid, seen)
+    return PlannedPart(grid, seen)
 
 
 def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: StudyProgress) -> Grid:
@@ -267,7 +297,7 @@ def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: Study
     return grid
 
 
-def _check_together(planned: list[_PlannedPart]) -> None:
+def _check_together(planned: list[PlannedPart]) -> None:
     """UsageError if the parts of a study cannot share one queue or one table."""
     metrics = {part.higher_is_better: part.seen.task for part in planned}
     if len(metrics) > 1:
@@ -295,7 +325,7 @@ def _with_threads(parts: list[Part], execution: Execution) -> list[Part]:
 
 
 def _begin(
-    out: Path, planned: list[_PlannedPart], execution: Execution, progress: StudyProgress, *, adds_runs: bool
+    out: Path, planned: list[PlannedPart], execution: Execution, progress: StudyProgress, *, adds_runs: bool
 ) -> Queue:
     """Write the files of the study, and queue what is missing if all of it is to be trained."""
     grids = []

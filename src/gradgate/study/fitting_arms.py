@@ -82,7 +82,7 @@ def _too_large(text: str, config: RunConfig, kind: str, room: int) -> str | None
     None as well for a model whose memory cannot be estimated: the runs will tell.
     """
     try:
-        peak = _peak_bytes(text, config, kind)
+        peak = peak_bytes(text, config, kind)
     except (AdapterError, UsageError) as error:
         return str(error) if read_arm(text).adapter is not None else None
     except GradgateError:
@@ -95,7 +95,12 @@ def _too_large(text: str, config: RunConfig, kind: str, room: int) -> str | None
     )
 
 
-def _peak_bytes(text: str, config: RunConfig, kind: str) -> int:
+def peak_bytes(text: str, config: RunConfig, kind: str) -> int:
+    """The estimated peak of an arm's training (:func:`gradgate.estimate_memory`), for a task of this kind.
+
+    Raises:
+        GradgateError: for a model or an adapter whose memory cannot be estimated.
+    """
     from gradgate.training.memory_request import estimate_memory
 
     arm = read_arm(text)

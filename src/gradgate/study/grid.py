@@ -188,8 +188,13 @@ class Grid:
     def runs(self) -> list[GridRun]:
         """Every run, seed by seed, so that an early stop still leaves methods to compare."""
         chosen = {} if self.search is None else self.search.chosen
-        arms = [arm for arm in self.arms if self.search is None or arm.label in chosen]
-        return [self._run(arm, seed, chosen.get(arm.label, {})) for seed in self.seeds for arm in arms]
+        return self.runs_of(arm for arm in self.arms if self.search is None or arm.label in chosen)
+
+    def runs_of(self, arms: Iterable[Arm]) -> list[GridRun]:
+        """The runs of some arms, each with the setting that a search has chosen for it."""
+        chosen = {} if self.search is None else self.search.chosen
+        own = list(arms)
+        return [self._run(arm, seed, chosen.get(arm.label, {})) for seed in self.seeds for arm in own]
 
     def write(self, task: TaskRecord, model: ModelRecord, versions: dict[str, str]) -> Grid:
         """Write ``study.json``. Returns the grid with what another process may have put there meanwhile.

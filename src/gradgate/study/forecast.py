@@ -1,0 +1,182 @@
+"""What a comparison would train, for how long, and in how much memory and disk; said before anything is written."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradgate.errors import GradgateError
+from gradgate.study.allowance import Allowance
+from gradgate.study.arms import Arm
+from gradgate.study.fitting_arms import free_bytes, peak_bytes
+from gradgate.study.grid import Grid, GridRun
+from gradgate.study.search import all_runs, undecided
+
+if TYPE_CHECKING:
+    from gradgate.study.compare import PlannedPart
+    from gradgate.study.progress import StudyProgress
+    from gradgate.training.config import RunConfig
+
+_FLOAT = 4  # bytes
+_FORWARD = 1 / 3  # of a step, as the backward pass takes twice as long as the forward one
+
+
+@dataclass(frozen=True)
+class ArmForecast:
+    """What the runs of one arm take.
+
+    Attributes:
+        label: of the arm, with its task, model or size where the study has several.
+        runs: that are not finished.
+        steps: optimizer steps of each.
+        step_seconds: of one of its first steps, on this machine as busy as it is; None where ``trouble`` says why.
+        peak_bytes: of weights, gradients, states and activations, as ``gradgate memory`` estimates; None where it
+            cannot be.
+        trouble: why its first steps could not be trained.
+    """
+
+    label: str
+    runs: int
+    steps: int
+    step_seconds: float | None
+    peak_bytes: int | None
+    trouble: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Of training, all its runs together."""
+        return self.runs * self.steps * (self.step_seconds or 0.0)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a comparison takes.
+
+    Attributes:
+        arms: one for each arm of each part.
+        finished: runs that are there and stay.
+        scoring_seconds: of all scores on dev and test, a third of a step for each batch.
+        workers: runs at the same time.
+        share: of the grid's steps that a budget allows; None without one, or with one by the clock.
+        free_memory: bytes, of the device that trains.
+        disk_bytes: of what is kept, at most.
+        free_disk: bytes, where the study goes.
+    """
+
+    arms: tuple[ArmForecast, ...]
+    finished: int
+    scoring_seconds: float
+    workers: int
+    share: float | None
+    free_memory: int
+    disk_bytes: int
+    free_disk: int
+
+    @property
+    def runs(self) -> int:
+        """All that are to be trained."""
+        return sum(arm.runs for arm in self.arms)
+
+    @property
+    def seconds(self) -> float:
+        """By the clock, with the workers and within the budget."""
+        share = 1.0 if self.share is None else self.share
+        return share * (sum(arm.seconds for arm in self.arms) + self.scoring_seconds) / self.workers
+
+    def record(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self) | {"runs": self.runs, "seconds": self.seconds}
+
+
+def forecast(
+    planned: Sequence[PlannedPart], out: Path, workers: int, allowance: Allowance | None, progress: StudyProgress
+) -> Forecast:
+    """Time the first steps of each arm, and estimate the rest.
+
+    Args:
+        planned: the parts of a study, as :func:`gradgate.study.compare.plan` gives them.
+        out: the folder of the study.
+        workers: runs at the same time.
+        allowance: a budget.
+        progress: is told of each arm that is timed.
+    """
+    grids = [part.grid for part in planned]
+    runs = [*all_runs(grids), *(run for grid in grids for run in _after_search(grid))]
+    arms, scoring, disk = [], 0.0, 0
+    for part in planned:
+        own = [run for run in runs if run.folder.path.is_relative_to(part.grid.path)]
+        for label, every in _by_arm(own).items():
+            group = [run for run in every if not run.folder.finished]
+            if not group:
+                continue
+            arm = _arm(part.grid.labelled(label), group, part.seen.task.kind, progress)
+            arms.append(arm)
+            scoring += arm.runs * _scoring(group[0].config, part.seen.task.rows, arm)
+            disk += sum(bool(run.config.keep_model) for run in group) * _FLOAT * part.seen.model.parameters
+    return Forecast(
+        arms=tuple(arms),
+        finished=sum(run.folder.finished for run in runs),
+        scoring_seconds=scoring,
+        workers=workers,
+        share=_share(allowance, arms),
+        free_memory=free_bytes(planned[0].grid.base),
+        disk_bytes=disk,
+        free_disk=shutil.disk_usage(_there(out)).free,
+    )
+
+
+def _after_search(grid: Grid) -> list[GridRun]:
+    """The runs of arms whose setting is still to be found; the study's own settings stand for it."""
+    return replace(grid, search=None).runs_of(undecided(grid)) if grid.search is not None else []
+
+
+def _by_arm(runs: Iterable[GridRun]) -> dict[str, list[GridRun]]:
+    """Runs that differ in their seed alone, by the arm's name."""
+    found: dict[str, list[GridRun]] = {}
+    for run in runs:
+        found.setdefault(run.config.title, []).append(run)
+    return found
+
+
+def _arm(label: str, runs: list[GridRun], kind: str, progress: StudyProgress) -> ArmForecast:
+    from gradgate.training.first_steps import time_first_steps  # imports torch
+
+    config = runs[0].config
+    progress.note(f"timing the first steps of {label}")
+    try:
+        first = time_first_steps(config)
+    except GradgateError as error:
+        return ArmForecast(label, len(runs), config.steps or 0, None, _peak(config, kind), str(error))
+    return ArmForecast(label, len(runs), first.total, first.seconds, _peak(config, kind))
+
+
+def _peak(config: RunConfig, kind: str) -> int | None:
+    try:
+        return peak_bytes(Arm.of(config).label, config, kind)
+    except GradgateError:
+        return None
+
+
+def _scoring(config: RunConfig, rows: dict[str, int], arm: ArmForecast) -> float:
+    """Seconds of one run's scores: dev at each evaluation, every test split once."""
+    tests = 0 if config.skip_test else sum(count for split, count in rows.items() if split not in ("train", "dev"))
+    epochs = max(1, round(float(config.length.get("num_train_epochs", 1))))
+    evaluations = arm.steps // config.eval_every if config.eval_every else epochs
+    batches = ceil((rows.get("dev", 0) * max(1, evaluations) + tests) / config.batch_size)
+    return batches * _FORWARD * (arm.step_seconds or 0.0)
+
+
+def _share(allowance: Allowance | None, arms: Sequence[ArmForecast]) -> float | None:
+    total = sum(arm.runs * arm.steps for arm in arms)
+    if allowance is None or allowance.seconds is not None or not total:
+        return None
+    return allowance.steps_of(total, None) / total
+
+
+def _there(path: Path) -> Path:
+    """The nearest folder that exists."""
+    return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())

@@ -1,0 +1,68 @@
+"""How long a step of a run takes: its first ones are trained in a folder that is thrown away."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from gradgate.training.config import RunConfig
+from gradgate.training.progress import Silent
+from gradgate.training.run import train
+
+_WARM_UP = 2  # steps that load kernels and fill caches
+_STEPS = 8
+
+
+@dataclass(frozen=True)
+class FirstSteps:
+    """What the first steps of a run showed.
+
+    Attributes:
+        total: optimizer steps of the whole run.
+        seconds: of one step: the median of those after the second one; of the only one of a shorter run.
+    """
+
+    total: int
+    seconds: float
+
+
+class _EnoughError(Exception):
+    """Ends the training when its steps have been timed."""
+
+
+class _Clock(Silent):
+    def __init__(self) -> None:
+        self.total = 0
+        self.times: list[float] = []
+
+    def begin(self, total: int, done: int) -> None:
+        self.total = total
+        self.times.append(time.perf_counter())
+
+    def advance(self, step: int, loss: float | None) -> None:
+        self.times.append(time.perf_counter())
+        if step >= min(_STEPS, self.total):
+            raise _EnoughError
+
+    @property
+    def seconds(self) -> float:
+        took = [after - before for before, after in zip(self.times, self.times[1:], strict=False)]
+        return median(took[_WARM_UP:] or took[-1:])
+
+
+def time_first_steps(config: RunConfig) -> FirstSteps:
+    """Train the first 8 steps of a run, with its own data and method, and forget them.
+
+    Nothing is scored on dev or test, and the activation cache is off.
+
+    Raises:
+        GradgateError: for anything that the run itself would stop at.
+    """
+    clock = _Clock()
+    quick = {"eval_every": None, "save_every": None, "activation_cache": "off", "track": None, "forgetting": None}
+    with TemporaryDirectory() as folder, suppress(_EnoughError):
+        train(config.model_copy(update=quick), folder, clock)
+    return FirstSteps(clock.total, clock.seconds)

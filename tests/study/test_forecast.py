@@ -1,0 +1,90 @@
+"""``--dry-run``: what would be trained, for how long, and in how much memory and disk; and that nothing is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.study.allowance import Allowance
+from gradgate.study.compare import Execution, compare, plan
+from gradgate.study.forecast import ArmForecast, Forecast, forecast
+from gradgate.study.progress import SilentStudy
+from gradgate.study.search import read_space
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.first_steps import time_first_steps
+from support.command_line import Command
+
+GIB = 2**30
+
+
+@pytest.fixture(scope="module")
+def base(settings: dict[str, Any]) -> RunConfig:
+    return make_config(**settings | {"steps": 12, "threads": 1})
+
+
+def told(base: RunConfig, out: Path, allowance: Allowance | None = None, **more: Any) -> Forecast:
+    planned = plan(
+        base, ["full", "head"], [0, 1], out, SilentStudy(), execution=Execution(), allowance=allowance, **more
+    )
+    return forecast(planned, out, 1, allowance, SilentStudy())
+
+
+def test_every_arm_has_its_runs_and_steps_and_nothing_is_written(base: RunConfig, tmp_path: Path) -> None:
+    found = told(base, tmp_path / "study")
+    assert [(arm.label, arm.runs, arm.steps) for arm in found.arms] == [("full", 2, 12), ("head", 2, 12)]
+    assert all(arm.step_seconds and arm.peak_bytes and arm.trouble is None for arm in found.arms)
+    assert found.seconds > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_finished_runs_do_not_count(base: RunConfig, tmp_path: Path) -> None:
+    compare(base, ["full"], [0], tmp_path / "study", SilentStudy())
+    found = told(base, tmp_path / "study")
+    assert [(arm.label, arm.runs) for arm in found.arms] == [("full", 1), ("head", 2)]
+    assert (found.finished, found.runs) == (1, 3)
+
+
+def test_a_search_comes_before_the_runs_that_it_decides(base: RunConfig, tmp_path: Path) -> None:
+    found = told(base, tmp_path / "study", search=read_space(["lr=1e-4,1e-3,1e-2"]))
+    assert [(arm.label, arm.runs) for arm in found.arms] == [("full", 3 + 2), ("head", 3 + 2)]
+
+
+def test_a_budget_takes_its_share_and_workers_divide_the_time() -> None:
+    arms = (ArmForecast("full", 3, 100, 0.5, GIB), ArmForecast("head", 3, 100, 0.1, GIB))
+
+    def seconds(share: float | None, workers: int) -> float:
+        return Forecast(arms, 0, 20.0, workers, share, GIB, 0, GIB).seconds
+
+    assert seconds(None, 1) == pytest.approx(150 + 30 + 20)
+    assert seconds(0.1, 1) == pytest.approx(20)
+    assert seconds(None, 2) == pytest.approx(100)
+
+
+def test_the_share_of_a_number_of_steps_is_that_of_the_runs(base: RunConfig, tmp_path: Path) -> None:
+    assert told(base, tmp_path / "study", Allowance(steps=24)).share == pytest.approx(24 / 48)
+
+
+def test_a_run_of_one_step_is_timed(base: RunConfig) -> None:
+    found = time_first_steps(base.model_copy(update={"steps": 1}))
+    assert found.total == 1
+    assert found.seconds > 0
+
+
+def test_an_arm_that_cannot_train_says_why(base: RunConfig, tmp_path: Path) -> None:
+    found = told(base.model_copy(update={"lr": 1e30}), tmp_path / "study")
+    assert "full" in {arm.label for arm in found.arms if arm.trouble}
+
+
+def test_the_commands_print_it(settings: dict[str, Any], tmp_path: Path, command: Command) -> None:
+    flags = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    code, out, _ = command("compare", *flags, "-m", "full", "-m", "head", "--dry-run", "-o", str(tmp_path / "study"))
+    assert code == 0
+    assert "6 runs would be trained." in out
+    assert "Nothing was written." in out
+    code, out, _ = command("train", *flags, "--dry-run", "--json", "-o", str(tmp_path / "run"))
+    assert code == 0
+    assert [arm["label"] for arm in json.loads(out)["arms"]] == ["full"]
+    assert list(tmp_path.iterdir()) == []
