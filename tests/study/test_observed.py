@@ -21,7 +21,7 @@ def test_runs_are_seen_as_far_as_their_folders_say(tmp_path: Path) -> None:
     done, paused, failed = known.values()
     assert (done.step, dict(done.dev), done.seconds) == (80, {40: 0.61, 80: 0.71}, 2.0)
     assert (paused.step, dict(paused.dev)) == (12, pytest.approx({10: 0.5, 12: 0.6}))
-    assert (dict(done.losses), paused.loss(12), paused.loss(11)) == ({40: 0.5, 80: 0.4}, 0.8, 0.9)
+    assert (dict(done.losses), paused.lowest_loss(12), paused.lowest_loss(11)) == ({40: 0.5, 80: 0.4}, 0.8, 0.9)
     assert (failed.step, failed.has_failed) == (7, True)
 
 
