@@ -6,7 +6,9 @@ export OMP_WAIT_POLICY ?= PASSIVE
 export GOMP_SPINCOUNT ?= 0
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: quickstart test test-slow docs lint types bench clean
+SCALE ?= full
+
+.PHONY: quickstart test test-slow docs evidence lint types bench clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/gradgate quickstart --out studies/quickstart
@@ -22,6 +24,9 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/extensions/gradgate_site/check_links.py docs/_build/html
 	$(BIN)/python -m pytest -m slow --timeout=1800 tests/docs
 	@echo "The documentation is in docs/_build/html/index.html."
+
+evidence: $(VENV)/.installed-dev
+	$(BIN)/python -m evidence run --scale $(SCALE)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -27,6 +27,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "sphinx_design",
+    "gradgate_site.evidence_pages",
     "gradgate_site.method_cards",
     "gradgate_site.paper_pages",
 ]

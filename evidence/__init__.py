@@ -1,1 +1,1 @@
-"""Evidence: full grids of methods, and the commands that make them again."""
+"""Independent checks of the papers' claims: studies, their numbers, and the verdicts on them."""

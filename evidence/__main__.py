@@ -1,30 +1,89 @@
-"""Record full grids again: ``python -m evidence NAME...``, or all of evidence/grids. Run again, it goes on."""
+"""Run the studies behind the verdicts, check them again, and write the page: ``make evidence``."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from evidence.advice import ADVICE, advice
 from evidence.grids import read_grids, record_grid
+from evidence.page import PAGE, page
+from evidence.running import keep, run_study
+from evidence.studies import Study, read_studies
+from evidence.verdicts import changed, check_all
 
 OUT = Path("studies/evidence")
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-def main(
-    names: Annotated[list[str] | None, typer.Argument(help="Grids to record; all by default.")] = None,
-    out: Annotated[Path, typer.Option(help="Where the studies' folders are.")] = OUT,
+@app.command()
+def run(
+    names: Annotated[list[str] | None, typer.Argument(help="Studies to run; all by default.")] = None,
+    scale: Annotated[
+        Literal["full", "quick"], typer.Option(help="quick: a few steps, to see that all works.")
+    ] = "full",
+    out: Annotated[Path, typer.Option(help="Where the studies' folders are; run again, they go on.")] = OUT,
+    record: Annotated[bool, typer.Option("--record", help="Make these the committed numbers and verdicts.")] = False,
 ) -> None:
-    """Train full grids and write their learning curves, for 'gradgate study replay'."""
+    """Run studies, and say which verdicts differ from the committed ones."""
+    if record and scale == "quick":
+        sys.exit("--record keeps the numbers of whole studies; leave out --scale quick.")
+    out = out if scale == "full" else out.with_name(f"{out.name}-quick")
+    done = []
+    for study in _studies(names):
+        if study.missing:
+            print(f"{study.name}: skipped, as {study.missing} is not there. Set GRADGATE_SHARED to the folder of it.")
+            continue
+        print(f"{study.name}: {study.title}", flush=True)
+        try:
+            run_study(study, scale, out)
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{study.name} stopped: {error}. Run the command again to go on.")
+        done.append(study)
+        if record:
+            keep(study, out)
+    if record:
+        pages()
+    elif scale == "full":
+        different = list(changed(check_all(out / "results"), check_all()))
+        print("\n".join(different) or f"The verdicts of {len(done)} studies are the committed ones.")
+        raise typer.Exit(bool(different))
+
+
+@app.command()
+def grid(
+    names: Annotated[list[str] | None, typer.Argument(help="Grids to run, of evidence/grids; all by default.")] = None,
+    out: Annotated[Path, typer.Option(help="Where the studies' folders are; run again, they go on.")] = OUT,
+) -> None:
+    """Run full grids and write their learning curves, for 'gradgate study replay'."""
     there = read_grids()
     for name in names or there:
         if name not in there:
             sys.exit(f"There is no grid {name!r}. There are {', '.join(there)}.")
         print(f"{name}: {there[name].title}", flush=True)
-        print(f"Wrote {record_grid(there[name], out)}", flush=True)
+        print(f"Wrote {record_grid(there[name], out)}")
+
+
+@app.command()
+def pages() -> None:
+    """Write README.md and advice.md from the committed numbers."""
+    studies = read_studies()
+    found = check_all()
+    PAGE.write_text(page(found, studies), encoding="utf-8")
+    ADVICE.write_text(advice(studies, found), encoding="utf-8")
+    print(f"Wrote {PAGE} and {ADVICE}")
+
+
+def _studies(names: list[str] | None) -> list[Study]:
+    try:
+        return read_studies(names)
+    except KeyError as error:
+        sys.exit(str(error.args[0]))
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -1,4 +1,4 @@
-"""Commands of gradgate, run as a user would, and the paths of this machine in their settings."""
+"""Commands of gradgate, run as a user would, and the models and data of this machine that they are given."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from typing import Any
 SHARED = "$GRADGATE_SHARED"
 
 
-def gradgate(*words: str, quiet: bool = False) -> None:
+def gradgate(*words: str, quiet: bool = False) -> str:
     """Run a command of gradgate.
+
+    Args:
+        quiet: whether what it prints is returned and not shown.
 
     Raises:
         subprocess.CalledProcessError: if it fails; it has said why.
     """
-    shown = subprocess.DEVNULL if quiet else None
-    subprocess.run([sys.executable, "-m", "gradgate", *words], check=True, stdout=shown)
+    command = [sys.executable, "-m", "gradgate", *words]
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE if quiet else None).stdout or ""
 
 
 def here(value: Any) -> Any:
@@ -27,3 +30,16 @@ def here(value: Any) -> Any:
         shared = Path(os.environ.get("GRADGATE_SHARED", "../shared")).resolve()
         return str(shared / value.removeprefix(f"{SHARED}/"))
     return value
+
+
+def first_rows(source: Path, counts: dict[str, int], target: Path) -> Path:
+    """A copy of a folder of data with the first rows of some files; blank lines divide rows that take several lines."""
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        name = str(file.relative_to(source))
+        text = file.read_text(encoding="utf-8")
+        between = "\n\n" if "\n\n" in text else "\n"
+        if name in counts:
+            text = between.join(text.split(between)[: counts[name]]) + between
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).write_text(text, encoding="utf-8")
+    return target

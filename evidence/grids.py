@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from evidence.commands import gradgate, here
+from evidence.commands import first_rows, gradgate, here
 
 GRIDS = Path(__file__).parent / "grids"
 
@@ -63,7 +63,7 @@ def record_grid(grid: Grid, out: Path) -> Path:
     folder = out / "grids" / grid.name
     settings = dict(grid.compare)
     if grid.data is not None:
-        settings["data"] = str(_cut(Path(here(grid.data)), grid.first_rows, folder / "data"))
+        settings["data"] = str(first_rows(Path(here(grid.data)), grid.first_rows, folder / "data"))
     whole = [_study(folder, settings, grid.every, rate, settings["steps"]) for rate in grid.rates]
     short = [
         _study(folder, settings | {"skip_test": True}, every, rate, steps)
@@ -86,16 +86,3 @@ def _study(folder: Path, settings: dict[str, Any], every: int, rate: float, step
     file.write_text(yaml.safe_dump(own, sort_keys=False), encoding="utf-8")
     gradgate("compare", "--config", str(file), "--out", str(study))
     return study
-
-
-def _cut(source: Path, first_rows: dict[str, int], target: Path) -> Path:
-    """A copy of a folder of data with the first rows of some files; blank lines divide rows that take several lines."""
-    for file in sorted(path for path in source.rglob("*") if path.is_file()):
-        name = str(file.relative_to(source))
-        text = file.read_text(encoding="utf-8")
-        between = "\n\n" if "\n\n" in text else "\n"
-        if name in first_rows:
-            text = between.join(text.split(between)[: first_rows[name]]) + between
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        (target / name).write_text(text, encoding="utf-8")
-    return target

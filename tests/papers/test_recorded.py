@@ -35,12 +35,23 @@ def test_a_file_gives_the_verdicts_of_its_study(study: Path, tmp_path: Path) -> 
     assert any(found["arms"] for found in on_file)
 
 
-def test_a_folder_stands_for_the_files_in_it(study: Path, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        record_studies([study], tmp_path / f"{name}.csv")
-    study.rename(tmp_path.parent / "elsewhere")
-    sources = {found.source for found in check_studies([tmp_path], "elsa")}
-    assert sources == {str(tmp_path / "a.csv"), str(tmp_path / "b.csv")}
+def test_the_files_of_a_folder_are_checked_together_and_folders_below_it_apart(study: Path, tmp_path: Path) -> None:
+    recorded = tmp_path / "recorded"
+    for name in ("real", "sample"):
+        (recorded / name).mkdir(parents=True)
+        record_studies([study], recorded / name / "numbers.csv")
+    found = check_studies([recorded], "elsa")
+    assert {verdict.source for verdict in found} == {str(recorded / "real"), str(recorded / "sample")}
+    (alone,) = (verdict for verdict in check_studies([study], "elsa") if verdict.claim.id == "E2")
+    assert [verdict.outcome for verdict in found if verdict.claim.id == "E2"] == [alone.outcome] * 2
+    assert [verdict.parts for verdict in found if verdict.claim.id == "E2"] == [
+        (str(recorded / name / "numbers.csv"),) for name in ("real", "sample")
+    ]
+
+
+def test_numbers_of_one_paper_alone_are_recorded(study: Path, tmp_path: Path) -> None:
+    record_studies([study], tmp_path / "numbers.csv", "elsa")
+    assert list(read_numbers(tmp_path / "numbers.csv")) == ["elsa"]
 
 
 @given(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from gradgate.papers.check import Verdict
 
 EVIDENCE = Path(__file__).resolve().parents[3] / "evidence"
-_COLUMNS = {"paper", "study", "label", "arm", "seed", "value"}
+RESULTS = EVIDENCE / "results"
 
 
 def about(info: MethodInfo) -> str:
@@ -22,30 +21,30 @@ def about(info: MethodInfo) -> str:
     if not found:
         return ""
     rows = "\n".join(
-        f"| [{each.claim.id}](../papers/{each.claim.paper}.md) | {each.claim.wording} | {each.outcome.state} |"
+        f"| [{each.claim.id}](../papers/{each.claim.paper}.md) | {each.claim.wording} | {told(each)} |"
         for each in found
     )
     return (
         "Claims of the papers in which this method was run with gradgate, and what its own numbers say of them:\n\n"
         f"| claim | what the paper claims | here |\n| --- | --- | --- |\n{rows}\n\n"
-        "A claim holds or fails here where the 95 % interval over seeds is on one side of what is claimed."
+        "A claim holds or fails here where the 95 % interval over seeds is on one side of what is claimed. "
+        "[Evidence](../evidence/README.md) has the numbers."
     )
 
 
 @cache
 def verdicts() -> tuple[Verdict, ...]:
-    """The verdicts on every recorded file; none where there is no evidence."""
-    files = sorted(path for path in EVIDENCE.rglob("*.csv") if _is_record(path)) if EVIDENCE.is_dir() else []
-    if not files:
+    """The verdicts on the recorded numbers, on those of each kind of data apart; none where there is no evidence."""
+    if not RESULTS.is_dir():
         return ()
     from gradgate.papers.check import check_studies
 
-    return tuple(verdict for verdict in check_studies(files) if verdict.checked)
+    return tuple(verdict for verdict in check_studies([RESULTS]) if verdict.checked)
 
 
-def _is_record(path: Path) -> bool:
-    with path.open(newline="", encoding="utf-8") as stream:
-        return set(next(csv.reader(stream), [])) >= _COLUMNS
+def told(verdict: Verdict) -> str:
+    """A verdict with the kind of data that it is of."""
+    return f"{verdict.outcome.state} ({Path(verdict.source).name} data)"
 
 
 def _arms(verdict: Verdict) -> set[str]:

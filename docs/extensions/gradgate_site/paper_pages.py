@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradgate.papers import Paper, Preset, papers, presets, stated_settings
-from gradgate_site.evidence_found import verdicts
+from gradgate_site.evidence_found import told, verdicts
 from gradgate_site.files import tell, write_pages
 
 if TYPE_CHECKING:
@@ -96,13 +96,15 @@ def _claims(key: str) -> str:
     from gradgate.papers.check import check_printed
 
     printed = _states(check_printed(key))
-    here = _states([verdict for verdict in verdicts() if verdict.claim.paper == key])
+    here: dict[str, list[str]] = {}
+    for verdict in verdicts():
+        here.setdefault(verdict.claim.id, []).append(told(verdict))
     claims = {verdict.claim.id: verdict.claim for verdict in check_printed(key)}
     head = "| claim | what is claimed | in print |" + (" here |" if here else "")
     rule = "| --- | --- | --- |" + (" --- |" if here else "")
     rows = [
         f"| {name} | {claim.wording} | {printed.get(name, 'no numbers')} |"
-        + (f" {here.get(name, '')} |" if here else "")
+        + (f" {', '.join(here.get(name, ['not compared']))} |" if here else "")
         for name, claim in claims.items()
     ]
     return "\n".join((head, rule, *rows))

@@ -32,7 +32,7 @@ def papers(
         list[Path] | None,
         typer.Argument(
             help="Studies to check the claims on, each alone and then all together; or CSV files of --record, or a "
-            "folder of them. None lists all."
+            "folder of them, whose studies are taken together. None lists all."
         ),
     ] = None,
     paper: Annotated[str | None, typer.Option(help="Only this paper: elsa, graddrop, fun or adaptereff.")] = None,
@@ -40,8 +40,8 @@ def papers(
     record: Annotated[
         Path | None,
         typer.Option(
-            help="Write the numbers that claims are checked on to this CSV file, a row for each seed; this command "
-            "takes it in place of the studies.",
+            help="Write the numbers that claims are checked on to this CSV file, a row for each seed, with --paper "
+            "those of one paper; this command takes it in place of the studies.",
             metavar="file",
         ),
     ] = None,
@@ -52,12 +52,11 @@ def papers(
     from gradgate.papers.check import check_printed, check_studies, record_studies
     from gradgate.papers.published import paper_key
 
+    key = None if paper is None else paper_key(paper)
     if record is not None:
         if not studies:
             raise UsageError("--record writes the numbers of studies, and none is given. Name their folders.")
-        record_studies(studies, record)
-
-    key = None if paper is None else paper_key(paper)
+        record_studies(studies, record, key)
     verdicts = check_printed(key) if printed else []
     verdicts += check_studies(studies, key) if studies else []
     listing = not (printed or studies)

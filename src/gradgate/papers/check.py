@@ -12,17 +12,24 @@ from gradgate.papers.claims import Claim, Outcome, check, claims
 from gradgate.papers.claims.numbers import Numbers, printed, together
 from gradgate.papers.preset import presets
 from gradgate.papers.published import papers
-from gradgate.papers.recorded import SUFFIX, read_numbers, recorded_files, write_numbers
+from gradgate.papers.recorded import SUFFIX, read_numbers, record_folders, recorded_files, write_numbers
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what one source of numbers says of it. ``source``: studies, or tables of the paper."""
+    """A claim and what one source of numbers says of it.
+
+    Attributes:
+        source: studies, a folder of their recorded numbers, or tables of the paper.
+        notes: what a reader of the numbers must know.
+        parts: the studies or files of a source whose numbers were taken together.
+    """
 
     claim: Claim
     outcome: Outcome
     source: str
     notes: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
     @property
     def checked(self) -> bool:
@@ -73,39 +80,42 @@ def check_study(folder: Path, paper: str | None = None) -> list[Verdict]:
 def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[Verdict]:
     """Every claim of a paper, or of all of them, on each of these studies, reproductions and files of their numbers.
 
-    A folder of such files stands for each of them.
-
-    Claims that none of them can check alone, such as one that compares methods of two presets, are checked on all of
-    them together; these verdicts come last.
+    A folder of such files is one source: claims are checked on all of them together. Claims that none of the sources
+    can check alone, such as one that compares methods of two presets, are checked on all sources together; these
+    verdicts come last.
 
     Raises:
         RunError: if a folder holds neither.
     """
-    each = [source for folder in folders for source in recorded_files(folder) or [folder]]
-    numbers = [(source, numbers_in(source, paper)) for source in each]
+    sources = [source for folder in folders for source in record_folders(folder) or [folder]]
+    numbers = [(source, [numbers_in(each, paper) for each in recorded_files(source) or [source]]) for source in sources]
     verdicts = [
         verdict
-        for folder, by_paper in numbers
-        for key in by_paper
-        for verdict in _check(key, by_paper[key], str(folder))
+        for source, parts in numbers
+        for key in papers()
+        if (own := [by_paper[key] for by_paper in parts if key in by_paper])
+        for verdict in _check(key, own, str(source))
     ]
     checked = {verdict.claim.id for verdict in verdicts if verdict.checked}
     for key in papers():
-        parts = [(folder, by_paper[key]) for folder, by_paper in numbers if key in by_paper]
-        if len(parts) > 1:
-            source = " and ".join(str(folder) for folder, _ in parts)
-            joined = _check(key, together(found for _, found in parts), source)
+        named = [(source, by_paper[key]) for source, parts in numbers for by_paper in parts if key in by_paper]
+        if len(dict(named)) > 1:
+            source = " and ".join(dict.fromkeys(str(source) for source, _ in named))
+            joined = _check(key, [found for _, found in named], source)
             verdicts += [verdict for verdict in joined if verdict.checked and verdict.claim.id not in checked]
     return verdicts
 
 
-def record_studies(folders: Sequence[Path], file: Path) -> None:
+def record_studies(folders: Sequence[Path], file: Path, paper: str | None = None) -> None:
     """Write the numbers of these studies and reproductions as CSV, which the checks take in their place.
+
+    Args:
+        paper: under whose labels; None for those of each paper.
 
     Raises:
         RunError: if a folder holds neither, or has none of the numbers; or if the file cannot be written.
     """
-    studies = {str(folder): numbers_in(folder) for folder in folders}
+    studies = {str(folder): numbers_in(folder, paper) for folder in folders}
     lacking = [name for name, papers_of in studies.items() if not any(found.scores for found in papers_of.values())]
     if lacking:
         raise RunError(f"{', '.join(lacking)} has no finished run, so that there are no numbers to write to {file}.")
@@ -162,8 +172,15 @@ def _not_there(folder: Path) -> str:
     return f"There is no folder {name}. Expected one that `gradgate compare` or `gradgate reproduce` made."
 
 
-def _check(paper: str, numbers: Numbers, source: str) -> list[Verdict]:
-    return [Verdict(claim, check(claim, numbers), source, numbers.notes) for claim in claims(paper)]
+def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[Verdict]:
+    """Each claim on the parts that have what it compares; on all of them where none has it alone."""
+    found = []
+    for claim in claims(paper):
+        alone = [part for part in parts if any(each.compared for each in check(claim, part).findings)]
+        used = alone or parts
+        numbers = together(used) if len(used) > 1 else used[0]
+        found.append(Verdict(claim, check(claim, numbers), source, numbers.notes, tuple(part.source for part in used)))
+    return found
 
 
 def _tables(source: tuple[str, ...]) -> str:

@@ -154,3 +154,17 @@ def _numbers(rows: Sequence[RecordedNumber], file: Path) -> Numbers:
 def recorded_files(path: Path) -> list[Path]:
     """The CSV files of a folder that holds such files and no study; empty for all else."""
     return sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() and not (path / STUDY_FILE).exists() else []
+
+
+def record_folders(path: Path) -> list[Path]:
+    """A folder of recorded numbers, or those below a folder that is no study; empty for all else."""
+    if recorded_files(path):
+        return [path]
+    if not path.is_dir() or (path / STUDY_FILE).exists():
+        return []
+    return sorted({file.parent for file in path.rglob(f"*{SUFFIX}") if _is_record(file)})
+
+
+def _is_record(file: Path) -> bool:
+    with file.open(newline="", encoding="utf-8", errors="replace") as stream:
+        return set(next(csv.reader(stream), [])) >= set(_COLUMNS)

@@ -13,13 +13,17 @@ from gradgate.study.race_file import find_race
 from gradgate.study.results import Cell, StudyResults, read_study
 from gradgate.training.records import to_json
 
+_COSTS = ("steps", "seconds_per_step", "seconds_total", "peak_memory_bytes", "trainable_share", "parameters_trained")
+_NESTED = ("cost", "setting", "forgetting")
+
 
 def records(folder: Path) -> list[dict[str, Any]]:
     """One record for each task, model, training size, adapter, method and seed of a study, in its order.
 
     ``train_size`` is None where all rows are trained on. ``score`` is the study's metric on its main test split (on dev
     where there is none) and None for a run that has not finished; ``scores`` has every metric of every split;
-    ``error`` says why a run failed. Where settings are arms, ``setting`` has those of the run's. Where forgetting was
+    ``cost`` has time, memory and share of weights, and is None for a run that has not finished; ``error`` says why a
+    run failed. Where settings are arms, ``setting`` has those of the run's. Where forgetting was
     measured, ``forgetting`` is what the run's ``scores.json`` says of it, and ``on_frontier`` whether no other method
     is as good or better in score, forgetting and training time, and better in one of them.
     """
@@ -64,17 +68,17 @@ def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
         "split": results.main_split,
         "score": cell.score(results.main_split),
         "scores": {split: cell.metrics(split) for split in splits if cell.metrics(split)},
+        "cost": {name: getattr(cell.scores.cost, name) for name in _COSTS} if cell.scores else None,
         "error": cell.failure.message if cell.failure else None,
     }
 
 
 def flat(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same with a value for each of ``scores``, ``setting`` and ``forgetting``, as ``test.accuracy``."""
+    """The same with a value for each of ``scores``, ``cost``, ``setting`` and ``forgetting``, as ``test.accuracy``."""
     rows = []
     for record in records:
-        row = {name: value for name, value in record.items() if name not in ("scores", "forgetting", "setting")}
-        row |= {f"setting.{name}": value for name, value in record.get("setting", {}).items()}
-        row |= {f"forgetting.{name}": value for name, value in (record.get("forgetting") or {}).items()}
+        row = {name: value for name, value in record.items() if name not in ("scores", *_NESTED)}
+        row |= {f"{part}.{name}": value for part in _NESTED for name, value in (record.get(part) or {}).items()}
         scores = record["scores"].items()
         rows.append(row | {f"{split}.{name}": value for split, values in scores for name, value in values.items()})
     return rows

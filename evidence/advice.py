@@ -1,0 +1,228 @@
+"""``advice.md``: what to use, by what the committed runs tell apart."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from evidence.grids import Grid, read_grids
+from evidence.studies import FOLDER, Study
+from evidence.verdicts import Checked
+from gradgate.statistics import compare_paired, summarize, weigh
+
+ADVICE = FOLDER / "advice.md"
+LEVEL = 0.05
+_INTRODUCTION = """\
+# What should I use?
+
+This page answers from runs, not from opinion: it is made from the scores that are committed in `evidence/`. Each row
+compares ways to train one model on one task with common seeds. Scores are on test, in points, with the 95% t interval
+over the seeds; rates were picked on dev. An arm is *clearly below* the best where the paired t-test over seeds tells
+them apart after Holm's correction (p < 0.05). The rest is *not told from it*: with 5 seeds, differences of a few points
+often are not.
+
+A rule that holds everywhere is not in these numbers. On data of your own, `gradgate recommend` finds what does best
+within a budget of minutes.
+"""
+_HEADS = {
+    "real": "## One language, little data, a small pretrained encoder\n\nall-MiniLM-L6-v2 (22.7 M parameters), public "
+    "data sets in English, hundreds of steps at most.",
+    "synthetic": "## Ten languages, zero-shot, and one language: the embedded encoder\n\nGenerated tasks and a "
+    "model of 4 layers. What holds here may not hold for a large multilingual model.",
+}
+_MEMORY = """\
+Where the lightest arm that is not told from the best trains a small share of the weights, the rest can be shared by
+many tasks and needs no optimizer state. `gradgate memory --model MODEL` estimates what each method takes for a model of
+yours. The peaks are those of whole processes, libraries included.
+"""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to train, with what it reached on test.
+
+    Attributes:
+        scores: seed to score.
+        share: of the weights that learn at a time, the mean over steps and seeds; None where it was not recorded.
+        memory: peak of the process, in bytes; None where it was not recorded.
+    """
+
+    name: str
+    scores: dict[int, float]
+    share: float | None = None
+    memory: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """Over the seeds."""
+        return fmean(self.scores.values())
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The arms of one comparison by their mean, and which of them the seeds do not tell from the best.
+
+    Attributes:
+        p: arm to the p of the two-sided paired t-test against the best, Holm-corrected over the arms; None where there
+            is no spread.
+    """
+
+    arms: tuple[Arm, ...]
+    p: dict[str, float | None]
+
+    @property
+    def tied(self) -> list[Arm]:
+        """The best arm and those that are not told from it."""
+        best, *others = self.arms
+        return [best, *(arm for arm in others if (p := self.p[arm.name]) is None or p >= LEVEL)]
+
+    @property
+    def lightest(self) -> Arm | None:
+        """That of the tied arms that trains the smallest share of the weights; None where shares are not known."""
+        known = [arm for arm in self.tied if arm.share is not None]
+        return min(known, key=lambda arm: arm.share or 0) if len(known) == len(self.tied) else None
+
+
+def rank(arms: Sequence[Arm]) -> Ranking:
+    """Order arms, and test each against the best."""
+    best, *others = sorted(arms, key=lambda arm: -arm.mean)
+    tests = weigh([compare_paired(arm.scores, best.scores) for arm in others])
+    return Ranking((best, *others), {arm.name: test.p_holm for arm, test in zip(others, tests, strict=True)})
+
+
+def study_arms(study: Study) -> list[Arm]:
+    """The arms of a study from its committed runs."""
+    rows = [row for row in _rows(study.runs) if row["score"]]
+    by_arm: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        by_arm.setdefault(" + ".join(filter(None, (row["adapter"], row["method"]))), []).append(row)
+    return [
+        Arm(
+            name,
+            {int(row["seed"]): float(row["score"]) for row in own},
+            fmean(float(row["cost.trainable_share"]) for row in own),
+            fmean(float(row["cost.peak_memory_bytes"]) for row in own),
+        )
+        for name, own in by_arm.items()
+    ]
+
+
+def grid_arms(grid: Grid) -> list[Arm]:
+    """The methods of a grid, each at the rate that is best on dev, with their scores on test."""
+    last = [row for row in _rows(grid.curves) if row["step"] == row["of_steps"] and row["schedule"] == "cut"]
+    by_method: dict[str, dict[str, list[dict[str, str]]]] = {}
+    for row in last:
+        name = " + ".join(filter(None, (row["adapter"], row["method"])))
+        by_method.setdefault(name, {}).setdefault(row["lr"], []).append(row)
+    arms = []
+    for name, rates in by_method.items():
+        rate = max(rates, key=lambda lr: fmean(float(row["dev"]) for row in rates[lr]))
+        arms.append(Arm(f"{name} (lr {rate})", {int(row["seed"]): float(row["test"]) for row in rates[rate]}))
+    return arms
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def advice(studies: Sequence[Study], found: Sequence[Checked]) -> str:
+    """The page as Markdown."""
+    done = [study for study in studies if study.runs.exists()]
+    compared = [Ranked(study.title, study.data, study.name, rank(study_arms(study))) for study in done]
+    compared += [
+        Ranked(grid.title, "real" if grid.data else "synthetic", f"grids/{grid.name}", rank(grid_arms(grid)))
+        for grid in read_grids().values()
+        if grid.curves.exists()
+    ]
+    blocks = [_INTRODUCTION]
+    for kind, head in _HEADS.items():
+        own = [each for each in compared if each.kind == kind]
+        if own:
+            blocks += [head, _comparisons(own), _methods(own)]
+    blocks += ["## Memory", _MEMORY, _memory(compared), "## Where a paper's advice did not hold here", _failed(found)]
+    return "\n\n".join(block.strip() for block in blocks) + "\n"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A study or grid: what it compares, on which kind of data, its name, and how its arms came out."""
+
+    title: str
+    kind: str
+    name: str
+    ranking: Ranking
+
+
+def _comparisons(compared: Sequence[Ranked]) -> str:
+    lines = ["| compared on | best | not told from it | clearly below |", "|---|---|---|---|"]
+    for each in compared:
+        ranking = each.ranking
+        tied, best = ranking.tied[1:], ranking.arms[0]
+        below = [arm for arm in ranking.arms if arm not in ranking.tied]
+        lines.append(f"| {each.title} (`{each.name}`) | {_score(best)} | {_scores(tied)} | {_scores(below)} |")
+    return "\n".join(lines)
+
+
+def _scores(arms: Sequence[Arm]) -> str:
+    return "<br>".join(_score(arm) for arm in arms) or "–"
+
+
+def _score(arm: Arm) -> str:
+    interval = summarize(list(arm.scores.values())).interval
+    spread = "" if interval is None else f" ± {50 * (interval[1] - interval[0]):.1f}"
+    return f"`{arm.name}` {100 * arm.mean:.1f}{spread}"
+
+
+def _methods(compared: Sequence[Ranked]) -> str:
+    """How each kind of method came out over the comparisons that had it."""
+    counts: dict[str, list[int]] = {}
+    for each in compared:
+        ranking = each.ranking
+        kinds = dict.fromkeys(_kind(arm.name) for arm in ranking.arms)
+        tied = {_kind(arm.name) for arm in ranking.tied}
+        for kind in kinds:
+            row = counts.setdefault(kind, [0, 0, 0])
+            row[0] += 1
+            row[1] += kind == _kind(ranking.arms[0].name)
+            row[2] += kind not in tied
+    ordered = sorted(counts.items(), key=lambda item: (-item[1][0], item[1][2], -item[1][1]))
+    lines = ["| method | comparisons | best of all | clearly below the best |", "|---|---:|---:|---:|"]
+    rows = [f"| `{name}` | {n} | {best} | {below} |" for name, (n, best, below) in ordered]
+    safe = [f"`{name}`" for name, (n, _, below) in ordered if n > 1 and not below]
+    said = f"Clearly below the best in no comparison, of two or more: {', '.join(safe) or 'none'}."
+    return "\n".join([*lines, *rows, "", said])
+
+
+def _kind(arm: str) -> str:
+    """An arm without its options: ``houlsby:size=64 + full (lr 0.001)`` is ``houlsby + full``."""
+    return " + ".join(part.partition(":")[0].partition(" (")[0].strip() for part in arm.split(" + "))
+
+
+def _memory(compared: Sequence[Ranked]) -> str:
+    lines = ["| compared on | lightest not told from the best | weights that learn | peak memory | of the best |"]
+    lines += ["|---|---|---:|---:|---:|"]
+    for each in compared:
+        arm, best = each.ranking.lightest, each.ranking.arms[0]
+        if arm is not None and arm.memory and best.memory:
+            lines.append(
+                f"| {each.title} | `{arm.name}` | {arm.share:.1%} | {arm.memory / 2**20:,.0f} MiB | "
+                f"{best.memory / 2**20:,.0f} MiB (`{best.name}`) |"
+            )
+    return "\n".join(lines)
+
+
+def _failed(found: Sequence[Checked]) -> str:
+    lines = list(_failures(found))
+    return "\n".join(lines) or "Nowhere: each claim that could be told holds."
+
+
+def _failures(found: Sequence[Checked]) -> Iterator[str]:
+    for each in found:
+        for kind, verdict in each.measured.items():
+            if verdict.outcome.state == "fails":
+                first = next(finding for finding in verdict.outcome.findings if finding.state == "fails")
+                yield f"- **{each.claim.id}** ({kind} data) {each.claim.wording} Here: {first.text}."

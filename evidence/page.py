@@ -1,0 +1,120 @@
+"""``README.md`` of the evidence: every claim with its verdicts, made from the committed numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evidence.studies import FIGURES, FOLDER, Study
+from evidence.verdicts import KINDS, Checked
+from gradgate.papers.check import Verdict
+from gradgate.papers.claims import check
+from gradgate.papers.claims.numbers import Numbers
+from gradgate.papers.published import papers
+
+PAGE = FOLDER / "README.md"
+_INTRODUCTION = """\
+# Evidence
+
+What the claims of four papers are worth outside of the papers. Each claim is a test
+(`gradgate papers` lists them); a test has one of three answers:
+
+- **holds** or **fails**: the 95% t interval over seeds, of what the claim compares, lies on one side of its threshold;
+- **cannot tell**: it does not, or the studies here do not have what the claim compares.
+
+*Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder of 22.7 M parameters
+(all-MiniLM-L6-v2) on public data sets in English. *Synthetic* is the encoder that gradgate embeds, on its generated
+tasks in ten languages: it shows whether a claim follows from the method on any model that transfers between
+languages, not whether it holds for a large pretrained one.
+
+Each study searches the learning rate of each method on dev with the same number of runs, then trains with 3 seeds or
+more. Nothing is selected on test data.
+
+[What should I use?](advice.md) answers from the same runs. [Grids](grids/README.md) are the full grids that
+`gradgate compare --budget` is tested on.
+
+Commands: `make evidence` runs all studies again and compares their verdicts with these (hours);
+`make evidence SCALE=quick` does the same with a few steps, to see that everything works (minutes);
+`gradgate papers evidence/results` prints the verdicts from the committed numbers.
+"""
+FINDINGS = 12
+"""As many parts of a claim are shown; some have one for each language and layer."""
+_DATA = {"real": "Real", "synthetic": "Synthetic"}
+
+
+def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
+    """The page as Markdown."""
+    there = [study for study in studies if study.results.exists()]
+    blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## What could not be told", _untold(found)]
+    blocks += ["## Studies", *(_study(study) for study in there)]
+    return "\n\n".join(block.strip() for block in blocks) + "\n"
+
+
+def _verdicts(found: Sequence[Checked]) -> Iterator[str]:
+    for key, paper in papers().items():
+        own = [each for each in found if each.claim.paper == key]
+        yield f"### {paper.name}\n\n{paper.authors}, [{paper.title}]({paper.link})."
+        rows = [f"| {each.claim.id} | {each.claim.wording} | {_printed(each)} | {_cells(each)} |" for each in own]
+        yield "\n".join(["| | claim | printed | real | synthetic |\n|---|---|---|---|---|", *rows])
+        yield "<details>\n<summary>The numbers</summary>\n\n" + "\n".join(map(_numbers, own)) + "\n\n</details>"
+
+
+def _printed(each: Checked) -> str:
+    states = (verdict.outcome.state if verdict.checked else "not printed" for verdict in each.printed)
+    return ", ".join(dict.fromkeys(states))
+
+
+def _cells(each: Checked) -> str:
+    return " | ".join(_state(each.measured.get(kind)) for kind in KINDS)
+
+
+def _state(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "–"
+    state = verdict.outcome.state
+    return state if state == "cannot tell" else f"**{state}**"
+
+
+def _numbers(each: Checked) -> str:
+    """What was compared, with the paper's numbers first."""
+    lines = [f"- **{each.claim.id}** {each.claim.wording}"]
+    for verdict in each.printed:
+        lines += _findings(verdict, f"printed ({verdict.source})") if verdict.checked else []
+    for kind, verdict in each.measured.items():
+        lines += _findings(verdict, f"{kind} data ({', '.join(each.studies(kind))})")
+    return "\n".join(lines)
+
+
+def _findings(verdict: Verdict, where: str) -> Iterator[str]:
+    outcome = verdict.outcome
+    yield f"  - {where}: {outcome.state}{f' ({outcome.rule})' if outcome.rule else ''}"
+    compared = sorted(
+        (finding for finding in outcome.findings if finding.compared),
+        key=lambda finding: finding.state != outcome.state,
+    )
+    yield from (f"    - {finding.state}: {finding.text}" for finding in compared[:FINDINGS])
+    if len(compared) > FINDINGS:
+        yield f"    - and {len(compared) - FINDINGS} more, which `gradgate papers --printed` or `evidence/results` list"
+
+
+def _untold(found: Sequence[Checked]) -> str:
+    return "\n".join(f"- **{each.claim.id}** {each.claim.wording} {_why(each)}" for each in found if not each.told)
+
+
+def _why(each: Checked) -> str:
+    if each.measured:
+        return "Some intervals include the threshold."
+    text = check(each.claim, Numbers({}, exact=False)).findings[0].text
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _study(study: Study) -> str:
+    figures = sorted((FIGURES / study.name).glob("*.svg"))
+    pictures = "\n".join(f"![{file.stem} of {study.name}](figures/{study.name}/{file.name})" for file in figures)
+    blocks = [
+        f"### {study.name}",
+        f"{study.title}. {_DATA[study.data]} data. Numbers: [of the claims](results/{study.file.as_posix()}), "
+        f"[of all runs](runs/{study.name}.csv). Settings: [studies/{study.name}.yaml](studies/{study.name}.yaml).",
+        f"Different from the paper: {study.differs.strip()}",
+        pictures,
+    ]
+    return "\n\n".join(blocks)

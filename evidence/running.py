@@ -1,0 +1,62 @@
+"""Train a study of the evidence, measure what its claims need, and keep its numbers and figures."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evidence.commands import first_rows, gradgate
+from evidence.studies import FIGURES, Scale, Study
+
+
+def run_study(study: Study, scale: Scale, out: Path) -> Path:
+    """Run what is missing of a study; one that has finished takes seconds.
+
+    Args:
+        out: where the folders of all studies are.
+
+    Returns:
+        The CSV file with its numbers, in ``out/results``.
+
+    Raises:
+        subprocess.CalledProcessError: if a command fails; it has said why.
+    """
+    folder, settings = out / study.name, out / f"{study.name}.yaml"
+    out.mkdir(parents=True, exist_ok=True)
+    given = study.settings(scale)
+    if study.first_rows:
+        given["data"] = str(first_rows(Path(given["data"]), study.first_rows, out / f"{study.name}-data"))
+    settings.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
+    gradgate("compare", "--config", str(settings), "--out", str(folder))
+    for name, options in study.analyses.items():
+        gradgate("analyze", name, str(folder), *(word for key, value in options.items() for word in _flag(key, value)))
+    if study.analyses:
+        gradgate("report", str(folder))
+    results = out / "results" / study.file
+    results.parent.mkdir(parents=True, exist_ok=True)
+    gradgate("papers", str(folder), "--paper", study.paper, "--record", str(results), quiet=True)
+    return results
+
+
+def keep(study: Study, out: Path) -> None:
+    """Put a study's numbers, runs and figures among those that are committed.
+
+    Raises:
+        FileNotFoundError: if the report has none of a figure's name.
+    """
+    for file in (study.results, study.runs):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(out / "results" / study.file, study.results)
+    study.runs.write_text(gradgate("study", "export", str(out / study.name), "--csv", quiet=True), encoding="utf-8")
+    kept = FIGURES / study.name
+    kept.mkdir(parents=True, exist_ok=True)
+    for name in study.figures:
+        shutil.copyfile(out / study.name / "figures" / f"{name}.svg", kept / f"{name}.svg")
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [word for each in values for word in (f"--{name.replace('_', '-')}", str(each))]

@@ -1,0 +1,90 @@
+"""The studies that the evidence is made of: one YAML file each, with the settings of ``gradgate compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from evidence.commands import here
+
+FOLDER = Path(__file__).parent
+STUDIES = FOLDER / "studies"
+RESULTS = FOLDER / "results"
+RUNS = FOLDER / "runs"
+FIGURES = FOLDER / "figures"
+Scale = Literal["full", "quick"]
+
+
+class Study(BaseModel):
+    """One study.
+
+    Attributes:
+        name: that of its file.
+        title: what is compared, in one line.
+        paper: whose claims it is made for; it says nothing of those of others.
+        data: ``real`` data and a real pretrained model, or the embedded ``synthetic`` ones.
+        differs: what is different from the papers, and what that may explain.
+        compare: settings of ``gradgate compare``. ``model`` and ``data`` may begin with ``$GRADGATE_SHARED``.
+        first_rows: a file of the folder of data to how many of its rows are used; others are used whole.
+        quick: what replaces them at scale ``quick``; None takes a setting away.
+        analyses: commands of ``gradgate analyze`` that follow, with their options.
+        figures: those of the study's report that are kept.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    paper: Literal["elsa", "graddrop", "fun", "adaptereff"]
+    data: Literal["real", "synthetic"]
+    differs: str
+    compare: dict[str, Any]
+    first_rows: dict[str, int] = Field(default_factory=dict)
+    quick: dict[str, Any] = Field(default_factory=dict)
+    analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    figures: tuple[str, ...] = ("scores",)
+
+    @property
+    def file(self) -> Path:
+        """Where its numbers are in a folder of results, those of each kind of data apart."""
+        return Path(self.data, f"{self.name}.csv")
+
+    @property
+    def results(self) -> Path:
+        """The committed numbers that claims are checked on; absent until the study has been run."""
+        return RESULTS / self.file
+
+    @property
+    def runs(self) -> Path:
+        """The committed scores and costs of every run."""
+        return RUNS / f"{self.name}.csv"
+
+    def settings(self, scale: Scale) -> dict[str, Any]:
+        """The settings of ``gradgate compare`` at a scale, with paths of this machine."""
+        chosen = self.compare | (self.quick if scale == "quick" else {})
+        return {name: here(value) for name, value in chosen.items() if value is not None}
+
+    @property
+    def missing(self) -> str | None:
+        """The model or data that this machine lacks; None where all is there."""
+        paths = [value for value in self.settings("full").values() if isinstance(value, str) and value.startswith("/")]
+        return next((path for path in paths if not Path(path).exists()), None)
+
+
+def read_studies(names: list[str] | None = None) -> list[Study]:
+    """The studies with these names, or all of them, in the order of their names.
+
+    Raises:
+        KeyError: if there is none of a name.
+    """
+    found = {
+        file.stem: Study(name=file.stem, **yaml.safe_load(file.read_text(encoding="utf-8")))
+        for file in sorted(STUDIES.glob("*.yaml"))
+    }
+    unknown = [name for name in names or () if name not in found]
+    if unknown:
+        raise KeyError(f"There is no study {unknown[0]!r}. There are {', '.join(found)}.")
+    return [study for name, study in found.items() if not names or name in names]

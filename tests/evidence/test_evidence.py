@@ -1,0 +1,111 @@
+"""The evidence: its studies can be run, and its pages are those of its committed numbers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evidence.advice import ADVICE, Arm, advice, rank
+from evidence.page import PAGE, page
+from evidence.studies import Study, read_studies
+from evidence.verdicts import Checked, changed, check_all
+from gradgate.papers.check import Verdict
+from gradgate.papers.claims import Outcome, claims
+from gradgate.papers.claims.numbers import SEED_SPREAD
+from gradgate.papers.recorded import RecordedNumber, read_numbers
+from gradgate.study.arms import read_arm
+from gradgate.study.search import SEARCHED
+from gradgate.training.config import make_config
+
+STUDIES = read_studies()
+OF_COMPARE = {"method", "search", "search_seeds", "seeds", "sweep", "store"}
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+@pytest.mark.parametrize("scale", ["full", "quick"])
+def test_its_settings_are_those_of_compare(study: Study, scale: Any) -> None:
+    settings = study.settings(scale)
+    make_config(**{name: value for name, value in settings.items() if name not in OF_COMPARE})
+    for arm in settings.get("method", []):
+        read_arm(arm)
+    assert all(word.partition("=")[0] in SEARCHED for word in settings.get("search", []))
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_no_rate_is_picked_by_hand(study: Study) -> None:
+    assert "search" in study.compare
+    assert "lr" not in study.compare
+
+
+@pytest.mark.parametrize("study", [each for each in STUDIES if each.results.exists()], ids=lambda study: study.name)
+def test_no_claim_is_settled_by_fewer_than_three_seeds(study: Study) -> None:
+    numbers = read_numbers(study.results)
+    assert list(numbers) == [study.paper]
+    seeds = [by_seed for key, by_seed in numbers[study.paper].scores.items() if key.on != SEED_SPREAD]
+    assert min(map(len, seeds)) >= 3
+    with study.runs.open() as stream:
+        assert {row["status"] for row in csv.DictReader(stream)} == {"finished"}
+
+
+def test_the_pages_are_made_from_the_committed_numbers() -> None:
+    found = check_all()
+    assert PAGE.read_text(encoding="utf-8") == page(found, STUDIES)
+    assert ADVICE.read_text(encoding="utf-8") == advice(STUDIES, found)
+
+
+def test_every_claim_has_its_place_and_what_cannot_be_told_has_a_reason() -> None:
+    found = check_all()
+    assert [each.claim.id for each in found] == [claim.id for claim in claims()]
+    text = PAGE.read_text(encoding="utf-8").partition("## What could not be told")[2]
+    assert all(f"**{each.claim.id}**" in text for each in found if not each.told)
+
+
+def test_studies_of_one_kind_are_checked_together_and_kinds_apart(tmp_path: Path) -> None:
+    _record(tmp_path / "real" / "one.csv", "XNLI", gain=10)
+    _record(tmp_path / "real" / "two.csv", "POS", gain=-10)
+    _record(tmp_path / "synthetic" / "three.csv", "XNLI", gain=-10)
+    found = {each.claim.id: each for each in check_all(tmp_path)}
+    states = {kind: verdict.outcome.state for kind, verdict in found["G1"].measured.items()}
+    assert states == {"real": "holds", "synthetic": "fails"}
+    assert found["G1"].studies("real") == ["one"]
+    assert found["G6"].studies("real") == ["two"]
+
+
+def test_a_verdict_that_differs_is_named_unless_it_is_of_other_studies() -> None:
+    claim = claims("elsa")[0]
+    holds, fails = (
+        Checked(claim, (), {"real": Verdict(claim, Outcome(state, ()), "", parts=("x.csv",))})
+        for state in ("holds", "fails")
+    )
+    other = replace(fails, measured={"real": replace(fails.measured["real"], parts=("y.csv",))})
+    assert list(changed([holds], [holds])) == []
+    assert list(changed([fails], [holds])) == ["E1 on real data: fails here, holds in the committed numbers"]
+    assert list(changed([other], [holds])) == []
+
+
+def test_arms_that_the_seeds_do_not_tell_from_the_best_are_tied_and_the_lightest_of_them_is_named() -> None:
+    best = Arm("full", {0: 0.80, 1: 0.70, 2: 0.75}, share=1.0)
+    near = Arm("lora", {0: 0.74, 1: 0.76, 2: 0.72}, share=0.01)
+    worse = Arm("head", {0: 0.60, 1: 0.501, 2: 0.549}, share=0.001)
+    ranking = rank([worse, near, best])
+    assert [arm.name for arm in ranking.arms] == ["full", "lora", "head"]
+    assert [arm.name for arm in ranking.tied] == ["full", "lora"]
+    assert ranking.lightest == near
+
+
+def _record(file: Path, task: str, gain: float) -> None:
+    """Numbers of GradDrop and SFT with three seeds."""
+    file.parent.mkdir(exist_ok=True)
+    rows = [("SFT", seed, 50 + 0.01 * seed) for seed in range(3)]
+    rows += [("GradDrop", seed, 50 + gain + 0.02 * seed) for seed in range(3)]
+    lines = [",".join(RecordedNumber.__dataclass_fields__)]
+    lines += [
+        f"graddrop,{file.stem},XLM-R-Large,{task},full,{name},{name},avg,{seed},{score},False,{json.dumps([])}"
+        for name, seed, score in rows
+    ]
+    file.write_text("\n".join(lines))
