@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, TypeAdapter, ValidationError
+from pydantic import AfterValidator
 
-from gradgate.errors import DataError
-from gradgate.files import remedy
 from gradgate.papers.claims.numbers import Key, Numbers, Place, together
+from gradgate.study.row_file import MaybeEmpty, RowFile
 from gradgate.study.study_file import STUDY_FILE
 
 SUFFIX = ".csv"
@@ -47,34 +45,27 @@ class RecordedNumber:
     model: str
     task: str
     size: str
-    label: str
-    arm: str
+    label: MaybeEmpty
+    arm: MaybeEmpty
     on: str
     seed: int
     value: float
     stand_in: bool
-    notes: Annotated[str, AfterValidator(_list)] = "[]"
+    notes: Annotated[str, AfterValidator(_list)]
 
 
-_ROW = TypeAdapter(RecordedNumber)
-_COLUMNS = [each.name for each in fields(RecordedNumber)]
+_FILE = RowFile(RecordedNumber, "gradgate papers STUDY --record FILE")
 
 
 def write_numbers(studies: Mapping[str, Mapping[str, Numbers]], file: Path) -> None:
-    """Write the numbers of studies: the name of each to the key of each paper to its numbers.
-
-    Numbers are written with all digits, so that reading them gives the same floats.
-    """
+    """Write the numbers of studies: the name of each to the key of each paper to its numbers."""
     rows = [
         row
         for study, papers in studies.items()
         for paper, found in papers.items()
         for row in _rows(study, paper, found)
     ]
-    with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(_COLUMNS)
-        writer.writerows(astuple(row) for row in rows)
+    _FILE.write(rows, file)
 
 
 def _rows(study: str, paper: str, numbers: Numbers) -> Iterator[RecordedNumber]:
@@ -103,37 +94,11 @@ def read_numbers(file: Path) -> dict[str, Numbers]:
     Raises:
         DataError: if it is no such file, or a line is damaged; the line is named.
     """
-    rows = sorted(_read(file), key=lambda row: (row.paper, row.study))
+    rows = sorted(_FILE.read(file), key=lambda row: (row.paper, row.study))
     return {
         paper: together([_numbers(list(own), file) for _, own in groupby(group, key=lambda row: row.study)])
         for paper, group in groupby(rows, key=lambda row: row.paper)
     }
-
-
-def _read(file: Path) -> list[RecordedNumber]:
-    try:
-        with file.open(newline="", encoding="utf-8") as stream:
-            reader = csv.DictReader(stream)
-            absent = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-            if absent:
-                raise DataError(
-                    f"{file} has no column {', '.join(absent)}. Expected what 'gradgate papers STUDY --record FILE' "
-                    f"writes."
-                )
-            return [_row(line, file, number) for number, line in enumerate(reader, 2)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"Cannot read {file}: {error}. {remedy(file)}") from None
-
-
-def _row(line: dict[str, str | None], file: Path, number: int) -> RecordedNumber:
-    try:
-        return _ROW.validate_python(line)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise DataError(
-            f"{file}, line {number}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. "
-            f"Expected a row as 'gradgate papers STUDY --record FILE' writes it."
-        ) from None
 
 
 def _numbers(rows: Sequence[RecordedNumber], file: Path) -> Numbers:
@@ -162,9 +127,4 @@ def record_folders(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir() or (path / STUDY_FILE).exists():
         return []
-    return sorted({file.parent for file in path.rglob(f"*{SUFFIX}") if _is_record(file)})
-
-
-def _is_record(file: Path) -> bool:
-    with file.open(newline="", encoding="utf-8", errors="replace") as stream:
-        return set(next(csv.reader(stream), [])) >= set(_COLUMNS)
+    return sorted({file.parent for file in path.rglob(f"*{SUFFIX}") if _FILE.has_columns(file)})

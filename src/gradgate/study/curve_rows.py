@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
-
-from gradgate.errors import DataError
-from gradgate.files import remedy
 from gradgate.study.observed import losses
 from gradgate.study.parts import part_folders
 from gradgate.study.results import Cell, StudyResults, read_study
+from gradgate.study.row_file import RowFile
 from gradgate.training.adapter_setting import read_adapter
 
 CUT, SQUEEZED = "cut", "squeezed"
@@ -50,12 +46,21 @@ class CurveRow:
     seconds: float | None = None
     schedule: str = CUT
     metric: str = ""
-    better: str = "higher"
+    better: Literal["higher", "lower"] = "higher"
     dev_loss: float | None = None
 
 
-_ROW = TypeAdapter(CurveRow)
-_OPTIONAL = 4  # columns at the end, from ``schedule`` on
+def _refuse_impossible(row: CurveRow) -> None:
+    if not 0 <= row.step <= row.of_steps:
+        raise ValueError(f"step {row.step} of {row.of_steps}: no such row can be")
+
+
+_FILE = RowFile(
+    CurveRow,
+    "gradgate study export STUDY --curves FILE",
+    may_lack=("schedule", "metric", "better", "dev_loss"),
+    check=_refuse_impossible,
+)
 
 
 def study_rows(folder: Path) -> list[CurveRow]:
@@ -111,10 +116,7 @@ def _rate(cell: Cell, results: StudyResults) -> float | None:
 
 def write_curves(rows: Sequence[CurveRow], file: Path) -> None:
     """Write the rows as CSV. None is an empty field."""
-    with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, [each.name for each in fields(CurveRow)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+    _FILE.write(rows, file)
 
 
 def read_rows(file: Path) -> list[CurveRow]:
@@ -123,31 +125,4 @@ def read_rows(file: Path) -> list[CurveRow]:
     Raises:
         DataError: if a column is absent or a line is damaged; the line is named.
     """
-    try:
-        with file.open(newline="", encoding="utf-8") as stream:
-            reader = csv.DictReader(stream)
-            needed = [each.name for each in fields(CurveRow)][:-_OPTIONAL]
-            absent = [name for name in needed if name not in (reader.fieldnames or ())]
-            if absent:
-                raise DataError(
-                    f"{file} has no column {', '.join(absent)}. Expected what 'gradgate study export STUDY --curves "
-                    f"FILE' writes."
-                )
-            return [_row(line, file, number) for number, line in enumerate(reader, 2)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"Cannot read {file}: {error}. {remedy(file)}") from None
-
-
-def _row(line: dict[str, str | None], file: Path, number: int) -> CurveRow:
-    optional = {each.name for each in fields(CurveRow) if each.default is not MISSING}
-    given = {name: value or None for name, value in line.items() if value or name not in optional}
-    try:
-        row = _ROW.validate_python(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        found, reason = f"{'.'.join(map(str, first['loc']))} is {first['input']!r}", first["msg"]
-    else:
-        if row.better in ("higher", "lower") and 0 <= row.step <= row.of_steps:
-            return row
-        found, reason = f"step {row.step} of {row.of_steps}, {row.better} is better", "no such row can be"
-    raise DataError(f"{file}, line {number}: {found}: {reason}. Expected a row as 'gradgate study export' writes it.")
+    return _FILE.read(file)
