@@ -18,7 +18,8 @@ from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
 from support.cached_loop import collate, texts
 from support.crossed import each_once
-from support.run_folders import Falls, PowerCutError, assert_same_run, history
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run, history
 from support.tiny_models import TINY
 
 

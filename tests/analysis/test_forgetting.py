@@ -27,7 +27,8 @@ from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
 from support.command_line import Command
 from support.generators import save_generator, save_prompts
-from support.run_folders import Falls, PowerCutError, assert_same_run
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run
 from support.study_folder import write_study
 
 pytest.importorskip("trl")

@@ -15,7 +15,8 @@ from gradgate.training.config import make_config
 from gradgate.training.run import train
 from support.loop import adamw, batch, build, moved, weights
 from support.loop import train as steps
-from support.run_folders import Falls, PowerCutError, assert_same_run
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run
 
 STEPS = 10
 ALPHA = 0.4

@@ -15,7 +15,8 @@ from gradgate.training.run import train
 from support.bits import on_disk, same_bits
 from support.loop import adamw, build, weights
 from support.loop import train as steps
-from support.run_folders import Falls, PowerCutError, assert_same_run
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run
 
 
 def test_just_the_mask_moves_under_weight_decay() -> None:

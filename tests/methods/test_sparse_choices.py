@@ -22,7 +22,8 @@ from gradgate.training.run import train
 from support.bits import on_disk, same_bits
 from support.loop import Weights, adamw, batch, build, fisher_data, layers_of, moved, weights
 from support.loop import train as steps
-from support.run_folders import Falls, PowerCutError, assert_same_run
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run
 
 SHARE = 0.1
 

@@ -145,5 +145,5 @@ LANGUAGES = {"languages": {"test.en": "en", "test.de": "de"}, "name": "xnli"}
 
 
 def test_a_model_in_a_folder_is_called_like_it() -> None:
-    assert model_label("fun", "/models/my-bert") == "my-bert"
-    assert model_label("fun", "me/my-bert") == "me/my-bert"
+    assert model_label("fun", ModelRecord("/models/my-bert", 1)) == "my-bert"
+    assert model_label("fun", ModelRecord("me/my-bert", 1)) == "me/my-bert"

@@ -26,25 +26,10 @@ from gradgate.training.pauses import read_reached
 from gradgate.training.records import Failure, write_record
 from gradgate.training.run_folder import RunFolder
 from support.command_line import Command
+from support.power_cuts import PowerCutError, StudyFalls
 from support.run_folders import assert_same_run
 
 METHODS = ("full", "head", "gradual:every=4")
-
-
-class PowerCutError(Exception):
-    pass
-
-
-class Falls(SilentStudy):
-    """A power cut when so many runs have ended."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def end_run(self, label: str, outcome: str, failed: bool) -> None:
-        self.left -= 1
-        if not self.left:
-            raise PowerCutError
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +102,7 @@ def test_runs_of_arms_that_left_keep_their_scores_alone(done: Path) -> None:
 
 def test_the_same_command_trains_nothing_more(base: RunConfig, study: Path) -> None:
     before = (study / RACE_FILE).read_bytes()
-    race(base, study, progress=Falls(1))
+    race(base, study, progress=StudyFalls(1))
     assert (study / RACE_FILE).read_bytes() == before
 
 
@@ -126,7 +111,7 @@ def test_a_race_that_is_killed_twice_has_the_same_verdict_and_bits(base: RunConf
     study = tmp_path / "study"
     for ended in (2, 3):
         with pytest.raises(PowerCutError):
-            race(base, study, progress=Falls(ended))
+            race(base, study, progress=StudyFalls(ended))
     race(base, study)
     assert verdict(study) == verdict(done)
     assert reached(study) == reached(done)

@@ -32,27 +32,12 @@ from gradgate.training.config import RunConfig, make_config
 from gradgate.training.progress import RunProgress
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
+from support.power_cuts import PowerCutError, StudyFalls
 from support.run_folders import assert_same_run
 
 RATES = read_space(["lr=1e-4,1e-2"])
 METHODS = ("full", "lora:r=2")
 ARMS = ("full lr=0.0001", "full lr=0.01", "lora:r=2 + full lr=0.0001", "lora:r=2 + full lr=0.01")
-
-
-class PowerCutError(Exception):
-    pass
-
-
-class Falls(SilentStudy):
-    """A power cut when so many runs have ended."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def end_run(self, label: str, outcome: str, failed: bool) -> None:
-        self.left -= 1
-        if not self.left:
-            raise PowerCutError
 
 
 class Listens(SilentStudy):
@@ -152,7 +137,7 @@ def test_a_race_over_rates_that_is_killed_goes_on_without_the_search_being_said_
 ) -> None:
     study = tmp_path / "study"
     with pytest.raises(PowerCutError):
-        race(base, study, progress=Falls(3))
+        race(base, study, progress=StudyFalls(3))
     again, before = race(base, study, search=None), find_race(done)
     assert before is not None
     assert (again.verdict.winners, again.verdict.steps_spent) == (before.verdict.winners, before.verdict.steps_spent)

@@ -12,22 +12,6 @@ from torch import Tensor
 
 from gradgate.deltas.delta import DELTA_FILE
 from gradgate.deltas.patched import open_weights
-from gradgate.training.progress import Silent
-
-
-class Falls(Silent):
-    """A power cut after a step: nothing is saved on the way down."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def advance(self, step: int, loss: float | None) -> None:
-        if step == self.step:
-            raise PowerCutError
-
-
-class PowerCutError(Exception):
-    pass
 
 
 def outcome(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from gradgate.tasks import find_task, kind_of, load_task
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
 from support.crossed import some_fast
-from support.run_folders import Falls, PowerCutError, assert_same_run, history, weights
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run, history, weights
 
 FLOAT = 4
 

@@ -12,7 +12,8 @@ from gradgate.errors import UsageError
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.history import EpochScores, read_history
 from gradgate.training.run import train
-from support.run_folders import Falls, PowerCutError, assert_same_run, history
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run, history
 
 
 def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:

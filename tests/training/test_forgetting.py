@@ -26,7 +26,8 @@ from gradgate.training.run import train
 from gradgate.training.token_loss import blocks
 from support.command_line import Command
 from support.generators import WORDS, save_generator, save_prompts
-from support.run_folders import Falls, PowerCutError, assert_same_run
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run
 
 pytest.importorskip("trl")
 pytest.importorskip("sacrebleu")

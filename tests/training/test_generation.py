@@ -27,7 +27,8 @@ from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from support.command_line import Command
 from support.generators import FAMILIES, TEMPLATE, as_messages, rows, save_generator, save_prompts, save_rows
-from support.run_folders import Falls, PowerCutError, assert_same_run, history
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run, history
 
 trl = pytest.importorskip("trl")
 sacrebleu = pytest.importorskip("sacrebleu")

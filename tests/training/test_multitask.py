@@ -28,7 +28,8 @@ from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import training_arguments
 from support.kind_folders import save_choices, save_questions, save_tags
-from support.run_folders import Falls, PowerCutError, assert_same_run, history, weights
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run, history, weights
 from support.tiny_folders import save_pairs, save_scores
 
 

@@ -20,7 +20,8 @@ from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
 from support.bits import assert_same_bits
 from support.generators import save_generator, save_prompts
-from support.run_folders import Falls, PowerCutError, assert_same_run, files, history
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run, files, history
 
 OFF, ON, EPOCH = 5, 8, 10  # steps: one where nothing is scored, logged or saved; one with a score; the end of an epoch
 

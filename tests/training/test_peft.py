@@ -18,7 +18,8 @@ from gradgate.training.evaluation import evaluate
 from gradgate.training.preview import preview
 from gradgate.training.run import train
 from support.crossed import some_fast
-from support.run_folders import Falls, PowerCutError, assert_same_run, history, weights
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run, history, weights
 
 peft = pytest.importorskip("peft")
 

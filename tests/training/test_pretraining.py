@@ -25,7 +25,8 @@ from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.settings import checked_settings
 from support.crossed import some_fast
-from support.run_folders import Falls, PowerCutError, assert_same_run
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run
 from support.tiny_folders import GOOD, OTHER
 
 

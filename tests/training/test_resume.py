@@ -21,7 +21,8 @@ from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
-from support.run_folders import Falls, PowerCutError, assert_same_run
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run
 from support.tiny_folders import save_mixtral
 
 METHODS = ("gradual:every=4", "graddrop", "layer-graddrop")

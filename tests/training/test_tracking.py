@@ -17,7 +17,8 @@ from gradgate.training.gate_callback import GateCallback
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
 from support.loop import build
-from support.run_folders import Falls, PowerCutError, assert_same_run
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run
 
 TRACK = "fisher:every=5,batches=2"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from gradgate.adapters.config import adapter_config
@@ -15,6 +14,7 @@ from gradgate.methods import method as read_method
 from gradgate.papers.preset import presets
 from gradgate.study.study_file import StudyRecord
 from gradgate.training.adapter_setting import AdapterSetting, read_adapter
+from gradgate.training.records import ModelRecord
 
 _GRADDROP = {
     "full": "SFT",
@@ -53,14 +53,14 @@ def whole_model(study: StudyRecord) -> bool:
     return all(arm.adapter is None for arm in study.arms) and len(study.labels) > 1
 
 
-def model_label(paper: str, model: str) -> str:
-    """What a paper calls a model of the hub; else its own name, that of its folder for a path."""
+def model_label(paper: str, model: ModelRecord) -> str:
+    """What a paper calls a model of the hub; else its own label."""
     for preset in presets().values():
         if preset.paper == paper:
             for label, known in preset.models.items():
-                if known.name is not None and known.name.split("/")[-1] == model.split("/")[-1]:
+                if known.name is not None and known.name.split("/")[-1] == model.name.split("/")[-1]:
                     return label
-    return Path(model).name if Path(model).is_absolute() else model
+    return model.label
 
 
 def task_label(paper: str, task: str) -> str | None:

@@ -98,7 +98,7 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     study = results.study
     task = task_label(paper, study.task.name)
     size = str(study.train_size or "full")
-    place = Place(model_label(paper, study.model.name), task or study.task.name, size)
+    place = Place(model_label(paper, study.model), task or study.task.name, size)
     labels = arm_labels(paper, study, layer_count(results))
     notes = [] if task else [f"{study.task.name} is none of the paper's tasks and stands in for each of them"]
     if paper == "fun" and whole_model(study):
