@@ -17,6 +17,7 @@ from gradgate.study.arms import folder_name
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.grid import Grid
+from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.training.config import RunConfig, make_config
@@ -79,9 +80,11 @@ def base(settings: dict[str, Any]) -> RunConfig:
 @pytest.fixture(scope="module")
 def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adapted") / "study"
-    compare(base, ["full"], [0], folder, SilentStudy())
+    compare(Comparison(base, ["full"], [0]), folder, SilentStudy())
     before = files(folder / "runs")
-    assert compare(base, ["full"], [0], folder, SilentStudy(), adapters=[SMALL]) == RunCounts(finished=2, failed=0)
+    assert compare(Comparison(base, ["full"], [0], adapters=[SMALL]), folder, SilentStudy()) == RunCounts(
+        finished=2, failed=0
+    )
     after = files(folder / "runs")
     assert {name: after[name] for name in before} == before
     return folder
@@ -133,7 +136,7 @@ def test_an_adapter_that_cannot_work_is_refused_before_anything_is_written(
     base: RunConfig, adapter: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises((AdapterError, UsageError), match=message):
-        compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), adapters=[adapter])
+        compare(Comparison(base, ["full"], [0], adapters=[adapter]), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 

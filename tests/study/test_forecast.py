@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from gradgate.study.allowance import Allowance
-from gradgate.study.compare import Execution, compare, plan
+from gradgate.study.compare import compare
 from gradgate.study.forecast import ArmForecast, Forecast, forecast
+from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import read_space
 from gradgate.training.config import RunConfig, make_config
@@ -26,10 +27,8 @@ def base(settings: dict[str, Any]) -> RunConfig:
 
 
 def told(base: RunConfig, out: Path, allowance: Allowance | None = None, **more: Any) -> Forecast:
-    planned = plan(
-        base, ["full", "head"], [0, 1], out, SilentStudy(), execution=Execution(), allowance=allowance, **more
-    )
-    return forecast(planned, out, 1, allowance, SilentStudy())
+    asked = Comparison(base, ["full", "head"], [0, 1], allowance=allowance, **more)
+    return forecast(asked, out, SilentStudy(), Execution())
 
 
 def test_every_arm_has_its_runs_and_steps_and_nothing_is_written(base: RunConfig, tmp_path: Path) -> None:
@@ -41,7 +40,7 @@ def test_every_arm_has_its_runs_and_steps_and_nothing_is_written(base: RunConfig
 
 
 def test_finished_runs_do_not_count(base: RunConfig, tmp_path: Path) -> None:
-    compare(base, ["full"], [0], tmp_path / "study", SilentStudy())
+    compare(Comparison(base, ["full"], [0]), tmp_path / "study", SilentStudy())
     found = told(base, tmp_path / "study")
     assert [(arm.label, arm.runs) for arm in found.arms] == [("full", 1), ("head", 2)]
     assert (found.finished, found.runs) == (1, 3)

@@ -13,6 +13,7 @@ from gradgate.errors import DataError, RunError, UsageError
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.parts import Parts, TaskChoice, part_folders, part_names, read_parts
+from gradgate.study.planning import Comparison
 from gradgate.study.pooled import read_pooled
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
@@ -49,7 +50,9 @@ def done(base: RunConfig, weather: str, gpt2: str, tmp_path_factory: pytest.Temp
     """Two tasks with two models, two methods and one seed, finished. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("studies") / "done"
     parts = Parts.of(base, [base.task, weather], [base.model, gpt2])
-    assert compare(base, ["full", "head"], [0], folder, SilentStudy(), parts=parts) == RunCounts(finished=8, failed=0)
+    assert compare(Comparison(base, ["full", "head"], [0], parts=parts), folder, SilentStudy()) == RunCounts(
+        finished=8, failed=0
+    )
     return folder
 
 
@@ -81,10 +84,12 @@ def test_a_task_and_a_model_are_added_with_the_methods_and_seeds_that_are_there(
     base: RunConfig, weather: str, gpt2: str, tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    compare(base, ["head"], [0, 3], study, SilentStudy(), parts=Parts.of(base, [base.task, weather]))
+    compare(Comparison(base, ["head"], [0, 3], parts=Parts.of(base, [base.task, weather])), study, SilentStudy())
     before = files(study / "parts")
     more = Parts.of(base.model_copy(update={"model": gpt2}))
-    assert compare(base, ["full"], [3], study, SilentStudy(), parts=more) == RunCounts(finished=16, failed=0)
+    assert compare(Comparison(base, ["full"], [3], parts=more), study, SilentStudy()) == RunCounts(
+        finished=16, failed=0
+    )
     told = [(cell["method"], cell["seed"]) for cell in records(study)]
     assert sorted(told) == sorted([("head", 0), ("head", 3), ("full", 0), ("full", 3)] * 4)
     after = files(study / "parts")
@@ -111,7 +116,7 @@ def test_a_worker_takes_the_runs_of_every_part(done: Path, tmp_path: Path) -> No
 def test_each_part_chooses_its_own_setting_of_a_search(base: RunConfig, weather: str, tmp_path: Path) -> None:
     parts = Parts.of(base, [base.task, weather])
     space = read_space(["lr=1e-5,1e-2"])
-    tally = compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), parts=parts, search=space)
+    tally = compare(Comparison(base, ["full"], [0], parts=parts, search=space), tmp_path / "study", SilentStudy())
     assert tally == RunCounts(finished=2, failed=0)
     for part in part_folders(tmp_path / "study"):
         search = json.loads((part / "study.json").read_text())["search"]
@@ -120,7 +125,7 @@ def test_each_part_chooses_its_own_setting_of_a_search(base: RunConfig, weather:
         assert search["chosen"]["full"] == best["setting"]
     more = Path(shutil.copytree(base.task, tmp_path / "more"))
     later = Parts.of(base.model_copy(update={"task": str(more)}))
-    assert compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), parts=later) == RunCounts(
+    assert compare(Comparison(base, ["full"], [0], parts=later), tmp_path / "study", SilentStudy()) == RunCounts(
         finished=3, failed=0
     )
     third = json.loads((part_folders(tmp_path / "study")[2] / "study.json").read_text())
@@ -176,7 +181,7 @@ def test_parts_that_were_given_other_methods_are_brought_together(done: Path, ba
     second = part_folders(study)[1] / "study.json"
     record = json.loads(second.read_text())
     second.write_text(json.dumps({**record, "methods": ["head", "bitfit", "full"]}))
-    assert compare(base, ["full"], [0], study, SilentStudy()) == RunCounts(finished=12, failed=0)
+    assert compare(Comparison(base, ["full"], [0]), study, SilentStudy()) == RunCounts(finished=12, failed=0)
     assert {read_study(part).study.methods for part in part_folders(study)} == {
         ("full", "head", "bitfit"),
         ("head", "bitfit", "full"),
@@ -186,7 +191,10 @@ def test_parts_that_were_given_other_methods_are_brought_together(done: Path, ba
 def test_a_part_is_not_trained_by_itself(done: Path, base: RunConfig) -> None:
     part = part_folders(done)[0]
     before = files(done)
-    for attempt in (lambda: compare(base, ["full"], [0], part, SilentStudy()), lambda: join(part, None, SilentStudy())):
+    for attempt in (
+        lambda: compare(Comparison(base, ["full"], [0]), part, SilentStudy()),
+        lambda: join(part, None, SilentStudy()),
+    ):
         with pytest.raises(RunError, match=r"is a part of the study .*done, which has its queue"):
             attempt()
     assert files(done) == before
@@ -196,26 +204,30 @@ def test_data_that_has_changed_is_told_before_anything_is_written(
     base: RunConfig, weather: str, tmp_path: Path
 ) -> None:
     mine, study = Path(shutil.copytree(weather, tmp_path / "mine")), tmp_path / "study"
-    compare(base, ["head"], [0], study, SilentStudy(), parts=Parts.of(base, [base.task, str(mine)]))
+    compare(Comparison(base, ["head"], [0], parts=Parts.of(base, [base.task, str(mine)])), study, SilentStudy())
     before = files(study)
     (mine / "dev.tsv").write_text("text\tlabel\na good day\tgood\na bad day\tbad\n")
     with pytest.raises(RunError, match="was begun on other data"):
-        compare(base, ["full"], [0], study, SilentStudy(), parts=Parts.of(base, [weather]))
+        compare(Comparison(base, ["full"], [0], parts=Parts.of(base, [weather])), study, SilentStudy())
     assert files(study) == before
 
 
 def test_a_study_of_one_task_is_not_made_one_of_several(base: RunConfig, weather: str, tmp_path: Path) -> None:
-    compare(base, ["head"], [0], tmp_path / "study", SilentStudy())
+    compare(Comparison(base, ["head"], [0]), tmp_path / "study", SilentStudy())
     before = files(tmp_path / "study")
     with pytest.raises(RunError, match="holds a study of one task and model"):
-        compare(base, ["head"], [0], tmp_path / "study", SilentStudy(), parts=Parts.of(base, [base.task, weather]))
+        compare(
+            Comparison(base, ["head"], [0], parts=Parts.of(base, [base.task, weather])),
+            tmp_path / "study",
+            SilentStudy(),
+        )
     assert files(tmp_path / "study") == before
 
 
 def test_other_settings_are_refused_and_change_nothing(done: Path, base: RunConfig) -> None:
     before = files(done)
     with pytest.raises(RunError, match=r"other settings \(lr: 0\.001 there, 0\.5 here\)"):
-        compare(base.model_copy(update={"lr": 0.5}), ["full"], [0], done, SilentStudy())
+        compare(Comparison(base.model_copy(update={"lr": 0.5}), ["full"], [0]), done, SilentStudy())
     assert files(done) == before
 
 
@@ -230,7 +242,7 @@ def test_metrics_that_rise_and_fall_do_not_share_a_study(base: RunConfig, tmp_pa
     )
     parts = Parts.of(base, [base.task, str(pairs)])
     with pytest.raises(UsageError, match=r"accuracy of .* where it is higher and mse of degrees where it is lower"):
-        compare(base, ["full"], [0], tmp_path / "study", SilentStudy(), parts=parts)
+        compare(Comparison(base, ["full"], [0], parts=parts), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 
@@ -242,7 +254,7 @@ def test_a_sweep_must_mean_the_same_methods_for_each_model(base: RunConfig, tmp_
     BertModel(config).save_pretrained(deep)
     parts = Parts.of(base, models=[base.model, str(deep)])
     with pytest.raises(UsageError, match="another number of layers"):
-        compare(base, [], [0], tmp_path / "study", SilentStudy(), "freeze", parts=parts)
+        compare(Comparison(base, [], [0], sweep="freeze", parts=parts), tmp_path / "study", SilentStudy())
 
 
 def test_a_damaged_list_of_parts_is_told(done: Path, tmp_path: Path) -> None:
@@ -255,7 +267,7 @@ def test_a_damaged_list_of_parts_is_told(done: Path, tmp_path: Path) -> None:
 def test_training_sizes_are_an_axis_of_a_study(base: RunConfig, tmp_path: Path) -> None:
     study, sizes = tmp_path / "study", (8, None)
     short = base.model_copy(update={"steps": 2})
-    compare(short, ["head"], [0], study, SilentStudy(), parts=Parts.of(short, train_sizes=sizes))
+    compare(Comparison(short, ["head"], [0], parts=Parts.of(short, train_sizes=sizes)), study, SilentStudy())
     parts = [read_study(part) for part in part_folders(study)]
     assert [part.study.train_size for part in parts] == list(sizes)
     assert [part.study.part for part in parts] == ["8 rows", "all rows"]
@@ -265,7 +277,7 @@ def test_training_sizes_are_an_axis_of_a_study(base: RunConfig, tmp_path: Path) 
     assert_same_run(part_folders(study)[0] / "runs/head/seed-0", tmp_path / "run")
 
     before = [files(part / "runs") for part in part_folders(study)]
-    assert compare(short, ["head"], [0], study, SilentStudy()) == RunCounts(finished=2, failed=0)
+    assert compare(Comparison(short, ["head"], [0]), study, SilentStudy()) == RunCounts(finished=2, failed=0)
     assert [files(part / "runs") for part in part_folders(study)] == before
     more = Parts.of(short, train_sizes=[16]).with_held(study)
     assert more.train_sizes == (8, None, 16)
@@ -284,5 +296,5 @@ def test_one_training_size_is_a_setting_and_stays_one(base: RunConfig, weather: 
 def test_a_size_that_the_task_does_not_have_is_refused_before_anything_runs(base: RunConfig, tmp_path: Path) -> None:
     parts = Parts.of(base, train_sizes=[8, 1000])
     with pytest.raises(UsageError, match="--train-size 1000 is not possible"):
-        compare(base, ["head"], [0], tmp_path / "study", SilentStudy(), parts=parts)
+        compare(Comparison(base, ["head"], [0], parts=parts), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()

@@ -14,6 +14,7 @@ from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
 from gradgate.report.sections.scores import main_table
 from gradgate.study.compare import RunCounts, compare
+from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
@@ -38,7 +39,9 @@ class Noting(SilentStudy):
 def done(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     folder, progress = tmp_path_factory.mktemp("beside") / "study", Noting()
     config = make_config(**settings | {"steps": 2})
-    counts = compare(config, ["full", "freeze:layers=1"], [0], folder, progress, adapters=["none", "lora:r=1"])
+    counts = compare(
+        Comparison(config, ["full", "freeze:layers=1"], [0], adapters=["none", "lora:r=1"]), folder, progress
+    )
     assert counts == RunCounts(finished=4, failed=0)
     return folder, progress.notes
 
@@ -86,5 +89,5 @@ def test_it_is_said_where_rates_are_shared_and_nowhere_else(
 def test_a_wrong_option_is_refused_before_the_data_are_read(tmp_path: Path) -> None:
     config = make_config(model=str(tmp_path / "absent"), task="sst2", data=tmp_path / "absent")
     with pytest.raises(UsageError, match=r"'lora:rank=8' has no option 'rank'\. Did you mean 'rank_pattern'"):
-        compare(config, ["full"], [0], tmp_path / "study", SilentStudy(), adapters=["lora:rank=8"])
+        compare(Comparison(config, ["full"], [0], adapters=["lora:rank=8"]), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()

@@ -16,7 +16,8 @@ from gradgate.study.compare import RunCounts, compare
 from gradgate.study.grid import Grid
 from gradgate.study.observed import observe
 from gradgate.study.parts import Parts
-from gradgate.study.progress import SilentStudy
+from gradgate.study.planning import Comparison
+from gradgate.study.progress import SilentStudy, StudyProgress
 from gradgate.study.race import Race
 from gradgate.study.race_file import RACE_FILE, RaceRecord, find_race
 from gradgate.study.results import read_study
@@ -37,9 +38,9 @@ def base(settings: dict[str, Any]) -> RunConfig:
     return make_config(**settings | {"steps": 16, "eval_every": 2, "threads": 1})
 
 
-def race(base: RunConfig, out: Path, share: float = 0.75, seeds: Sequence[int] = (0, 1), **more: Any) -> RaceRecord:
-    more = {"progress": SilentStudy(), **more}
-    compare(base, METHODS, seeds, out, allowance=Allowance(share=share), **more)
+def race(base: RunConfig, out: Path, share: float = 0.75, progress: StudyProgress | None = None) -> RaceRecord:
+    asked = Comparison(base, METHODS, (0, 1), allowance=Allowance(share=share))
+    compare(asked, out, progress or SilentStudy())
     found = find_race(out)
     assert found is not None
     return found
@@ -132,7 +133,7 @@ def test_a_larger_budget_goes_on_and_counts_the_verdict_before(base: RunConfig, 
 
 def test_a_plain_comparison_of_a_budgeted_study_is_refused(base: RunConfig, study: Path) -> None:
     with pytest.raises(UsageError, match=r"has a budget of 72 of its grid's 96 .* --budget 1 to train every run"):
-        compare(base, METHODS, [0, 1], study, SilentStudy())
+        compare(Comparison(base, METHODS, [0, 1]), study, SilentStudy())
 
 
 def test_a_worker_of_a_budgeted_study_without_its_store_queues_nothing(study: Path) -> None:
@@ -154,7 +155,9 @@ def test_several_tasks_are_pairs(base: RunConfig, tiny_task: Path, tmp_path: Pat
     other = shutil.copytree(tiny_task, tmp_path / "other")
     parts = Parts.of(base, [str(tiny_task), str(other)])
     counts = compare(
-        base, METHODS[:2], [0], tmp_path / "study", SilentStudy(), parts=parts, allowance=Allowance(share=0.5)
+        Comparison(base, METHODS[:2], [0], parts=parts, allowance=Allowance(share=0.5)),
+        tmp_path / "study",
+        SilentStudy(),
     )
     found = find_race(tmp_path / "study")
     assert found is not None
@@ -167,7 +170,9 @@ def test_the_length_of_runs_is_learnt_from_the_first_step_where_it_is_not_said(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
     base = make_config(**settings | {"steps": None, "epochs": 1, "threads": 1})
-    counts = compare(base, METHODS[:2], [0], tmp_path / "study", SilentStudy(), allowance=Allowance(steps=10))
+    counts = compare(
+        Comparison(base, METHODS[:2], [0], allowance=Allowance(steps=10)), tmp_path / "study", SilentStudy()
+    )
     found = find_race(tmp_path / "study")
     assert found is not None
     assert list(found.steps.values()) == [10]
@@ -198,7 +203,9 @@ def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, stu
 
 def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
     for seconds in (1e-3, 1e-3):
-        compare(base, METHODS[:2], [0], tmp_path / "study", SilentStudy(), allowance=Allowance(seconds=seconds))
+        compare(
+            Comparison(base, METHODS[:2], [0], allowance=Allowance(seconds=seconds)), tmp_path / "study", SilentStudy()
+        )
         found = find_race(tmp_path / "study")
         assert found is not None
         assert found.pace is not None
@@ -208,7 +215,7 @@ def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
 
 def test_one_method_alone_is_refused(base: RunConfig, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is only full"):
-        compare(base, ["full"], [0, 1], tmp_path / "study", SilentStudy(), allowance=Allowance(share=0.5))
+        compare(Comparison(base, ["full"], [0, 1], allowance=Allowance(share=0.5)), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 

@@ -16,11 +16,12 @@ from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
 from gradgate.study.allowance import Allowance
 from gradgate.study.arms import Arm
-from gradgate.study.compare import Execution, compare
+from gradgate.study.compare import compare
 from gradgate.study.curve_rows import study_rows
 from gradgate.study.export import as_table, exported, records
 from gradgate.study.grid import Grid
 from gradgate.study.parts import Parts
+from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.race import Race, check_race
 from gradgate.study.race_file import RaceRecord, find_race
@@ -55,8 +56,9 @@ def base(settings: dict[str, Any]) -> RunConfig:
 
 
 def race(base: RunConfig, out: Path, share: float = 0.6, methods: Sequence[str] = METHODS, **more: Any) -> RaceRecord:
-    more = {"progress": SilentStudy(), "search": RATES, **more}
-    compare(base, methods, (0, 1), out, allowance=Allowance(share=share), **more)
+    progress, execution = more.pop("progress", SilentStudy()), more.pop("execution", None)
+    asked = Comparison(base, methods, (0, 1), allowance=Allowance(share=share), **{"search": RATES, **more})
+    compare(asked, out, progress, execution)
     found = find_race(out)
     assert found is not None
     return found

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
-from gradgate.study.compare import Execution, RunCounts, compare
+from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.parts import Parts
+from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.ray import RayCluster
 from gradgate.study.status import read_status
@@ -43,7 +44,9 @@ def tasks(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> list[str
 def undisturbed(base: RunConfig, tasks: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies") / "undisturbed"
     parts = Parts.of(base, tasks)
-    tally = compare(base, METHODS, SEEDS, folder, SilentStudy(), parts=parts, execution=Execution(workers=2))
+    tally = compare(
+        Comparison(base, METHODS, SEEDS, parts=parts), folder, SilentStudy(), execution=Execution(workers=2)
+    )
     assert tally == RunCounts(finished=CELLS, failed=0)
     return folder
 
@@ -109,7 +112,7 @@ def test_ray_trains_the_same(base: RunConfig, tasks: list[str], undisturbed: Pat
     pytest.importorskip("ray", reason="needs gradgate[ray]")
     study = tmp_path / "study"
     ray, parts = RayCluster("local"), Parts.of(base, tasks)
-    tally = compare(base, METHODS, SEEDS, study, SilentStudy(), parts=parts, execution=Execution(ray=ray))
+    tally = compare(Comparison(base, METHODS, SEEDS, parts=parts), study, SilentStudy(), execution=Execution(ray=ray))
     assert tally == RunCounts(finished=CELLS, failed=0)
     assert finished_once(study)
     assert scores(study) == scores(undisturbed)

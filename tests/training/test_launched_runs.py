@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 from gradgate.errors import RunError, UsageError
 from gradgate.study.compare import compare
+from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
 from gradgate.training.config import make_config
 from gradgate.training.pauses import read_reached
@@ -193,5 +194,5 @@ def test_launches_that_would_mean_something_else_are_refused(
                 train(make_config(**settings), tmp_path / "run")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UsageError, match="each run in one process, and 2 were launched"):
-        compare(make_config(**settings), ["full"], [0], tmp_path / "study", SilentStudy())
+        compare(Comparison(make_config(**settings), ["full"], [0]), tmp_path / "study", SilentStudy())
     assert not any(tmp_path.iterdir())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gradgate.study.compare import RunCounts
     from gradgate.study.forecast import Forecast
     from gradgate.study.parts import Parts
+    from gradgate.study.planning import Comparison, Execution
     from gradgate.study.results import StudyResults
 
 
@@ -155,18 +156,18 @@ def compare(
 
     refuse_unseen_methods()
     folder = Path(fspath(out))
-    asked = _read(
-        model, task, method, adapter=adapter, train_size=train_size, sweep=sweep, seeds=seeds, search=search,
-        trials=trials, search_seeds=search_seeds, prune=prune, budget=budget, budget_steps=budget_steps,
-        budget_time=budget_time, folder=folder, workers=workers, ray=ray, gpus_per_run=gpus_per_run, store=store,
-        grace=grace, **settings,
-    )  # fmt: skip
+    comparison, execution = _read(folder, dict(
+        model=model, task=task, method=method, adapter=adapter, train_size=train_size, sweep=sweep, seeds=seeds,
+        search=search, trials=trials, search_seeds=search_seeds, prune=prune, budget=budget, budget_steps=budget_steps,
+        budget_time=budget_time, workers=workers, ray=ray, gpus_per_run=gpus_per_run, store=store, grace=grace,
+        **settings,
+    ))  # fmt: skip
 
     from gradgate.report import write_report  # with matplotlib
     from gradgate.study.compare import compare as compare_runs  # with the study's store
 
     with study_progress(quiet) as progress:
-        compare_runs(**asked, out=folder, progress=progress)
+        compare_runs(comparison, folder, progress, execution)
     write_report(folder)
     return Study(folder)
 
@@ -180,73 +181,53 @@ def forecast_comparison(*, out: str | PathLike[str], quiet: bool, **asked: Any) 
         GradgateError: as :func:`compare` does before anything runs.
     """
     folder = Path(fspath(out))
-    read = _read(**asked, folder=folder)
+    comparison, execution = _read(folder, asked)
 
-    from gradgate.study.compare import plan
     from gradgate.study.forecast import forecast
 
     with study_progress(quiet) as progress:
-        return forecast(
-            plan(**read, out=folder, progress=progress), folder, asked["workers"], read["allowance"], progress
-        )
+        return forecast(comparison, folder, progress, execution)
 
 
-def _read(
-    model: Any,
-    task: Any,
-    method: Any,
-    *,
-    adapter: Any,
-    train_size: Any,
-    sweep: str | None,
-    seeds: Any,
-    search: Any,
-    trials: int | None,
-    search_seeds: int,
-    prune: bool,
-    budget: float | None,
-    budget_steps: int | None,
-    budget_time: str | None,
-    folder: Path,
-    workers: int,
-    ray: str | None,
-    gpus_per_run: float,
-    store: Any,
-    grace: int,
-    **settings: Any,
-) -> dict[str, Any]:
-    """The arguments of :func:`compare` as the study takes them; refused where they are wrong without a model."""
+def _read(folder: Path, asked: Mapping[str, Any]) -> tuple[Comparison, Execution]:
+    """What :func:`compare` was asked for, by name, as the study takes it; refused where it is wrong without a model."""
     from gradgate.study.allowance import read_allowance
-    from gradgate.study.parts import Parts
 
-    allowance = read_allowance(budget, budget_steps, budget_time)
-    tasks, models = [task_name(each, folder) for each in several(task)], [model_name(each) for each in several(model)]
-    sizes = read_train_sizes(several(train_size))
-    given: dict[str, Any] = {**_first("task", tasks), **_first("model", models)}
-    given |= {name: value for name, value in settings.items() if value is not None}
-    if len(sizes) == 1:
-        given["train_size"] = sizes[0]
-    form, address = read_stores(several(store))
-    if form is not None:
-        given["store"] = form
-    config = make_config(**{**_held(folder, tasks, models), **given})
-    grid: dict[str, Any] = {"methods": [str(each) for each in several(method)], "seeds": chosen_seeds(seeds)}
-    grid |= {"adapters": several(adapter), "sweep": sweep, "parts": Parts.of(config, tasks, models, sizes)}
-    _check_parts(config, folder, **grid)
+    settings = dict(asked)  # what is left when the other arguments are taken out
+    take = settings.pop
+    allowance = read_allowance(take("budget"), take("budget_steps"), take("budget_time"))
+    methods, adapters, sweep, seeds = take("method"), take("adapter"), take("sweep"), take("seeds")
+    search, *how = take("search"), take("trials"), take("search_seeds"), take("prune")
+    workers, ray, gpus, grace = take("workers"), take("ray"), take("gpus_per_run"), take("grace")
+    form, address = read_stores(several(take("store")))
+    config, parts = _subjects(folder, {**settings, "store": form})
+    methods, seeds, adapters = [str(each) for each in several(methods)], chosen_seeds(seeds), several(adapters)
+    _check_parts(config, folder, methods=methods, seeds=seeds, adapters=adapters, sweep=sweep, parts=parts)
 
-    from gradgate.study.compare import Execution  # the study's store loads after the settings are checked
+    from gradgate.study.planning import Comparison, Execution  # the study's store loads after the settings are checked
     from gradgate.study.ray import RayCluster
     from gradgate.study.search import read_space
     from gradgate.study.store import Heartbeat
 
-    cluster = RayCluster(ray, gpus_per_run, config.threads or 1) if ray else None
-    return {
-        "base": config,
-        **grid,
-        "search": read_space(_ranges(search), trials, search_seeds, prune) if search else None,
-        "execution": Execution(workers, cluster, address, Heartbeat.within(grace)),
-        "allowance": allowance,
-    }
+    space = read_space(_ranges(search), *how) if search else None
+    cluster = RayCluster(ray, gpus, config.threads or 1) if ray else None
+    comparison = Comparison(config, methods, seeds, sweep, adapters, parts, space, allowance)
+    return comparison, Execution(workers, cluster, address, Heartbeat.within(grace))
+
+
+def _subjects(folder: Path, settings: dict[str, Any]) -> tuple[RunConfig, Parts]:
+    """What all runs share, and the tasks, models and training sizes that are compared on."""
+    from gradgate.study.parts import Parts
+
+    tasks = [task_name(each, folder) for each in several(settings.pop("task"))]
+    models = [model_name(each) for each in several(settings.pop("model"))]
+    sizes = read_train_sizes(several(settings.pop("train_size")))
+    given: dict[str, Any] = {**_first("task", tasks), **_first("model", models)}
+    given |= {name: value for name, value in settings.items() if value is not None}
+    if len(sizes) == 1:
+        given["train_size"] = sizes[0]
+    config = make_config(**{**_held(folder, tasks, models), **given})
+    return config, Parts.of(config, tasks, models, sizes)
 
 
 def _ranges(search: str | Sequence[str] | Mapping[str, Sequence[object]]) -> list[str]:

@@ -204,13 +204,12 @@ def forecast_run(*, out: str | PathLike[str], quiet: bool, **settings: Any) -> F
     config = _read(folder, settings)
 
     from gradgate.study.arms import Arm
-    from gradgate.study.compare import Execution, plan
     from gradgate.study.forecast import forecast
+    from gradgate.study.planning import Comparison, Execution
 
-    arm, alone = Arm.of(config), folder / "forecast"  # a study of one run, that is never begun
+    alone = Comparison(config, [Arm.of(config).label], [config.seed])  # a study of one run, that is never begun
     with study_progress(quiet) as progress:
-        planned = plan(config, [arm.label], [config.seed], alone, progress, execution=Execution())
-        return forecast(planned, folder, 1, None, progress)
+        return forecast(alone, folder / "forecast", progress, Execution())
 
 
 def _read(folder: Path, settings: dict[str, Any]) -> RunConfig:

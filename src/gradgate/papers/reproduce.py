@@ -18,6 +18,7 @@ from gradgate.papers.preset import Preset, TableEntry, find_preset
 from gradgate.papers.published import Published
 from gradgate.study.arms import Arm
 from gradgate.study.compare import RunCounts, compare
+from gradgate.study.planning import Comparison
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import StudyResults, read_study
 
@@ -156,7 +157,7 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
 def _run_study(folder: Path, runs: list[PlannedRun], seeds: list[int], progress: StudyProgress) -> RunCounts:
     methods = list(dict.fromkeys(run.arm.method for run in runs))
     adapters = list(dict.fromkeys(run.arm.adapter for run in runs))
-    return compare(runs[0].config, methods, seeds, folder, progress, adapters=adapters)
+    return compare(Comparison(runs[0].config, methods, seeds, adapters=adapters), folder, progress)
 
 
 def is_reproduction(folder: Path) -> bool:

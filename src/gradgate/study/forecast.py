@@ -17,7 +17,7 @@ from gradgate.study.grid import Grid, GridRun
 from gradgate.study.search import all_runs, undecided
 
 if TYPE_CHECKING:
-    from gradgate.study.compare import PlannedPart
+    from gradgate.study.planning import Comparison, Execution
     from gradgate.study.progress import StudyProgress
     from gradgate.training.config import RunConfig
 
@@ -92,18 +92,21 @@ class Forecast:
         return asdict(self) | {"runs": self.runs, "seconds": self.seconds}
 
 
-def forecast(
-    planned: Sequence[PlannedPart], out: Path, workers: int, allowance: Allowance | None, progress: StudyProgress
-) -> Forecast:
-    """Time the first steps of each arm, and estimate the rest.
+def forecast(comparison: Comparison, out: Path, progress: StudyProgress, execution: Execution) -> Forecast:
+    """Time the first steps of each arm, and estimate the rest. Nothing is written.
 
     Args:
-        planned: the parts of a study, as :func:`gradgate.study.compare.plan` gives them.
+        comparison: what is compared.
         out: the folder of the study.
-        workers: runs at the same time.
-        allowance: a budget.
         progress: is told of each arm that is timed.
+        execution: where and how to train.
+
+    Raises:
+        GradgateError: as :func:`gradgate.study.planning.plan` does.
     """
+    from gradgate.study.planning import plan  # with the study's store
+
+    planned = plan(comparison, out, progress, execution).planned
     grids = [part.grid for part in planned]
     runs = [*all_runs(grids), *(run for grid in grids for run in _after_search(grid))]
     arms, scoring, disk = [], 0.0, 0
@@ -121,8 +124,8 @@ def forecast(
         arms=tuple(arms),
         finished=sum(run.folder.finished for run in runs),
         scoring_seconds=scoring,
-        workers=workers,
-        share=_share(allowance, arms),
+        workers=execution.workers,
+        share=_share(comparison.allowance, arms),
         free_memory=free_bytes(planned[0].grid.base),
         disk_bytes=disk,
         free_disk=shutil.disk_usage(_there(out)).free,

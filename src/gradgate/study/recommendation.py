@@ -90,6 +90,7 @@ def recommend(
     from gradgate.study.compare import compare  # both import torch: what is wrong without it was refused
     from gradgate.study.fitting_arms import fitting, subject_of
     from gradgate.study.leading import LeaderNotes
+    from gradgate.study.planning import Comparison
     from gradgate.training.preview import preview
 
     allowance = Allowance(seconds=60 * minutes)
@@ -105,7 +106,7 @@ def recommend(
         progress.note(str(each))
     progress.note(f"Racing {', '.join(chosen.arms)}; lr {chosen.lr:g} where an arm has none of its own.")
     base = config.model_copy(update={"lr": chosen.lr})
-    compare(base, chosen.arms, seeds, out, LeaderNotes(out, progress), allowance=allowance)
+    compare(Comparison(base, chosen.arms, seeds, allowance=allowance), out, LeaderNotes(out, progress))
     return read_recommendation(out, base, chosen)
 
 

@@ -1,0 +1,299 @@
+"""What a comparison is to train: the request, and the grids that follow from it, checked against data and models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradgate.errors import UsageError
+from gradgate.layers import select
+from gradgate.methods import method as read_method
+from gradgate.study import search as searches
+from gradgate.study.allowance import Allowance
+from gradgate.study.arms import crossed
+from gradgate.study.grid import Grid, check_arms, held_settings
+from gradgate.study.parts import Part, Parts
+from gradgate.study.progress import StudyProgress
+from gradgate.study.race import arms_of, check_race
+from gradgate.study.race_file import find_race
+from gradgate.study.ray import RayCluster
+from gradgate.study.search import GENERATION_RATES, Space, read_space
+from gradgate.study.shared_rate import shared_rate
+from gradgate.study.store import Heartbeat
+from gradgate.study.study_file import STUDY_FILE, SearchRecord
+from gradgate.study.sweep import FreezeSweep, read_sweep
+from gradgate.training.adapter_setting import read_adapter
+from gradgate.training.config import RunConfig
+
+if TYPE_CHECKING:
+    from gradgate.training.preview import Preview
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: tasks times models times training sizes times adapters times methods times seeds.
+
+    Attributes:
+        base: the settings that all runs share; its method, adapter and seed do not count. Without ``threads``, each
+            run takes its worker's part of the CPU cores, or what the study was begun with.
+        methods: the first is the one that the report compares the others to; texts as
+            :func:`gradgate.study.arms.read_arm` takes them.
+        seeds: one run of each method for each.
+        sweep: a row of methods in one word, as ``"freeze:step=3"``; its reference comes before ``methods``. See
+            :mod:`gradgate.study.sweep`.
+        adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
+            new study. The first method with the first adapter is the reference.
+        parts: several tasks, models and training sizes, each with each, in place of the base's; in a study that has
+            others they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
+        search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
+            with one goes on with it. A new one of generation, without an allowance, searches learning
+            rates where ``base`` gives none. With an allowance nothing is searched first: each setting is an arm of each
+            method.
+        allowance: a budget: only what leads to the best arm is trained, in this many steps at most
+            (:mod:`gradgate.study.race`). The verdict is in ``budget.json``. A budgeted study goes on with the same
+            budget or a larger one.
+    """
+
+    base: RunConfig
+    methods: Sequence[str]
+    seeds: Sequence[int]
+    sweep: str | None = None
+    adapters: Sequence[str | None] = ()
+    parts: Parts | None = None
+    search: Space | None = None
+    allowance: Allowance | None = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where and how the runs of a study are trained.
+
+    Attributes:
+        workers: runs that are trained at the same time on this machine.
+        ray: a cluster to train on, instead of workers here.
+        store: address of a database server that keeps the queue; see :func:`gradgate.study.store.open_store`.
+        heartbeat: of a study that is begun.
+    """
+
+    workers: int = 1
+    ray: RayCluster | None = None
+    store: str | None = None
+    heartbeat: Heartbeat | None = None
+
+    @property
+    def cores(self) -> int:
+        """CPU cores of one run."""
+        import torch  # wrong usage is refused before this
+
+        return self.ray.cpus_per_run if self.ray is not None else max(1, torch.get_num_threads() // self.workers)
+
+
+@dataclass(frozen=True)
+class PlannedPart:
+    """The grid of one task, model and training size, and what was seen of its data and model."""
+
+    grid: Grid
+    seen: Preview
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Of the task's metric."""
+        return self.seen.task.metric_higher_is_better
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What a comparison trains.
+
+    Attributes:
+        parts: tasks, models and training sizes, those that the study held included.
+        planned: the grid of each.
+    """
+
+    parts: Parts
+    planned: list[PlannedPart]
+
+    @property
+    def folders(self) -> list[Path]:
+        """Of the grids; the first one is the study's own where it has one task, model and training size."""
+        return [part.grid.path for part in self.planned]
+
+
+def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: Execution) -> StudyPlan:
+    """What :func:`gradgate.study.compare.compare` would train, checked against the data and the models.
+
+    Nothing is written.
+
+    Args:
+        comparison: what is compared.
+        out: the study folder.
+        progress: is told what the plan took from elsewhere.
+        execution: where and how to train.
+
+    Raises:
+        GradgateError: if the data, the model or a method cannot work.
+    """
+    request, allowance = _Request.of(comparison), comparison.allowance
+    _check_budget(out, allowance)
+    parts = (comparison.parts or Parts.of(comparison.base)).with_held(out)
+    planned = _plan_all(parts, out, comparison.base, request, execution, progress)
+    if allowance is not None:
+        check_race([part.grid for part in planned], [part.seen.task for part in planned])
+    return StudyPlan(parts, planned)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is compared on every part of a study."""
+
+    methods: list[str]
+    seeds: list[int]
+    adapters: Sequence[str | None]
+    sweep: FreezeSweep | None
+    search: SearchRecord | None = None
+    variants: tuple[dict[str, Any], ...] = ()
+    rate_is_open: bool = False
+    is_race: bool = False
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> _Request:
+        """What a comparison asks for; UsageError where it is wrong without a model."""
+        swept = read_sweep(comparison.sweep) if comparison.sweep is not None else None
+        names = [swept.reference, *comparison.methods] if swept else list(comparison.methods)
+        check_arms(names, comparison.seeds, comparison.adapters)
+        arms = crossed(names, comparison.adapters or [None])
+        for adapter in filter(None, (read_adapter(arm.adapter) for arm in arms)):
+            adapter.kind.check()
+        request = cls(
+            names,
+            list(comparison.seeds),
+            comparison.adapters,
+            swept,
+            rate_is_open="lr" not in comparison.base.model_fields_set,
+            is_race=comparison.allowance is not None,
+        )
+        return request if comparison.search is None else request._trying(comparison.search)
+
+    def _trying(self, space: Space) -> _Request:
+        """With these settings: those of a search, or arms of a race."""
+        if self.is_race:
+            return replace(self, variants=arms_of(space), rate_is_open=False)
+        return replace(self, search=space.record(), rate_is_open=False)
+
+    def with_held(self, paths: list[Path]) -> _Request:
+        """With what the study already compares, which a new part of it has to compare as well."""
+        held = [Grid.read(path) for path in paths if (path / STUDY_FILE).is_file()]
+        if not held:
+            return self
+        return replace(
+            self,
+            methods=[*chain(*(grid.methods for grid in held)), *self.methods],
+            seeds=[*chain(*(grid.seeds for grid in held)), *self.seeds],
+            adapters=[*chain(*(grid.adapters for grid in held)), *self.adapters],
+            search=self.search or held[0].search,
+            variants=self.variants or held[0].variants,
+            rate_is_open=False,
+        )
+
+
+def _check_budget(out: Path, allowance: Allowance | None) -> None:
+    """Refuse a budgeted study without its budget: a plain comparison would train every run."""
+    held = find_race(out)
+    if allowance is None and held is not None:
+        found = held.verdict
+        raise UsageError(
+            f"{out} has a budget of {found.steps_allowed:,} of its grid's {found.steps_of_grid:,} optimizer steps, and "
+            f"this command has none. Give the same --budget to go on within it, a larger one to train more, or "
+            f"--budget 1 to train every run."
+        )
+
+
+def _plan_all(
+    parts: Parts, out: Path, base: RunConfig, request: _Request, execution: Execution, progress: StudyProgress
+) -> list[PlannedPart]:
+    """Check every part against its data and its model."""
+    configured = _with_threads(parts.configured(out, base), execution)
+    request = request.with_held([part.path for part in configured])
+    planned = [_plan(part, request, progress) for part in configured]
+    _check_together(planned)
+    return planned
+
+
+def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart:
+    """The grid of one part, checked against its data and its model."""
+    from gradgate.training.preview import preview  # imports torch: what is wrong without it has been refused
+
+    grid = Grid.of(part.path, part.base, request.methods, request.seeds, request.adapters, part.name)
+    seen = preview(part.base, grid.adapter_settings)
+    grid.check_data(seen.task)
+    for text in seen.notes:
+        progress.note(grid.labelled(text))
+    if request.sweep:
+        grid = grid.adding(request.sweep.methods(seen.layers, grid.methods))
+    for method in dict.fromkeys(read_method(arm.method) for arm in grid.arms):
+        method.check(seen.layers.at(method.grouped_by))
+    for selector in (part.base.lr_scale or {}) if not grid.adapter_settings else ():
+        select(seen.layers, selector)  # of a model with an adapter the run itself says
+    grid = _with_settings(grid, request, seen, progress)
+    searches.check(grid)
+    unfair = shared_rate([arm.adapter for arm in grid.arms], grid.base.lr, grid.tried)
+    if unfair:
+        progress.note(grid.labelled(unfair))
+    return PlannedPart(grid, seen)
+
+
+def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: StudyProgress) -> Grid:
+    """The grid with what is searched or compared of settings; where no rate was given, it says what that means."""
+    if request.search is not None:
+        return grid.searching(request.search)
+    if request.variants:
+        return grid.varied(request.variants)
+    if not request.rate_is_open:
+        return grid
+    if not request.is_race and searches.wants_rates(seen.task, grid):
+        progress.note(
+            grid.labelled(
+                f"No --lr was given, so the rate of each method is chosen on dev from {GENERATION_RATES}. --search "
+                f"lr=... tries others; --lr trains every method with one."
+            )
+        )
+        return grid.searching(read_space([GENERATION_RATES]).record())
+    adapters = [read_adapter(arm.adapter) for arm in grid.arms]
+    if request.is_race and any(adapter is None or adapter.lr is None for adapter in adapters):
+        progress.note(
+            grid.labelled(
+                f"No --lr was given, so that arms without a rate of their own train with {grid.base.peak_lr:g}, which "
+                f"suits some better than others. --search lr=... makes each rate an arm of each method."
+            )
+        )
+    return grid
+
+
+def _check_together(planned: list[PlannedPart]) -> None:
+    """UsageError if the parts of a study cannot share one queue or one table."""
+    metrics = {part.higher_is_better: part.seen.task for part in planned}
+    if len(metrics) > 1:
+        better = " and ".join(
+            f"{task.metric} of {task.name} where it is {'higher' if higher else 'lower'}"
+            for higher, task in metrics.items()
+        )
+        raise UsageError(f"These tasks cannot be in one study: {better} is better. Compare on them in two studies.")
+    first = planned[0].grid
+    for other in planned[1:]:
+        if set(other.grid.methods) != set(first.methods):
+            raise UsageError(
+                f"--sweep gives other methods for {other.grid.base.model} than for {first.base.model}, which has "
+                f"another number of layers. Sweep them in studies of their own, or name the methods."
+            )
+
+
+def _with_threads(parts: list[Part], execution: Execution) -> list[Part]:
+    """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
+    if parts[0].base.threads is not None:
+        return parts
+    held = next(filter(None, (held_settings(part.path) for part in parts)), None)
+    threads = execution.cores if held is None else held.get("threads")
+    return [replace(part, base=part.base.model_copy(update={"threads": threads})) for part in parts]
