@@ -151,6 +151,7 @@ _SHARES = LinearSegmentedColormap.from_list("share", [to_rgba(_BLUE, 0.10), to_r
 _COLUMNS = 800
 _ROW_PIXELS = 6
 _LABELS_PER_INCH = 5.4
+_HIGHEST = 1.3  # inches of a band
 _TITLE = 0.34  # inches above a band
 _CAPTION = (
     "Groups run from the embeddings at the bottom to the head at the top; the darker, the larger the share of a "
@@ -166,7 +167,7 @@ def draw_timeline(plans: list[MethodPlan]) -> Drawing:
     Args:
         plans: one run for each band; at least one.
     """
-    heights = [min(1.3, max(0.75, 0.07 * len(shown.plan.layers))) for shown in plans]
+    heights = [_height(len(shown.plan.layers)) for shown in plans]
     longest = max(shown.plan.steps for shown in plans)
     with styled(0.85 + sum(heights) + _TITLE * len(plans)) as figure:
         axes = figure.add_subplot()
@@ -184,11 +185,17 @@ def draw_timeline(plans: list[MethodPlan]) -> Drawing:
         return finish(figure, "timeline", "What was open when", _CAPTION, _text(plans), "timeline")
 
 
+def _height(groups: int) -> float:
+    """Inches of a band: room for the name of each group, if there are few."""
+    every = groups / _LABELS_PER_INCH
+    return max(0.75, every if every <= _HIGHEST else min(_HIGHEST, 0.07 * groups))
+
+
 def _draw_band(axes: Axes, shown: MethodPlan, bottom: float, height: float) -> dict[float, str]:
     """Draw one plan and its title; returns the place of each tick and its label."""
     plan = shown.plan
     names = list(plan.layers)
-    groups, labels = len(names), int(height * _LABELS_PER_INCH)
+    groups, labels = len(names), int(height * _LABELS_PER_INCH + 1e-9)
     axes.imshow(
         _picture(plan.folded(plan.shares(_COLUMNS))),
         extent=(0, plan.steps, bottom, bottom + height),
