@@ -10,7 +10,7 @@ import yaml
 from gradgate_site.arguments import options_of
 from gradgate_site.method_cards import WORDS, card
 from gradgate_site.paper_pages import paper_page
-from gradgate_site.plan_pictures import learned, timeline_of
+from gradgate_site.plan_pictures import timeline_of
 
 import gradgate as gg
 from gradgate.methods import MethodInfo
@@ -36,7 +36,7 @@ def test_every_option_of_a_method_is_explained(info: MethodInfo) -> None:
 @pytest.mark.parametrize("info", FORESEEN, ids=lambda info: info.name)
 def test_the_plan_of_a_card_can_be_foreseen(info: MethodInfo, tmp_path: Path) -> None:
     timeline = timeline_of(WORDS_OF[info.name].get("example", info.name), 1, tmp_path)
-    assert 0 < learned(timeline) <= 1
+    assert 0 < timeline.mean_share <= 1
 
 
 def test_a_card_has_what_its_method_says(tmp_path: Path) -> None:

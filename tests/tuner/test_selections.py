@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 import gradgate as gg
+from gradgate.clock import Clock
 from gradgate.errors import MethodError, SelectorError
+from gradgate.methods.plan_file import foresee
 from support.loop import Weights, adamw, build, momentum, moved, same, train, weights
 
 TABLE = "model.embed_tokens.weight"
@@ -37,6 +39,12 @@ def test_what_is_selected_learns_and_nothing_else_moves(method: str, selector: s
     expected = gg.select(model, selector)
     assert moved(before, model) == set(expected.names)
     assert tuner.parameters_opened == expected.count
+
+
+@pytest.mark.parametrize("text", ["full", "bitfit", "groups:open=@norm", "groups:open=embeddings[90:]/layers.2"])
+def test_a_plan_foresees_the_share_of_the_weights_that_learns(text: str) -> None:
+    _, _, tuner = trained(text)
+    assert foresee(gg.method(text), tuner.layers, Clock(0, 1, 5)).mean_share == pytest.approx(tuner.open_fraction)
 
 
 @pytest.mark.parametrize("make", [adamw, momentum])

@@ -13,7 +13,7 @@ from gradgate.methods import MethodInfo
 from gradgate_site.arguments import body_of, options_of
 from gradgate_site.evidence_found import about
 from gradgate_site.files import tell, write_pages
-from gradgate_site.plan_pictures import EPOCHS, STEPS, learned, picture_of, timeline_of
+from gradgate_site.plan_pictures import EPOCHS, STEPS, picture_of, timeline_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -53,7 +53,7 @@ def card(info: MethodInfo, words: dict[str, Any], folder: Path) -> str:
         f"# {info.name}",
         f"{_sentence(info.summary)}",
         f'<figure class="drawing">\n{picture_of(timeline, spec)}\n<figcaption>{_caption(foreseen, timeline.steps)} '
-        f"{learned(timeline):.1%} of the weights learn, on average over the steps.</figcaption>\n</figure>",
+        f"{timeline.mean_share:.1%} of the weights learn, on average over the steps.</figcaption>\n</figure>",
         _tabs(info, spec, timeline.steps, foreseen),
         "## What learns when",
         _rst(body_of(info.cls)),

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
-from math import prod
 from pathlib import Path
 
 from gradgate import method
 from gradgate.clock import Clock
-from gradgate.layers import Group, LayerMap, map_layers
-from gradgate.methods import Method
+from gradgate.layers import LayerMap, map_layers
 from gradgate.methods.plan_file import Timeline, foresee, read_timeline
 
 MODEL = "sample"
@@ -35,7 +32,7 @@ def timeline_of(spec: str, steps: int, folder: Path) -> Timeline:
     """
     chosen = method(spec)
     if not chosen.decides_by_measuring:
-        return _with_single_parameters(chosen, foresee(chosen, layers(), Clock(0, STEPS // EPOCHS, STEPS)))
+        return foresee(chosen, layers(), Clock(0, STEPS // EPOCHS, STEPS))
     run = folder / f"{chosen.name}-{steps}"
     if not (run / "plan.yaml").is_file():
         from gradgate.training.config import make_config
@@ -52,32 +49,3 @@ def picture_of(timeline: Timeline, spec: str) -> str:
     name = "".join(letter if letter.isalnum() else "-" for letter in spec)
     drawn = draw_timeline([MethodPlan(spec, 0, timeline)])
     return drawn.inline.replace("timeline-", f"{name}-")
-
-
-def learned(timeline: Timeline) -> float:
-    """The share of the weights that learns, as the mean over the steps."""
-    shares = timeline.mean_shares()
-    return sum(timeline.sizes[name] * share for name, share in shares.items()) / sum(timeline.sizes.values())
-
-
-def _with_single_parameters(chosen: Method, timeline: Timeline) -> Timeline:
-    """The same, where a group of which the method only opens some parameters or rows counts as open in part."""
-    grouped = layers().at(chosen.grouped_by)
-    shares = {group.name: _opened(chosen, grouped, group) / group.parameter_count for group in grouped}
-    if all(share == 1 for share in shares.values()):
-        return timeline
-    phases = [
-        replace(phase, gates={name: replace(gate, hi=gate.hi * shares[name]) for name, gate in phase.gates.items()})
-        for phase in timeline.phases
-    ]
-    return replace(timeline, phases=phases)
-
-
-def _opened(chosen: Method, grouped: LayerMap, group: Group) -> int:
-    """Elements of a group that the method ever opens."""
-    names = [name for name in group.parameter_names if chosen.trains(name, group.name)]
-    selected = chosen.selection(grouped)
-    if selected is None:
-        return sum(grouped.weights[name].count for name in names)
-    rows = {name: sum(stop - start for start, stop in selected.rows.get(name, ())) for name in names}
-    return sum(rows[name] * prod(grouped.weights[name].shape[1:]) for name in names)

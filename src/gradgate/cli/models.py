@@ -141,6 +141,11 @@ def plan(
     if write is not None:
         write_text(write, timeline.to_yaml())
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
+        if timeline.learns:
+            print_line(
+                f"The file opens whole groups, of which {config.method} opens single weights. For these alone, train "
+                f"with --method {config.method}"
+            )
 
 
 def _length(steps: int | None, epochs: float | None) -> tuple[int, float]:
@@ -162,22 +167,28 @@ def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) ->
         width: of the terminal, in columns.
         expand: one line for each group, where these are parts or modules of layers.
     """
-    steps, sizes = timeline.steps, timeline.sizes
+    steps = timeline.steps
     names = timeline.groups if expand else tuple(timeline.layers)
     margin = max(map(len, names)) + 2
     columns = max(10, min(steps, width - margin - 8))
     shares = timeline.shares_between([round(steps * column / columns) for column in range(columns + 1)])
     whole = timeline.shares_between([0, steps])
-    learned = sum(sizes[group] * mean for group, mean in timeline.mean_shares().items()) / sum(sizes.values())
     if not expand:
         shares, whole = timeline.folded(shares), timeline.folded(whole)
-    lines = [f"{timeline.method}, {steps} steps: {learned:.1%} of the weights learn, on average"]
+    lines = [f"{timeline.method}, {steps} steps: {_percent(timeline.mean_share)} of the weights learn, on average"]
     for name, row, mean in reversed(list(zip(names, shares, whole[:, 0], strict=True))):
         marks = (_OPEN if share > 0.99 else _PART if share > 0 else _CLOSED for share in row)
-        lines.append(f"{name:<{margin}}{''.join(marks)} {mean:>6.1%}")
+        lines.append(f"{name:<{margin}}{''.join(marks)} {_percent(mean):>6}")
     lines.append(f"{'step':<{margin}}{_axis(steps, columns)}")
     lines.append(f"{_OPEN} open   {_PART} in part   {_CLOSED} closed")
-    return Text("\n".join(lines), no_wrap=True)
+    return Text("\n".join(lines), no_wrap=True, overflow="ignore")  # what is longer, the terminal wraps
+
+
+def _percent(share: float) -> str:
+    """A share in six signs at most; a small one is not shown as none."""
+    if share == 0.0 or share >= 1e-3:
+        return f"{share:.1%}"
+    return f"{share:.2%}" if share >= 1e-4 else "<0.01%"
 
 
 def _axis(steps: int, columns: int) -> str:

@@ -62,9 +62,11 @@ class Selection:
     @property
     def count(self) -> int:
         """How many elements are selected."""
-        return sum(
-            prod(self.shapes[name][1:]) * sum(stop - start for start, stop in rows) for name, rows in self.rows.items()
-        )
+        return sum(map(self.count_of, self.rows))
+
+    def count_of(self, name: str) -> int:
+        """How many elements of one parameter are selected."""
+        return prod(self.shapes[name][1:]) * sum(stop - start for start, stop in self.rows[name]) if name in self else 0
 
     def __contains__(self, name: object) -> bool:
         return name in self.rows
@@ -146,7 +148,8 @@ class _Reader:
         if layers := _LAYERS.fullmatch(term):
             return self._whole(term, self._in_layers(term, *layers.groups()))
         parts = self.layers.at("part").names if self.layers.weights else ()
-        known = [*self.layers.names, *_MARKS, *parts]
+        ends = [f"layers.{end}{n}" for end in ("top", "bottom") for n in range(1, self.layers.layer_count + 1)]
+        known = [*self.layers.names, *_MARKS, *ends, *parts]
         raise self._error(f"{shown(term)} is no term.{nearest(term, known)} {_EXPECTED}")
 
     def _whole(self, term: str, names: Iterable[str]) -> dict[str, Rows]:

@@ -39,6 +39,8 @@ class Timeline:
         steps: optimizer steps in all.
         groups: names of the model's groups, from the bottom up.
         sizes: group name to number of parameters.
+        learns: group name to the share of its elements that learns while it is open, where the method opens single
+            weights of it, as ``bitfit`` does; 1 of the others.
     """
 
     phases: list[Phase] = field(default_factory=list)
@@ -46,6 +48,7 @@ class Timeline:
     steps: int = 0
     groups: tuple[str, ...] = ()
     sizes: dict[str, int] = field(default_factory=dict)
+    learns: dict[str, float] = field(default_factory=dict)
 
     def record(self, step: int, plan: Plan) -> None:
         """Note the plan for the step after ``step`` done ones."""
@@ -61,6 +64,7 @@ class Timeline:
             steps,
             layers.names,
             {group.name: group.parameter_count for group in layers},
+            single_weights(method, layers),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,6 +74,7 @@ class Timeline:
             "steps": self.steps,
             "groups": list(self.groups),
             "sizes": self.sizes,
+            **({"learns": self.learns} if self.learns else {}),
             "phases": [phase.to_dict() for phase in self.phases],
         }
 
@@ -96,7 +101,7 @@ class Timeline:
         learning = np.zeros((len(rows), len(self.phases)))
         for column, phase in enumerate(self.phases):
             for name, gate in phase.gates.items():
-                learning[rows[name], column] = gate.share
+                learning[rows[name], column] = gate.share * self.learns.get(name, 1.0)
         # Elements and steps that have learned up to the start of each phase, and then up to each edge.
         up_to_phase = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(learning * np.diff(starts), axis=1)], axis=1)
         places = np.clip(np.searchsorted(starts, edges, side="right") - 1, 0, len(self.phases) - 1)
@@ -110,6 +115,12 @@ class Timeline:
         """The share of each group's elements that learns, as the mean over all steps."""
         means = self.shares_between([0, self.steps])[:, 0]
         return dict(zip(self.groups, means.tolist(), strict=True))
+
+    @property
+    def mean_share(self) -> float:
+        """The share of all elements that learns, as the mean over all steps; 0.0 where the plan says no sizes."""
+        learned = sum(self.sizes.get(group, 0) * mean for group, mean in self.mean_shares().items())
+        return learned / max(1, sum(self.sizes.values()))
 
     @property
     def layers(self) -> dict[str, list[int]]:
@@ -143,7 +154,7 @@ class Timeline:
         first: dict[str, int] = {}
         for phase in self.phases:
             for name, gate in phase.gates.items():
-                if gate.share > 0.0:
+                if gate.share * self.learns.get(name, 1.0) > 0.0:
                     first.setdefault(name, phase.step)
         return first
 
@@ -165,6 +176,22 @@ def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Ti
     for at, plan in changes(method, layers, clock, Memory(seed=seed)):
         timeline.record(at.step, plan)
     return timeline.described(method, layers, clock.known_total)
+
+
+def single_weights(method: Method, layers: LayerMap) -> dict[str, float]:
+    """Each group of which a method opens only some elements, with the share of these among those that may learn."""
+    if not layers.weights:  # a map that was made by hand knows no sizes
+        return {}
+    selection, reached = method.selection(layers), method.reaches(layers)
+    found: dict[str, float] = {}
+    for group in layers:
+        names = [name for name in group.parameter_names if name not in layers.frozen]
+        whole = sum(layers.weights[name].count for name in names)
+        opened = [name for name in names if method.trains(name, group.name)]
+        counts = (layers.weights[n].count if selection is None else selection.count_of(n) for n in opened)
+        if group.name in reached and (learning := sum(counts)) < whole:
+            found[group.name] = learning / whole
+    return found
 
 
 def changes(method: Method, layers: LayerMap, clock: Clock, memory: Memory) -> Iterator[tuple[Clock, Plan]]:
@@ -307,13 +334,16 @@ def _timeline_in(record: Mapping[str, Any]) -> Timeline:
         raise ValueError(f"groups is {groups!r}: expected a list of names")
     if not isinstance(sizes, dict) or not all(isinstance(size, int) for size in sizes.values()):
         raise ValueError(f"sizes is {sizes!r}: expected a mapping of groups to numbers of parameters")
+    learns = record.get("learns", {})
+    if not isinstance(learns, dict) or not all(isinstance(mean, float) and 0 <= mean < 1 for mean in learns.values()):
+        raise ValueError(f"learns is {learns!r}: expected a mapping of groups to shares from 0.0 to below 1.0")
     unknown = {name for phase in phases for name in phase.gates} - set(groups)
     if unknown:
         raise ValueError(f"phases name groups that the plan does not list: {sorted(unknown)}")
     starts = [phase.step for phase in phases]
     if not starts or starts != sorted(set(starts)) or starts[-1] >= steps:
         raise ValueError(f"phases begin at {starts[:9]}: expected phases in order of their step, before step {steps}")
-    return Timeline(list(phases), str(record.get("method", "")), steps, tuple(groups), sizes)
+    return Timeline(list(phases), str(record.get("method", "")), steps, tuple(groups), sizes, learns)
 
 
 def _read(path: Path) -> Mapping[str, Any]:
