@@ -1,0 +1,73 @@
+"""What a narrow terminal and a pipe show: names and numbers whole, no padding, no codes."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+
+import pytest
+from rich.box import SIMPLE_HEAD
+from rich.padding import Padding
+from rich.progress import Progress
+from rich.table import Column, Table
+
+from gradgate.console import PlainConsole
+
+NAME = "gradual:every=50,order=bottom-up,freeze_embeddings=with_bottom"
+
+
+def printed(width: int, *things: object) -> str:
+    file = io.StringIO()
+    PlainConsole(file=file, width=width).print(*things)
+    return file.getvalue()
+
+
+def table() -> Table:
+    found = Table("method", *(Column(part, justify="right") for part in ("weights", "peak", "share")), box=SIMPLE_HEAD)
+    found.add_row(NAME, "1,234.56", "12,345.67", "100.0%")
+    return found
+
+
+@pytest.mark.parametrize("width", [20, 50, 80, 160])
+def test_a_table_breaks_names_over_lines_and_no_number(width: int) -> None:
+    text = printed(width, table())
+    assert "…" not in text
+    assert {"1,234.56", "12,345.67", "100.0%"} <= set(text.split())
+    pieces = [line[2:].split("  ")[0].strip() for line in text.splitlines()[3:]]
+    assert "".join(pieces) == NAME
+
+
+def test_a_table_fits_into_the_width_that_it_can_have() -> None:
+    assert max(map(len, printed(50, table()).splitlines())) <= 50
+    assert NAME in printed(160, table())
+
+
+def test_no_line_of_a_pipe_ends_in_blanks() -> None:
+    for text in (printed(160, table()), printed(160, Padding("options: none", (0, 0, 0, 4)))):
+        assert re.search(r"[ \t]$", text, re.MULTILINE) is None
+
+
+def test_a_long_line_is_not_cut() -> None:
+    assert NAME in printed(20, NAME).replace("\n", "")
+
+
+def test_a_bar_is_printed_once_at_its_end() -> None:
+    file = io.StringIO()
+    with Progress(console=PlainConsole(file=file, width=60)) as bars:
+        bars.console.print("a note   ")
+        bars.update(bars.add_task("runs", total=2), completed=2)
+    assert file.getvalue().startswith("a note\n")
+    assert file.getvalue().count("runs") == 1
+
+
+@pytest.mark.parametrize("terminal", ["dumb", "xterm-256color"])
+def test_a_pipe_is_as_wide_as_columns_says(terminal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"COLUMNS": "50", "TERM": terminal, "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    done = subprocess.run([sys.executable, "-m", "gradgate", "methods"], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 50
+    assert "\x1b" not in done.stdout
+    assert not [line for line in lines if line != line.rstrip()]
