@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from gradgate.cli.completion import method_names, models_named, presets_named, tasks_named
+
+BASH = shutil.which("bash")
 
 
 def test_names_are_completed() -> None:
@@ -31,3 +35,30 @@ def test_bash_is_told(typed: str, expected: str) -> None:
     done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True)
     assert expected in done.stdout.split()
     assert "| torch\n" not in done.stderr
+
+
+# Bash gives the words already broken at ':' and '=', and takes what follows the last of them.
+BROKEN = {
+    "plan -m gradual : ev": ["every="],
+    "plan -m fun : ": ["every=", "batches="],
+    "compare -m full -m fun : every = 50,ba": ["50,batches="],
+    "plan -m gradf": ["gradfreeze"],
+    "plan --task = sample-n": ["sample-nli"],
+}
+
+
+@pytest.mark.skipif(BASH is None, reason="there is no bash")
+def test_a_real_bash_completes_beyond_a_colon(tmp_path: Path) -> None:
+    command = tmp_path / "gradgate"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gradgate "$@"\n')
+    command.chmod(0o755)
+    lines = [f'eval "$(_GRADGATE_COMPLETE=source_bash {command})"']
+    for words in BROKEN:
+        lines += [f"COMP_WORDS=(gradgate {words})", "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))"]
+        lines += [f"_gradgate_completion {command}", 'echo "${COMPREPLY[@]}"']
+    assert BASH is not None
+    done = subprocess.run([BASH, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    found = [line.split() for line in done.stdout.splitlines()]
+    for words, (typed, expected) in zip(found, BROKEN.items(), strict=True):
+        assert set(expected) <= set(words), typed
+        assert all(word.startswith(typed.split()[-1].lstrip(":=")) for word in words), typed

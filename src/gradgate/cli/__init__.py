@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Sequence
 from copy import copy
@@ -13,8 +14,9 @@ import typer
 
 import gradgate
 from gradgate.cli import analyses, deltas, doctor, lists, memory, models, papers, recommend, runs, studies, study_data
+from gradgate.cli.completion import whole_words_in_bash
 from gradgate.cli.render import errors, print_error, print_line, survive_any_encoding
-from gradgate.errors import GradgateError, UsageError
+from gradgate.errors import GradgateError, UsageError, nearest
 
 app = typer.Typer(
     name="gradgate",
@@ -58,7 +60,8 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C
 def main() -> None:
     """Entry point: a user's mistake ends with its message and its exit code, without a traceback."""
     survive_any_encoding()
-    sys.exit(run(sys.argv[1:]))
+    with whole_words_in_bash():
+        sys.exit(run(sys.argv[1:]))
 
 
 def run(words: Sequence[str]) -> int:
@@ -107,8 +110,14 @@ def _show_usage(error: Any) -> int:
     """Print what typer says of a command line that it cannot read, through the console."""
     text = io.StringIO()
     error.show(file=text)
-    errors.print(text.getvalue().rstrip("\n"), soft_wrap=True)
+    errors.print(f"{text.getvalue().rstrip()}{_nearest_choice(error)}", soft_wrap=True)
     return int(error.exit_code)
+
+
+def _nearest_choice(error: Any) -> str:
+    """The choice that may have been meant, where a flag takes one of several words."""
+    wrong = re.search(r"'([^']*)' is not one of (.+)", str(getattr(error, "message", "")))
+    return nearest(wrong[1], re.findall(r"'([^']+)'", wrong[2])) if wrong else ""
 
 
 def _reason(error: Exception) -> str:
