@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -77,6 +78,11 @@ class FolderLockedError(RunError):
 
 class StoreError(GradgateError, RuntimeError):
     """A study's store that cannot be opened, read or written."""
+
+
+def nearest_of_quoted(word: object, message: str) -> str:
+    """:func:`nearest` among the names that a message, such as one of pydantic's, has in quotes."""
+    return nearest(str(word), re.findall(r"'([^']+)'", message))
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from gradgate import sample
-from gradgate.errors import RunError
+from gradgate.errors import RunError, nearest
 
 _TIMEOUT_SECONDS = 10
 
@@ -30,8 +30,19 @@ def model_source(name: str) -> str:
         return str(path)
     looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if looks_like_path:
-        raise RunError(f"There is no folder {name}. Give a folder with config.json and weights, or a hub name.")
+        raise RunError(
+            f"There is no folder {name}. Give a folder with config.json and weights, or a hub name."
+            f"{nearest_model(name)}"
+        )
     return name
+
+
+def nearest_model(name: str) -> str:
+    """``" Did you mean 'sample'?"`` for a name that is near to an embedded model's or to a folder's beside it."""
+    path = Path(name).expanduser()
+    folders = path.parent.iterdir() if path.parent.is_dir() else ()
+    models = (str(path.parent / folder.name) for folder in folders if (folder / "config.json").is_file())
+    return nearest(name, [*sample.MODELS, *models])
 
 
 def is_offline() -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args, get_origin
 
-from gradgate.errors import GradgateError, UsageError, nearest
+from gradgate.errors import GradgateError, UsageError, nearest, nearest_of_quoted
 
 # A '+' joins two names. In a number (1e+3) or in the path of a plan (a+b.yaml) something else follows it.
 _JOIN = re.compile(r"\+(?=\s*[a-z][\w-]*\s*([:+]|$))")
@@ -170,7 +170,7 @@ class Spec:
                 reason = error.errors()[0]["msg"]
                 raise self.syntax.error(
                     f"The option {option}={shown(text)} of {self.name!r} cannot be read: "
-                    f"{reason[0].lower()}{reason[1:]}."
+                    f"{reason[0].lower()}{reason[1:]}.{nearest_of_quoted(text, reason)}"
                 ) from None
         return values
 

@@ -99,6 +99,17 @@ def test_tasks_are_listed_and_one_is_counted(command: Command, tiny_task: Path) 
     shown = command("tasks", str(tiny_task)).out
     assert "classification, selected by accuracy" in shown
     assert "labels: bad, good" in shown
+    assert "dev" not in shown.splitlines()[-1]
+
+
+def test_a_task_without_its_dev_file_says_so(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\ngood,y\nbad,n\n")
+    (tmp_path / "task.yaml").write_text("files: {train: train.csv, dev: dev.csv}\n")
+    said = command("tasks", str(tmp_path / "task.yaml"))
+    assert said.code == 0
+    shown = " ".join(said.out.split())
+    assert f"dev: {tmp_path}/dev.csv is missing; {tmp_path} holds task.yaml, train.csv." in shown
+    assert "'gradgate train' needs it: add the file, or correct its name in the task" in shown
 
 
 def test_a_named_task_is_read_from_a_folder(command: Command, tmp_path: Path) -> None:

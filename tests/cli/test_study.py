@@ -46,6 +46,14 @@ def test_retried_runs_wait_for_a_worker(command: Command, study: Path) -> None:
     assert json.loads(command("study", "status", str(study), "--json")[1])["waiting"] == 4
 
 
+def test_only_runs_that_the_study_has_are_retried(command: Command, study: Path) -> None:
+    code, _, err = command("study", "retry", str(study), "-m", "ful")
+    assert code == 2
+    assert "--method ful: no run of the study is of that. Did you mean 'full'?" in err
+    assert command("study", "retry", str(study), "--seed", "7").code == 2
+    assert command("study", "retry", str(study), "-m", "full", "--seed", "0").out.startswith("0 runs wait again")
+
+
 def test_runs_are_exported_as_json_and_csv(command: Command, study: Path) -> None:
     records = json.loads(command("study", "export", str(study), "--json")[1])
     assert [(r["task"], r["method"], r["seed"], r["status"], r["score"]) for r in records[:3]] == [

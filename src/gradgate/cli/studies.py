@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,10 @@ from gradgate.cli.completion import method_names, models_named, tasks_named
 from gradgate.cli.forecast import DryRun, show_forecast
 from gradgate.cli.options import AsJson, Config, Out, Quiet, setting_help, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from gradgate.study.queue import QueuedRun
 
 Tasks = Annotated[
     list[str] | None,
@@ -173,10 +177,36 @@ def retry(
 
     queue = open_queue(study, store)
     text = None if method is None else method.replace(" ", "")
-    again = queue.retry(lambda run: text in (None, run.config["method"]) and seed in (None, run.config["seed"]))
+    _require_run(queue.runs(), text, seed)
+    again = queue.retry(lambda run: _is_asked_for(run, text, seed))
     for run in again:
         print_line(run.label)
     print_line(f"{len(again)} runs wait again; start them with: gradgate worker {study}")
+
+
+def _is_asked_for(run: QueuedRun, method: str | None, seed: int | None) -> bool:
+    """Whether a run is of a method, by itself or by its arm's name without blanks, and of a seed; None is any."""
+    return method in (None, run.config["method"], _arm_of(run).replace(" ", "")) and seed in (None, run.config["seed"])
+
+
+def _arm_of(run: QueuedRun) -> str:
+    from gradgate.training.adapter_setting import titled
+
+    return titled(run.config["method"], run.config.get("adapter"))
+
+
+def _require_run(runs: list[QueuedRun], method: str | None, seed: int | None) -> None:
+    """Refuse a method or seed that no run of a study has."""
+    if any(_is_asked_for(run, method, seed) for run in runs):
+        return
+    arms = list(dict.fromkeys(map(_arm_of, runs)))
+    seeds = ", ".join(map(str, sorted({run.config["seed"] for run in runs})))
+    given = (("--method", method), ("--seed", seed))
+    asked = " ".join(f"{flag} {value}" for flag, value in given if value is not None) or "A run"
+    raise UsageError(
+        f"{asked}: no run of the study is of that.{nearest(method or '', arms)} Expected one of its methods "
+        f"({', '.join(arms)}) and seeds ({seeds})."
+    )
 
 
 @takes_settings("task", "model", "train_size", "method", "adapter", "seed", "fsdp", "store")

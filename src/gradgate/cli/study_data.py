@@ -9,7 +9,7 @@ import typer
 
 from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, errors, print_json, print_line
-from gradgate.errors import UsageError
+from gradgate.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from gradgate.study.curves import Curves
@@ -107,7 +107,7 @@ def replay(
     from gradgate.study.replay import replay as play_again
 
     if schedule not in (CUT, SQUEEZED):
-        raise UsageError(f"--schedule {schedule!r}: expected {CUT} or {SQUEEZED}.")
+        raise UsageError(f"--schedule {schedule!r}: expected {CUT} or {SQUEEZED}.{nearest(schedule, (CUT, SQUEEZED))}")
     rivals = [name.strip() for name in against.split(",") if name.strip()]
     curves = _curves(study, schedule)
     with Progress(console=errors, disable=as_json, transient=True) as bar:

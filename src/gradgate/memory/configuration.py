@@ -42,7 +42,9 @@ def read_configuration(name: str, trust_remote_code: bool = False) -> Any:
         return transformers.AutoConfig.from_pretrained(source, **options)
     except Exception as error:  # each architecture has errors of its own
         where = (
-            "" if Path(source).is_dir() else f" {name!r} is no folder or file here, so it was looked for on the hub."
+            ""
+            if Path(source).is_dir()
+            else f" {name!r} is no folder or file here, so it was looked for on the hub.{hub.nearest_model(name)}"
         )
         raise RunError(
             f"Cannot read the configuration of {name!r}: {hub.first_line(error)}.{where} {_EXPECTED}; without a "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradgate.errors import DataError, UsageError
@@ -118,6 +119,14 @@ def label_names(spec: TaskSpec) -> tuple[str, ...]:
     if spec.folder is not None and not all((spec.folder / spec.places[split]).is_file() for split in needed):
         return ()
     return kind_of(spec).labels(spec, read_tables(spec)) or ()
+
+
+def absent_files(spec: TaskSpec) -> dict[str, Path]:
+    """Split -> file, for train and dev of a task in files whose file is not there, so that nothing can be trained."""
+    if spec.folder is None:
+        return {}
+    places = {split: spec.folder / spec.places[split] for split in TRAIN_AND_DEV if split in spec.places}
+    return {split: path for split, path in places.items() if not path.is_file()}
 
 
 def _listed(spec: TaskSpec) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from gradgate.errors import DataError, UsageError
+from gradgate.errors import DataError, UsageError, nearest
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import LANGUAGE, TRAIN_AND_DEV, base_of, scored
 
@@ -154,6 +154,7 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
         raise UsageError(
             f"--languages {','.join(wanted)}: the task {spec.name} has no {', '.join(unknown) or 'such language'}; its "
             f"languages are {', '.join(spec.languages)}"
+            f"{''.join(f'.{near}' for name in unknown[:1] if (near := nearest(name, spec.languages)))}"
         )
     splits = spec.places
     there = [spec.language_of(split) for split in scored(splits) if split not in TRAIN_AND_DEV]

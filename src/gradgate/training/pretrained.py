@@ -165,7 +165,7 @@ def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) 
             if Path(source).is_dir()
             else (
                 f" {run.model!r} is no folder here, so it was looked for on the hub: check the name and the network "
-                f"(HF_HUB_OFFLINE), or give a folder."
+                f"(HF_HUB_OFFLINE), or give a folder.{hub.nearest_model(run.model)}"
             )
         )
         raise RunError(f"Cannot load the {what} of {run.model!r}: {reason_of(error, source)}{where}") from error

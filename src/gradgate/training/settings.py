@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from gradgate.errors import GradgateError, UsageError, nearest
+from gradgate.errors import GradgateError, UsageError, nearest, nearest_of_quoted
 
 Settings = TypeVar("Settings", bound=BaseModel)
 MOST_SEED = 2**32 - 1  # of numpy's generators
@@ -58,7 +58,8 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
     try:
         return kind(**given)
     except ValidationError as error:
-        raise UsageError("; ".join(_explain(item).rstrip(".") for item in error.errors()) + ".") from None
+        faults = "; ".join(_explain(item).rstrip(".") for item in error.errors())
+        raise UsageError(faults if faults.endswith("?") else f"{faults}.") from None
 
 
 def _explain(item: Any) -> str:
@@ -67,4 +68,7 @@ def _explain(item: Any) -> str:
         return str(cause)
     where = ".".join(str(part) for part in item["loc"])
     wrong = str(cause or item["msg"])
+    if item["type"] == "literal_error":
+        near = nearest_of_quoted(item["input"], wrong)
+        wrong += f".{near}" if near else ""
     return f"{where}={item['input']!r}: {wrong[0].lower()}{wrong[1:]}" if where else wrong

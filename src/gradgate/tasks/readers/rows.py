@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradgate.errors import DataError
+from gradgate.errors import DataError, nearest
 
 MISSING = object()
 """The cell of a row that lacks a column which other rows have."""
@@ -54,7 +54,10 @@ class Table:
         """
         if name not in self.columns:
             there = ", ".join(repr(column) for column in self.columns)
-            raise DataError(f"{self.source} has no column {name!r}; its columns are {there}. Name one with {flag}")
+            raise DataError(
+                f"{self.source} has no column {name!r}; its columns are {there}.{nearest(name, self.columns)} Name one "
+                f"with {flag}"
+            )
         cells = self.columns[name]
         for row, cell in enumerate(cells):
             if cell is MISSING or cell is None:
