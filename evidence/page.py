@@ -21,6 +21,9 @@ What the claims of four papers are worth outside of the papers. Each claim is a 
 - **holds** or **fails**: the 95% t interval over seeds, of what the claim compares, lies on one side of its threshold;
 - **cannot tell**: it does not, or the studies here do not have what the claim compares.
 
+A claim of several parts fails where one of them does; the intervals are those of each part alone, so that a claim of many
+parts fails by chance more often than 1 time in 20.
+
 *Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder of 22.7 M parameters
 (all-MiniLM-L6-v2) on public data sets in English. *Synthetic* is the encoder that gradgate embeds, on its generated
 tasks in ten languages: it shows whether a claim follows from the method on any model that transfers between
