@@ -45,7 +45,10 @@ def run(
             sys.exit(f"{study.name} stopped: {error}. Run the command again to go on.")
         done.append(study)
         if record:
-            keep(study, out)
+            try:
+                keep(study, out)
+            except FileNotFoundError as error:
+                sys.exit(f"The report of {study.name} has no figure {error.filename}. Mend 'figures' of its settings.")
     if record:
         pages()
     elif scale == "full":

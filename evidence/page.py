@@ -21,8 +21,8 @@ What the claims of four papers are worth outside of the papers. Each claim is a 
 - **holds** or **fails**: the 95% t interval over seeds, of what the claim compares, lies on one side of its threshold;
 - **cannot tell**: it does not, or the studies here do not have what the claim compares.
 
-A claim of several parts fails where one of them does; the intervals are those of each part alone, so that a claim of many
-parts fails by chance more often than 1 time in 20.
+A claim of several parts fails where one of them does; the intervals are those of each part alone, so that a claim of
+many parts fails by chance more often than 1 time in 20.
 
 *Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder of 22.7 M parameters
 (all-MiniLM-L6-v2) on public data sets in English. *Synthetic* is the encoder that gradgate embeds, on its generated
@@ -49,6 +49,9 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     there = [study for study in studies if study.results.exists()]
     blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## What could not be told", _untold(found)]
     blocks += ["## Studies", *(_study(study) for study in there)]
+    missing = [study for study in studies if study not in there]
+    if missing:
+        blocks += ["## Studies that have not been run", "\n".join(map(_planned, missing))]
     return "\n\n".join(block.strip() for block in blocks) + "\n"
 
 
@@ -108,6 +111,10 @@ def _why(each: Checked) -> str:
         return "Some intervals include the threshold."
     text = check(each.claim, Numbers({}, exact=False)).findings[0].text
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _planned(study: Study) -> str:
+    return f"- {study.title}: [studies/{study.name}.yaml](studies/{study.name}.yaml)"
 
 
 def _study(study: Study) -> str:
