@@ -12,6 +12,7 @@ from typing import Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADGATE_AUDIT", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.pop("COLUMNS", None)  # what is printed is as wide as in any pipe
 os.environ["OMP_NUM_THREADS"] = "1"  # sums differ in their last bits with the number of threads
 
 import hypothesis

@@ -44,6 +44,12 @@ def test_a_table_fits_into_the_width_that_it_can_have() -> None:
     assert NAME in printed(160, table())
 
 
+def test_columns_share_what_is_left_of_a_narrow_terminal() -> None:
+    found = Table("Method", Column("macro-F1 × 100, test", justify="right"), Column("Difference", justify="right"))
+    found.add_row(NAME, "75.0 ± 7.1", "reference")
+    assert {len(line) for line in printed(50, found).splitlines()} == {50}
+
+
 def test_no_line_of_a_pipe_ends_in_blanks() -> None:
     for text in (printed(160, table()), printed(160, Padding("options: none", (0, 0, 0, 4)))):
         assert re.search(r"[ \t]$", text, re.MULTILINE) is None

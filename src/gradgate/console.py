@@ -66,25 +66,42 @@ class PlainConsole(Console):
 
 
 def _keep_whole(table: Table, console: Console, width: int) -> None:
-    """Let a narrow terminal break long names over lines, and no number at all, instead of cutting them short."""
+    """Let a narrow terminal break long names over lines, and no number at all, instead of cutting them short.
+
+    Rich itself narrows all columns alike, also below what they need, and cuts what is then too long.
+    """
     wide = console.options.update(width=_UNLIMITED)
-    least = [_least_widths(column, console, wide) for column in table.columns]
-    around = 3 * len(least) + 1
-    fitting = (name for name in _NAME_WIDTHS if sum(max(own, min(word, name)) for own, word in least) + around <= width)
+    needs = [_needs(column, console, wide) for column in table.columns]
+    room = width - 3 * len(needs) - 1
+    fitting = (name for name in _NAME_WIDTHS if sum(max(own, min(word, name)) for own, word, _ in needs) <= room)
     name_width = next(fitting, _NAME_WIDTHS[0])  # where nothing fits, the terminal wraps whole lines
-    for column, (own, word) in zip(table.columns, least, strict=True):
-        column.min_width = max(own, min(word, name_width))
-        column.overflow = "fold"
+    least = [max(own, min(word, name_width)) for own, word, _ in needs]
+    given = _shared(least, [most for *_, most in needs], room)
+    for column, narrow, own in zip(table.columns, least, given, strict=True):
+        column.min_width, column.max_width, column.overflow = narrow, own, "fold"
 
 
-def _least_widths(column: Column, console: Console, wide: ConsoleOptions) -> tuple[int, int]:
-    """What a column needs in any case, which is the longest of its numbers, and its longest word."""
+def _needs(column: Column, console: Console, wide: ConsoleOptions) -> tuple[int, int, int]:
+    """The width that a column needs for its longest number, for its longest word, and for all on one line."""
     cells = [Measurement.get(console, wide, cell) for cell in column.cells]
-    words = max((cell.minimum for cell in cells), default=1)
-    heading = Measurement.get(console, wide, column.header).minimum
+    heading = Measurement.get(console, wide, column.header)
     is_whole = column.no_wrap or column.justify == "right"
     numbers = max((cell.maximum for cell in cells), default=1) if is_whole else 1
-    return max(numbers, column.min_width or 1), max(words, heading)
+    every = [heading, *cells]
+    own = max(numbers, column.min_width or 1)
+    return own, max(each.minimum for each in every), max(own, *(each.maximum for each in every))
+
+
+def _shared(least: list[int], most: list[int], room: int) -> list[int]:
+    """The widths of columns that share a room: each has its least; what is left goes to all alike, up to its most."""
+    given = dict(enumerate(least))
+    spare = max(0, room - sum(least))
+    by_wish = sorted(given, key=lambda column: most[column] - least[column])
+    for place, column in enumerate(by_wish):
+        more = min(most[column] - least[column], spare // (len(by_wish) - place))
+        given[column] += more
+        spare -= more
+    return [given[column] for column in range(len(least))]
 
 
 def _edge(stream: TextIO) -> dict[str, int]:

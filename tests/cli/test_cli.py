@@ -131,6 +131,8 @@ def test_a_plan_is_drawn(command: Command, tiny_model: Path) -> None:
         "layers.0    ····████████████████  80.0%",
         "embeddings  ····████████████████  80.0%",
     ]
+    short = command("plan", "--model", str(tiny_model), "--method", "full", "--steps", "10").out.splitlines()
+    assert short[-2].split() == ["step", "0", "2", "5", "10"]
 
 
 def test_a_plan_that_the_model_cannot_have_is_wrong_usage(command: Command, tiny_model: Path) -> None:

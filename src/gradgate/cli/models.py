@@ -196,5 +196,7 @@ def _axis(steps: int, columns: int) -> str:
     line = ""
     for quarter in range(4):
         column = columns * quarter // 4
-        line = f"{line:<{column}}{steps * column // columns}"
+        number = str(steps * column // columns)
+        if column + len(number) < columns - len(str(steps)):  # the last number stands alone
+            line = f"{line:<{column}}{number}"
     return f"{line:<{max(0, columns - len(str(steps)))}}{steps}"
