@@ -43,6 +43,14 @@ def test_a_column_is_offered(command: Command, tmp_path: Path) -> None:
     assert "its columns are 'review', 'label'. Did you mean 'review'?" in err
 
 
+def test_a_file_is_offered(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "reviews.csv").write_text("text,label\n")
+    code, _, err = command("train", "--task", str(tmp_path / "review.csv"))
+    assert code == 2
+    assert f"Did you mean '{tmp_path}/reviews.csv'" in err
+    assert "Correct the path, or name one of the tasks" in err
+
+
 def test_a_language_is_offered(command: Command, tmp_path: Path) -> None:
     code, _, err = command("train", "--task", "udpos", "--data", str(tmp_path), "--languages", "en,qde")
     assert code == 2

@@ -48,6 +48,11 @@ NUMBERS = {
     "a plan of negative epochs": (("plan", "--steps", "10", "--epochs", "-3"), "epochs=-3.0"),
     "a plan of no steps": (("plan", "--steps", "0"), "steps=0"),
     "a plan with a huge seed": (("plan", "--steps", "10", "--seed", "4294967296"), "seed=4294967296"),
+    "trials of no search": (
+        ("compare", "-m", "full", "--trials", "3"),
+        "--trials 3 .*nothing is searched. Add --search",
+    ),
+    "pruning of no search": (("compare", "-m", "full", "--prune"), "--prune says .*nothing is searched"),
 }
 EMPTY = {
     "task": (("train", "--task", ""), "value after --task is empty"),
@@ -78,6 +83,14 @@ def test_a_wrong_value_is_named_with_what_was_expected(command: Command, words: 
     code, _, err = command(*words)
     assert code == 2
     assert re.search(message, err), err
+
+
+def test_a_recorded_grid_that_is_absent_is_not_to_be_removed_with_its_folder(command: Command) -> None:
+    code, _, err = command("study", "replay", "absent.csv")
+    assert code == 1
+    assert "No such file or directory" in err
+    assert "check the path" in err
+    assert "remove" not in err
 
 
 @pytest.mark.parametrize(("content", "message"), SETTINGS.values(), ids=SETTINGS)

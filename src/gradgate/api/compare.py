@@ -15,6 +15,7 @@ from gradgate.api.progress import study_progress
 from gradgate.api.settings import SharedSettings, takes
 from gradgate.api.shown import Shown, data_frame
 from gradgate.api.values import chosen_seeds, read_stores, read_train_sizes
+from gradgate.errors import UsageError
 from gradgate.training.config import RunConfig, make_config
 
 if TYPE_CHECKING:
@@ -198,6 +199,8 @@ def _read(folder: Path, asked: Mapping[str, Any]) -> tuple[Comparison, Execution
     allowance = read_allowance(take("budget"), take("budget_steps"), take("budget_time"))
     methods, adapters, sweep, seeds = take("method"), take("adapter"), take("sweep"), take("seeds")
     search, *how = take("search"), take("trials"), take("search_seeds"), take("prune")
+    if not search:
+        _refuse_search_settings(*how)
     workers, ray, gpus, grace = take("workers"), take("ray"), take("gpus_per_run"), take("grace")
     form, address = read_stores(several(take("store")))
     config, parts = _subjects(folder, {**settings, "store": form})
@@ -213,6 +216,18 @@ def _read(folder: Path, asked: Mapping[str, Any]) -> tuple[Comparison, Execution
     cluster = RayCluster(ray, gpus, config.threads or 1) if ray else None
     comparison = Comparison(config, methods, seeds, sweep, adapters, parts, space, allowance)
     return comparison, Execution(workers, cluster, address, Heartbeat.within(grace))
+
+
+def _refuse_search_settings(trials: int | None, seeds: int, prune: bool) -> None:
+    """Refuse what says how to search where nothing is searched, instead of training without it."""
+    given = (("--trials", trials, trials is not None), ("--search-seeds", seeds, seeds != 1), ("--prune", "", prune))
+    for flag, value, is_given in given:
+        if is_given:
+            asked = f"{flag} {value}".rstrip()
+            raise UsageError(
+                f"{asked} says how --search tries settings, and nothing is searched. Add --search, such as --search "
+                f"lr=1e-5..1e-4, or leave {flag} out."
+            )
 
 
 def _subjects(folder: Path, settings: dict[str, Any]) -> tuple[RunConfig, Parts]:

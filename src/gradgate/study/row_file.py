@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from gradgate.errors import DataError
-from gradgate.files import remedy
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -68,7 +67,9 @@ class RowFile(Generic[Row]):
                     raise DataError(f"{file} has no column {', '.join(absent)}. Expected what '{self.made_by}' writes.")
                 return [self._row(line, adapter, f"{file}, line {number}") for number, line in enumerate(reader, 2)]
         except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise DataError(f"Cannot read {file}: {error}. {remedy(file)}") from None
+            raise DataError(
+                f"Cannot read {file}: {error}. Expected a CSV file as '{self.made_by}' writes it; check the path."
+            ) from None
 
     def _row(self, line: dict[str, str | None], adapter: TypeAdapter[Row], place: str) -> Row:
         optional = {each.name for each in fields(self.row) if each.default is not MISSING}

@@ -176,9 +176,19 @@ def _absolute(file: str | Path | None) -> str | None:
     return None if file is None else str(Path(file).absolute())
 
 
+def _beside(name: str) -> list[str]:
+    """The files and folders that are where a path leads."""
+    folder = Path(name).expanduser().parent
+    return [str(folder / entry.name) for entry in folder.iterdir()] if folder.is_dir() else []
+
+
 def _unknown(name: str) -> str:
     if "/" in name or "\\" in name or Path(name).suffix:
-        return f"There is no file or folder {name}, nor a task of that name. The tasks are {', '.join(task_names())}"
+        near = nearest(name, [*task_names(), *_beside(name)])
+        return (
+            f"There is no file or folder {name}, nor a task of that name. The tasks are {', '.join(task_names())}."
+            f"{near} Correct the path, or name one of the tasks"
+        )
     return (
         f"Unknown task {name!r}.{nearest(name, task_names())} Expected a task's name ({', '.join(task_names())}), "
         "a YAML file that describes one, a folder with train and dev files, or a train file"
