@@ -15,8 +15,9 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from support.replicas import Scenario
 from support.sharded_training import SHARDED
-from support.two_processes import MORE, SCENARIOS, Scenario
+from support.two_processes import MORE, SCENARIOS
 
 # The number of processes, and what they run.
 GROUPS: dict[str, tuple[int, dict[str, Scenario]]] = {

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor
 from gradgate import Tuner
 from gradgate.layers import named_parameters
 from support.loop import batch, build
-from support.two_processes import Scenario, adamw, compare, fresh, fsdp, full, refused, same_everywhere
+from support.replicas import Scenario, adamw, compare, fresh, fsdp, full, refused, same_everywhere
 
 METHODS = (
     "blocks:every=1",

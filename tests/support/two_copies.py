@@ -1,0 +1,145 @@
+"""What two processes do with copies of one model (DDP): each function runs in both of them, and asserts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from gradgate import Tuner
+from gradgate.errors import AuditError
+from support.loop import batch
+from support.replicas import (
+    Scenario,
+    adamw,
+    backward,
+    ddp,
+    digests,
+    fresh,
+    mine,
+    refused,
+    same_everywhere,
+)
+
+
+def ddp_without_a_parameter_that_opens_is_refused() -> None:
+    model = fresh()
+    model.bert.encoder.layer[1].requires_grad_(False)
+    wrapped = DistributedDataParallel(model, find_unused_parameters=True)
+    model.requires_grad_(True)
+    with refused(r"layer\.1\..*and \d+ more did not require a gradient"):
+        Tuner(wrapped, adamw(model), "gradual:every=2")
+    with Tuner(wrapped, adamw(model), "head"):  # opens what was there
+        pass
+
+
+def ddp_that_waits_for_gradients_is_refused_where_something_closes() -> None:
+    for options in ({"find_unused_parameters": False}, {"static_graph": True}):
+        for method in ("gradual:every=2", "freeze:layers=1", "layer-graddrop:p=0.2", "bitfit", "lisa:layers=1"):
+            model = ddp(**options)
+            with refused("find_unused_parameters=True"):
+                Tuner(model, adamw(model), method, total_steps=50)
+            assert all(p.requires_grad for p in model.parameters())
+
+
+def ddp_may_wait_for_gradients_where_nothing_closes() -> None:
+    for method in ("full", "graddrop:p=0.2"):
+        model = ddp(find_unused_parameters=False)
+        optimizer = adamw(model)
+        with Tuner(model, optimizer, method, total_steps=3, audit=True):
+            for step in range(3):
+                optimizer.zero_grad()
+                backward(model, mine(), step)
+                optimizer.step()
+        assert same_everywhere(digests(model))
+
+
+def ddp_around_a_bare_model_is_found_when_it_runs() -> None:
+    """As in Trainer, whose callbacks get the model without its wrapper."""
+    rigid = ddp(find_unused_parameters=False)
+    with Tuner(rigid.module, adamw(rigid.train()), "gradual:every=2"), refused("find_unused_parameters=True"):
+        backward(rigid, mine(), 0)
+    late = fresh().train()
+    tuner = Tuner(late, adamw(late), "gradual:every=2")
+    wrapped = DistributedDataParallel(late, find_unused_parameters=True)  # sees the head alone
+    with refused("did not require a gradient"):
+        backward(wrapped, mine(), 0)
+    tuner.detach()
+
+
+def copies_that_differ_fail_the_audit() -> None:
+    """After the first step of a phase, at a change of phase, and at the end."""
+    for method, spoiled in (("full", 0), ("gradual:every=2", 1), ("full", 1)):
+        model = ddp()
+        optimizer = adamw(model)
+        tuner = Tuner(model, optimizer, method, audit=True)
+        with refused("classifier.weight is not the same in processes 0 and 1", AuditError):
+            for step in range(2):
+                if step == spoiled and dist.get_rank() == 1:
+                    model.module.classifier.weight.data.add_(1e-6)
+                optimizer.zero_grad()
+                backward(model, mine(), step)
+                optimizer.step()
+            tuner.detach()
+        tuner.detach(audit=False)
+
+
+def fun_decides_alike() -> None:
+    """Whether the processes measure on the same batches, as one process does, or each on its own."""
+    notes = []
+    for kind in ("alone", "same", "own"):
+        model: Any = fresh() if kind == "alone" else ddp()
+        inner = getattr(model, "module", model)
+        optimizer = adamw(model)
+        first = dist.get_rank() if kind == "own" else 0
+        data = lambda step, inner=inner, first=first: [batch(inner, step + 10 * first)]  # noqa: E731
+        with Tuner(model, optimizer, "fun:every=1", total_steps=5, fisher_data=data, audit=True) as tuner:
+            for step in range(5):
+                optimizer.zero_grad()
+                backward(model, slice(0, 4) if kind == "alone" else mine(), step)
+                optimizer.step()
+        if kind != "alone":
+            assert same_everywhere(digests(model))
+        notes.append(tuner.timeline.phases)
+        assert same_everywhere(notes[-1])
+    assert notes[0] == notes[1]
+
+
+def child_tuning_chooses_alike() -> None:
+    model = ddp()
+    data = lambda step: [batch(model.module, step + 10 * dist.get_rank())]  # noqa: E731
+    with Tuner(model, adamw(model), "child-tuning:mode=D,keep=0.3", total_steps=5, fisher_data=data) as tuner:
+        chosen = tuner.state_dict()["tensors"]
+    assert chosen
+    assert same_everywhere({name: mask.tolist() for name, mask in chosen.items()})
+
+
+def mixout_equals_one_process() -> None:
+    models = {"alone": fresh(), "ddp": ddp()}
+    for kind, model in models.items():
+        optimizer = adamw(model)
+        with Tuner(model, optimizer, "gradual:every=2+mixout:p=0.3", total_steps=4):
+            for step in range(4):
+                optimizer.zero_grad()
+                model.train()
+                backward(model, slice(0, 4) if kind == "alone" else mine(), step)
+                optimizer.step()
+    for alone, copy in zip(models["alone"].parameters(), models["ddp"].module.parameters(), strict=True):
+        torch.testing.assert_close(copy, alone, rtol=0, atol=1e-9)
+
+
+COPIES: dict[str, Scenario] = {
+    function.__name__: function
+    for function in (
+        ddp_without_a_parameter_that_opens_is_refused,
+        ddp_that_waits_for_gradients_is_refused_where_something_closes,
+        ddp_may_wait_for_gradients_where_nothing_closes,
+        ddp_around_a_bare_model_is_found_when_it_runs,
+        copies_that_differ_fail_the_audit,
+        fun_decides_alike,
+        child_tuning_chooses_alike,
+        mixout_equals_one_process,
+    )
+}
