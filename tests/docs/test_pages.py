@@ -16,11 +16,20 @@ PAGES = [
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if (page.name == "index.md" or not {*MADE} & {*page.parts}) and "_build" not in page.parts and has_block(page)
 ]
-SLOW = [page for page in PAGES if has_slow_block(page)]
 
 
 def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
+
+
+BLOCKS = [
+    *(pytest.param(page, False, id=name(page)) for page in PAGES),
+    *(
+        pytest.param(page, True, id=f"{name(page)}, slow blocks too", marks=pytest.mark.slow)
+        for page in PAGES
+        if has_slow_block(page)
+    ),
+]
 
 
 @pytest.fixture
@@ -32,20 +41,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize(("page", "slow"), BLOCKS)
 def test_the_blocks_of_a_page_run(
-    page: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    page: Path, slow: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Page(page, capsys, monkeypatch).run(slow=False)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("page", SLOW, ids=name)
-def test_the_slow_blocks_of_a_page_run(
-    page: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Page(page, capsys, monkeypatch).run(slow=True)
+    Page(page, capsys, monkeypatch).run(slow=slow)
 
 
 def write(folder: Path, text: str) -> Path:
