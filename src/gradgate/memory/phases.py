@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gradgate.clock import Clock
-from gradgate.errors import MethodError
 from gradgate.fisher import SelectionRequest
 from gradgate.importance import Measurement
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Memory, Method, Plan
 from gradgate.methods.phases import Phase
+from gradgate.methods.plan_file import next_clock
 
 Request = Measurement | SelectionRequest
 
@@ -83,23 +83,16 @@ def stretches(method: Method, layers: LayerMap, clock: Clock, seed: int = 0, ord
 def _plans(
     method: Method, layers: LayerMap, clock: Clock, memory: Memory, order: int
 ) -> Iterator[tuple[int, Plan, list[Request]]]:
-    while True:
-        request = method.measures(clock, layers, memory)
-        selection = method.selects(clock, layers, memory)
+    at: Clock | None = clock
+    while at is not None:
+        request = method.measures(at, layers, memory)
+        selection = method.selects(at, layers, memory)
         requests: list[Request] = [one for one in (request, selection) if one is not None]
         if request is not None:
             count = len(request.groups)
             scores = {
                 name: float(place + 1 if order > 0 else count - place) for place, name in enumerate(request.groups)
             }
-            memory = method.learned(scores, clock, memory)
-        yield clock.step, method.checked_plan(clock, layers, memory), requests
-        step = method.next_change(clock, layers, memory)
-        if step is None or step >= clock.known_total:
-            return
-        if step <= clock.step:
-            raise MethodError(
-                f"{type(method).__name__}.next_change() gives {step} at step {clock.step}. Expected a later step, or "
-                f"None where the plan stays."
-            )
-        clock = replace(clock, step=step)
+            memory = method.learned(scores, at, memory)
+        yield at.step, method.checked_plan(at, layers, memory), requests
+        at = next_clock(method, layers, at, memory)

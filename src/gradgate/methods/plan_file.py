@@ -196,17 +196,27 @@ def single_weights(method: Method, layers: LayerMap) -> dict[str, float]:
 
 def changes(method: Method, layers: LayerMap, clock: Clock, memory: Memory) -> Iterator[tuple[Clock, Plan]]:
     """The plans from ``clock`` on to the end of the training, one at each step where they may change."""
-    while True:
-        yield clock, method.checked_plan(clock, layers, memory)
-        step = method.next_change(clock, layers, memory)
-        if step is None or step >= clock.known_total:
-            return
-        if step <= clock.step:
-            raise MethodError(
-                f"{type(method).__name__}.next_change() gives {step} at step {clock.step}. Expected a later step, or "
-                f"None where the plan stays."
-            )
-        clock = replace(clock, step=step)
+    at: Clock | None = clock
+    while at is not None:
+        yield at, method.checked_plan(at, layers, memory)
+        at = next_clock(method, layers, at, memory)
+
+
+def next_clock(method: Method, layers: LayerMap, clock: Clock, memory: Memory) -> Clock | None:
+    """Where the plan may change next; None if it stays to the end of the training.
+
+    Raises:
+        MethodError: if the method gives no later step.
+    """
+    step = method.next_change(clock, layers, memory)
+    if step is None or step >= clock.known_total:
+        return None
+    if step <= clock.step:
+        raise MethodError(
+            f"{type(method).__name__}.next_change() gives {step} at step {clock.step}. Expected a later step, or None "
+            f"where the plan stays."
+        )
+    return replace(clock, step=step)
 
 
 @dataclass(frozen=True, kw_only=True)
