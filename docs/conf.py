@@ -70,7 +70,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
-    "header_links_before_dropdown": 9,
+    "header_links_before_dropdown": 8,
     "navigation_with_keys": False,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
