@@ -68,6 +68,8 @@ def test_an_arm_has_the_label_of_what_it_is(
 def test_pretraining_by_the_settings_of_the_study_counts_too() -> None:
     labels = arm_labels("adaptereff", study(("full",), (None, "houlsby:size=256"), tapt_epochs=20), layers=4)
     assert list(labels.values()) == ["Fine-tune", "Adapter-256+TAPT"]
+    alone = arm_labels("adaptereff", study(("full", "head"), tapt_epochs=20), layers=4)
+    assert list(alone.values()) == ["Fine-tune+TAPT", "head"]
 
 
 def test_a_verdict_names_the_arms_that_it_used(tmp_path: Path, command: Command) -> None:

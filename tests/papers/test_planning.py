@@ -80,6 +80,15 @@ def test_the_frozen_model_runs_as_in_the_code_of_fun() -> None:
     assert {run.config.adapter.pooler for run in wide if run.config.adapter} == {"trained"}
 
 
+def test_pretraining_of_the_whole_model_has_a_study_of_its_own() -> None:
+    plan = on_sample("adaptereff-table1")
+    assert not plan.left_out
+    by_study = {name: {run.cell.label for run in runs} for name, runs in plan.studies().items()}
+    assert sorted(by_study.values(), key=len) == [{"Fine-tune+TAPT"}, {"Fine-tune", "Adapter-256", "Adapter-256+TAPT"}]
+    whole = next(run.config for run in plan.runs if run.cell.label == "Fine-tune+TAPT")
+    assert whole.tapt == {"steps": None, "epochs": 2.0}
+
+
 def test_cells_with_equal_settings_share_a_study() -> None:
     plan = on_sample("graddrop-table1")
     by_dropout = {run.study: run.config.dropout for run in plan.runs}

@@ -119,6 +119,8 @@ def test_rates_of_adapters_agree_with_the_list(kind: str) -> None:
 
 
 def test_pretraining_on_the_tasks_texts_is_that_of_the_cited_work() -> None:
+    whole = cell("adaptereff-table1", "RoBERTa-base", "rct", "full", "Fine-tune+TAPT").settings
+    assert (whole["tapt_epochs"], whole["tapt_batch"]) == (100, 256)
     adapter = cell("adaptereff-table1", "RoBERTa-base", "rct", "full", "Adapter-256+TAPT").adapter
     setting = read_adapter(adapter)
     assert setting is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradgate.errors import AdapterError, MethodError, UsageError
+from gradgate.errors import AdapterError, MethodError, RunError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.scores import ScoresSection, main_table
@@ -56,6 +56,18 @@ def test_a_study_without_adapters_has_the_folders_it_always_had(tmp_path: Path) 
     assert results.study.adapters == (None,)
     assert [cell.label for cell in results.cells] == ["full", "head"]
     assert folder_name("gradual:every=5") == "gradual-every=5"
+
+
+def test_texts_are_learned_by_the_adapters_of_a_study_or_by_the_model_alone(tmp_path: Path) -> None:
+    base = make_config(tapt_steps=2)
+    both = Grid.of(tmp_path / "both", base, ["full"], [0], ["none", "houlsby"])
+    assert [run.config.tapt_steps for run in both.runs()] == [None, 2]
+    alone = Grid.of(tmp_path / "alone", base, ["full", "head"], [0])
+    assert [run.config.tapt_steps for run in alone.runs()] == [2, 2]
+    alone.write(TASK, ModelRecord("tiny", 1), {})
+    assert Grid.of(tmp_path / "alone", base, ["mixout"], [0]).arms[-1].label == "mixout"
+    with pytest.raises(RunError, match=r"pre-train the model itself.*got 'houlsby': give it another --out"):
+        Grid.of(tmp_path / "alone", base, ["full"], [0], ["none", "houlsby"])
 
 
 def test_adapters_are_added_later_and_none_is_lost(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate import adapters
 from gradgate.errors import AdapterError, DataError, FolderLockedError, RunError, UsageError
-from gradgate.study.grid import Grid
 from gradgate.tasks.readers.texts import read_texts
 from gradgate.training.config import make_config
 from gradgate.training.masked_lm import SeededMasking, Shuffled, hold_out, packed
@@ -266,16 +265,6 @@ def test_an_adapter_may_have_its_own_tapt() -> None:
         make_config(adapter="houlsby:tapt_steps=0")
     with pytest.raises(UsageError, match="both tapt_steps and tapt_epochs"):
         make_config(adapter="houlsby:tapt_steps=1,tapt_epochs=1")
-
-
-def test_tapt_needs_an_adapter_and_leaves_the_model_itself_out(settings: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"there is none\. Add --adapter"):
-        train(make_config(**settings, tapt_steps=2), tmp_path / "run")
-    base = make_config(**settings, tapt_steps=2)
-    with pytest.raises(UsageError, match=r"there is none\. Add --adapter"):
-        Grid.of(tmp_path / "study", base, ["full"], [0])
-    grid = Grid.of(tmp_path / "study", base, ["full"], [0], ["none", "houlsby"])
-    assert [run.config.tapt_steps for run in grid.runs()] == [None, 2]
 
 
 def test_adapters_that_cannot_be_are_refused_in_time(tiny_model: Path, language: Path, tmp_path: Path) -> None:

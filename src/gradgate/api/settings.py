@@ -38,6 +38,7 @@ class SharedSettings(TypedDict, total=False):
     open_new_tokens: bool | None
     tapt_steps: int | None
     tapt_epochs: float | None
+    tapt_batch: int | None
     epochs: float | None
     steps: int | None
     batch_size: int | None

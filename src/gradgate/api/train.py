@@ -226,5 +226,4 @@ def _check(config: RunConfig, folder: Path) -> None:
     from gradgate.training.named_tasks import check_tasks
 
     if not RunFolder(folder).finished:
-        config.check_tapt()
         check_tasks(config)

@@ -12,6 +12,7 @@ from gradgate.errors import UsageError
 from gradgate.methods import Freeze, Full, Head, Method
 from gradgate.methods import method as read_method
 from gradgate.papers.preset import presets
+from gradgate.study.arms import model_alone
 from gradgate.study.study_file import StudyRecord
 from gradgate.training.adapter_setting import AdapterSetting, read_adapter
 from gradgate.training.records import ModelRecord
@@ -38,19 +39,21 @@ def arm_labels(paper: str, study: StudyRecord, layers: int | None) -> dict[str, 
         layers: of the model; None where that is not known.
     """
     found = {}
+    alone = model_alone(study.arms)
     on_model = paper == "fun" and whole_model(study)
     for arm in study.arms:
         label = None
         with suppress(UsageError):  # of another version
             adapter = read_adapter(arm.adapter)
-            label = _label(paper, read_method(arm.method), adapter, layers, study.settings, on_model)
+            pretrained = _pretrained(adapter, study.settings if adapter is not None or alone else {})
+            label = _label(paper, read_method(arm.method), adapter, layers, pretrained, on_model)
         found[arm.label] = label or arm.label
     return found
 
 
 def whole_model(study: StudyRecord) -> bool:
     """Whether a study compares schedules of the whole model, with no adapter among them."""
-    return all(arm.adapter is None for arm in study.arms) and len(study.labels) > 1
+    return model_alone(study.arms) and len(study.labels) > 1
 
 
 def model_label(paper: str, model: ModelRecord) -> str:
@@ -78,12 +81,12 @@ def _label(
     method: Method,
     adapter: AdapterSetting | None,
     layers: int | None,
-    settings: Mapping[str, Any],
+    pretrained: bool,
     on_model: bool,
 ) -> str | None:
     """The paper's label; None where it has none such."""
     if paper == "adaptereff":
-        return _adaptereff(method, adapter, settings)
+        return _adaptereff(method, adapter, pretrained)
     if paper == "fun":
         return _fun(method) if adapter is not None or on_model else "Full-FT" if method == Full() else None
     if adapter is not None:
@@ -117,20 +120,21 @@ def _elsa(method: Method, layers: int | None) -> str | None:
     return None
 
 
-def _adaptereff(method: Method, adapter: AdapterSetting | None, settings: Mapping[str, Any]) -> str | None:
+def _adaptereff(method: Method, adapter: AdapterSetting | None, pretrained: bool) -> str | None:
     """The paper's adapters are the Houlsby ones of some width; others have no label of its own."""
     mixed = {"full": "", "mixout": "+mixout"}.get(method.name)
     if mixed is None:
         return None
+    more = f"{'+TAPT' if pretrained else ''}{mixed}"
     if adapter is None:
-        return f"Fine-tune{mixed}"
+        return f"Fine-tune{more}"
     config = adapter.kind.bottleneck
     if config is None or config != replace(adapter_config("houlsby"), size=config.size):
         return None
-    return f"Adapter-{config.size}{'+TAPT' if _pretrained(adapter, settings) else ''}{mixed}"
+    return f"Adapter-{config.size}{more}"
 
 
-def _pretrained(adapter: AdapterSetting, settings: Mapping[str, Any]) -> bool:
-    """Whether the adapter first learns from the task's texts, by its own options or by those of the study."""
-    given = adapter.tapt_steps, adapter.tapt_epochs, settings.get("tapt_steps"), settings.get("tapt_epochs")
-    return any(given)
+def _pretrained(adapter: AdapterSetting | None, settings: Mapping[str, Any]) -> bool:
+    """Whether what is trained first learns from the task's texts, by the adapter's own options or by the study's."""
+    own = () if adapter is None else (adapter.tapt_steps, adapter.tapt_epochs)
+    return any((*own, settings.get("tapt_steps"), settings.get("tapt_epochs")))

@@ -247,7 +247,11 @@ def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> 
 def _on_sample(
     cell: TableEntry, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]
 ) -> _Chosen:
-    settings = {name: value for name, value in cell.settings.items() if name not in ("steps", "languages")}
+    settings = {
+        name: value for name, value in cell.settings.items() if name not in ("steps", "languages", "tapt_batch")
+    }
+    if "tapt_epochs" in settings:
+        settings["tapt_epochs"] = TAPT_EPOCHS
     settings = _with(settings | usual | task.settings, extra)
     sizes = [rows or cell.paper_task.rows for rows in cell.preset.sizes.values()]
     if "train_size" in cell.settings and "train_size" not in extra:
@@ -304,13 +308,7 @@ def _plan(
         if unknown:
             left_out[_words(each.cell)] = f"this version has no setting {unknown[0]!r}"
             continue
-        config = make_config(**whole)
-        try:
-            config.check_tapt()
-        except UsageError as error:
-            left_out[_words(each.cell)] = str(error).rstrip(".")
-            continue
-        configs.append((each, config))
+        configs.append((each, make_config(**whole)))
     names = _study_names([(each.cell, config) for each, config in configs])
     runs = [PlannedRun(each.cell, config, names[config.fingerprint()], each.steps) for each, config in configs]
     if not runs:

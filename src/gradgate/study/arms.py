@@ -107,6 +107,14 @@ def crossed(
     return distinct(Arm(arm.method, arm.adapter, setting) for arm, setting in product(whole, settings))
 
 
+def model_alone(arms: Iterable[Arm]) -> bool:
+    """Whether arms are of the model itself, with no adapter among them.
+
+    Then settings of pre-training on the task's texts are its own; else they are of the adapters.
+    """
+    return all(arm.adapter is None for arm in arms)
+
+
 def distinct(arms: Iterable[Arm]) -> tuple[Arm, ...]:
     """Each arm once, as it was typed first."""
     found: dict[tuple[str, str, Setting], Arm] = {}

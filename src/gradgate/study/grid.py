@@ -10,7 +10,7 @@ from typing import Any
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
 from gradgate.methods import Full
-from gradgate.study.arms import Arm, crossed, distinct, read_arm, written
+from gradgate.study.arms import Arm, crossed, distinct, model_alone, read_arm, written
 from gradgate.study.study_file import (
     STUDY_FILE,
     SearchRecord,
@@ -95,8 +95,8 @@ class Grid:
         found = _distinct_adapters(kinds or [None])
         search, variants = (held.search, held.variants) if held else (None, ())
         grid = cls(path, base, _distinct_methods(names), tuple(dict.fromkeys(seeds)), found, search, part, variants)
-        adapter = next((arm.adapter for arm in grid.arms if arm.adapter is not None), None)
-        base.model_copy(update={"adapter": adapter}).check_tapt()
+        if held is not None and (base.tapt_steps or base.tapt_epochs) and model_alone(held.arms):
+            grid.check_model_alone()
         grid.check_size()
         return grid
 
@@ -116,6 +116,15 @@ class Grid:
                 f"--out."
             ) from None
         return cls(path, base, study.methods, study.seeds, study.adapters, study.search, study.part, study.variants)
+
+    def check_model_alone(self) -> None:
+        """RunError for an adapter in a study that was begun with pre-training of the model itself."""
+        adapter = next((arm.adapter for arm in self.arms if arm.adapter is not None), None)
+        if adapter is not None:
+            raise RunError(
+                f"The runs in {self.path} pre-train the model itself on the task's texts, which a study with adapters "
+                f"does with these alone. Expected methods without an adapter, got {adapter!r}: give it another --out."
+            )
 
     def check_size(self) -> None:
         """UsageError for more runs than a study can hold, or a seed that is out of range."""
@@ -251,7 +260,7 @@ class Grid:
             "adapter": arm.adapter,
             "seed": seed,
         }
-        if arm.adapter is None:
+        if arm.adapter is None and not model_alone(self.arms):
             own |= {"tapt_steps": None, "tapt_epochs": None}
         return self.base.model_copy(update=own)
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from gradgate.errors import UsageError
 from gradgate.methods import Full
 from gradgate.tasks.types import KindName, read_shares
 from gradgate.training.adapter_setting import titled
@@ -40,7 +39,7 @@ FREE = (
 # Older run folders lack these, so they count only where they are given.
 _ADDED = (
     "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
-    "max_new_tokens", "optim", "checkpointing", "forgetting",
+    "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch",
 )  # fmt: skip
 
 
@@ -116,10 +115,14 @@ class RunConfig(CheckedSettings):
         None,
         ge=1,
         le=MOST_STEPS,
-        description="first train the adapter to fill in masked words of the training texts, for so many steps",
+        description="first train the adapter, or without one the whole model, to fill in masked words of the training "
+        "texts, for so many steps; in a comparison with adapters, these alone",
     )
     tapt_epochs: float | None = Field(
         None, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="the same, in passes over the training texts"
+    )
+    tapt_batch: int | None = Field(
+        None, ge=1, le=MOST_IN_BATCH, description="texts in one forward pass of it, instead of batch_size"
     )
     seed: int = Field(
         0, ge=0, le=MOST_SEED, description="of the starts of head and adapter, the data order, dropout and masks"
@@ -258,6 +261,11 @@ class RunConfig(CheckedSettings):
                 f"adapter and fsdp do not go together: {str(self.adapter)!r} is small, so copy the model (DDP). Leave "
                 f"--fsdp out"
             )
+        if self.tapt is not None and self.fsdp:
+            raise ValueError(
+                "tapt_steps or tapt_epochs and fsdp do not go together: the model is pre-trained whole in each process "
+                "(DDP). Leave --fsdp out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -314,33 +322,22 @@ class RunConfig(CheckedSettings):
 
     @property
     def tapt(self) -> dict[str, Any] | None:
-        """The settings of the adapter's task-adaptive pre-training that differ from the run's; None without it."""
+        """The settings of the task-adaptive pre-training that differ from the run's; None without it."""
         own = self.adapter
-        if own is None:
-            return None
-        mine = (own.tapt_steps, own.tapt_epochs)
+        mine = (None, None) if own is None else (own.tapt_steps, own.tapt_epochs)
         steps, epochs = mine if any(mine) else (self.tapt_steps, self.tapt_epochs)
-        batch = {} if own.tapt_batch is None else {"batch_size": own.tapt_batch}
+        size = self.tapt_batch if own is None or own.tapt_batch is None else own.tapt_batch
+        batch = {} if size is None else {"batch_size": size}
         return {"steps": steps, "epochs": epochs, **batch} if steps or epochs else None
 
     def check_adapter(self) -> None:
         """Refuse an adapter that no model could take, as far as that can be seen without one.
 
         Raises:
-            UsageError: if its package is missing, or an option is wrong; or for the pre-training of no adapter.
+            UsageError: if its package is missing, or an option is wrong.
         """
-        self.check_tapt()
         if self.adapter is not None:
             self.adapter.kind.check()
-
-    def check_tapt(self) -> None:
-        """Refuse task-adaptive pre-training of nothing.
-
-        Raises:
-            UsageError: if there is no adapter.
-        """
-        if self.adapter is None and (self.tapt_steps or self.tapt_epochs):
-            raise UsageError("tapt_steps and tapt_epochs train an adapter, and there is none. Add --adapter.")
 
     @property
     def title(self) -> str:

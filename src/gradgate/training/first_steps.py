@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from gradgate.training.config import RunConfig
 from gradgate.training.progress import Silent
@@ -56,13 +57,16 @@ class _Clock(Silent):
 def time_first_steps(config: RunConfig) -> FirstSteps:
     """Train the first 8 steps of a run, with its own data and method, and forget them.
 
-    Nothing is scored on dev or test, and the activation cache is off.
+    Nothing is scored on dev or test, nothing is pre-trained on the task's texts, and the activation cache is off.
 
     Raises:
         GradgateError: for anything that the run itself would stop at.
     """
     clock = _Clock()
-    quick = {"eval_every": None, "save_every": None, "activation_cache": "off", "track": None, "forgetting": None}
+    quick: dict[str, Any] = {"eval_every": None, "save_every": None, "activation_cache": "off", "track": None}
+    quick |= {"forgetting": None, "tapt_steps": None, "tapt_epochs": None}
+    if config.adapter is not None:
+        quick["adapter"] = replace(config.adapter, tapt_steps=None, tapt_epochs=None)
     with TemporaryDirectory() as folder, suppress(_EnoughError):
         train(config.model_copy(update=quick), folder, clock)
     return FirstSteps(clock.total, clock.seconds)

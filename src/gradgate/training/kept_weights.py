@@ -63,13 +63,14 @@ class KeepWeights(TrainerCallback):  # type: ignore[misc]
         else:
             whole = {name: parameter.detach() for name, parameter in named_parameters(model).items()}
         if launch.is_first():
-            _write(
+            write_weights(
                 self._folder.weights / f"step-{state.global_step}.safetensors",
                 {name: tensor.contiguous() for name, tensor in whole.items() if name in tuner.names_opened},
             )
 
 
-def _write(file: Path, tensors: dict[str, Tensor]) -> None:
+def write_weights(file: Path, tensors: dict[str, Tensor]) -> None:
+    """Write tensors that share no memory; the file is whole or absent."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
     save_file(tensors, part)
@@ -83,7 +84,7 @@ def kept_weights(folder: RunFolder) -> dict[int, Path]:
 
 
 def put_weights(model: nn.Module, file: Path) -> None:
-    """Put the weights of a step into the model as training began, or with the weights of an earlier step.
+    """Put the weights of a file into a model that has more of them, such as those of a step into the one before it.
 
     Raises:
         RunError: for a file that is damaged, or of another model.

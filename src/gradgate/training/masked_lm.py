@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -19,7 +18,6 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBas
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import read_json, write_json
-from gradgate.training.adapter_kinds import AdapterKind
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.config import RunConfig
 from gradgate.training.gate_callback import GateCallback
@@ -125,26 +123,24 @@ class Stage:
     Attributes:
         config: model, length, learning rate and the like; its task and method do not count.
         settings: everything that decides the result, for the folder.
-        kind: of the adapter.
+        prepare: puts what learns into the model and freezes the rest; it also takes the names of the parameters that
+            the pretrained weights lacked.
+        save: writes what has learned, without the model's head.
         probability: of each token to be chosen for masking.
         train, dev: rows of token ids; without ``dev`` nothing is scored.
     """
 
     config: RunConfig
     settings: Recorded
-    kind: AdapterKind
+    prepare: Callable[[Any, frozenset[str]], None]
+    save: Callable[[Any], None]
     probability: float
     train: Sequence[Row]
     dev: Sequence[Row] = ()
 
 
-def train_masked(
-    stage: Stage, tokenizer: Any, folder: RunFolder, target: Path, progress: RunProgress, stop: Event
-) -> dict[str, Any]:
-    """Train, or go on where the folder holds a checkpoint, and write the adapter, which is the last thing to learn.
-
-    Args:
-        target: the folder that the adapter is written to, without the model's head.
+def train_masked(stage: Stage, tokenizer: Any, folder: RunFolder, progress: RunProgress, stop: Event) -> dict[str, Any]:
+    """Train, or go on where the folder holds a checkpoint, and write what has learned, which is the last thing to do.
 
     Returns:
         Steps, and the loss and perplexity on ``dev`` before and after; what ``scores.json`` then holds.
@@ -171,7 +167,7 @@ def train_masked(
     }
 
     def finish() -> None:
-        stage.kind.save(trainer.model, target, head=False)
+        stage.save(trainer.model)
         write_json(folder.scores_file, result)
         (folder.path / _BEFORE).unlink(missing_ok=True)
         folder.clean()
@@ -187,7 +183,7 @@ def _trainer(
     _check_mask(tokenizer, config.model)
     set_seed(config.seed)
     model, fresh = load_masked_model(config, tokenizer)
-    stage.kind.put(model, fresh, config.seed)
+    stage.prepare(model, fresh)
     together = config.batch_size * config.accumulate * launch.count()
     steps = config.steps or max(1, math.ceil(len(stage.train) * (config.epochs or 1.0) / together))
     every = max(1, steps // _PARTS)
@@ -203,7 +199,7 @@ def _trainer(
         remove_unused_columns=False,
         prediction_loss_only=True,
     )
-    gate = GateCallback("full", seed=config.seed, audit=config.audit)
+    gate = GateCallback("full", seed=config.seed, audit=config.audit, layers=config.layers)
     cost = StepTimer()
     trainer = RunTrainer(
         model=model,
@@ -227,13 +223,14 @@ def _trainer(
 def _check_mask(tokenizer: Any, model: str) -> None:
     if tokenizer.mask_token is None:
         raise RunError(
-            f"The tokenizer of {model!r} has no mask token, so its adapter cannot be trained on masked words. "
-            f"This works for encoders (BERT, RoBERTa, XLM-R and their like), not for decoders such as Llama."
+            f"The tokenizer of {model!r} has no mask token, so neither the model nor its adapter can be trained on "
+            f"masked words. This works for encoders (BERT, RoBERTa, XLM-R and their like), not for decoders such as "
+            f"Llama."
         )
 
 
 def _score_before(trainer: RunTrainer, folder: RunFolder) -> dict[str, float]:
-    """Of the fresh adapter; kept for a training that goes on."""
+    """Before the first step; kept for a training that goes on."""
     file = folder.path / _BEFORE
     if launch.on_first(file.is_file):
         kept: dict[str, float] = launch.on_first(lambda: read_json(file))

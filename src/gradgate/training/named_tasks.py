@@ -28,7 +28,7 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
     """The tasks that the configuration names, where ``config.task`` is several.
 
     Raises:
-        UsageError: settings that are of one task only, an adapter, or shards.
+        UsageError: settings that are of one task only, an adapter, pre-training, or shards.
         DataError: files that cannot be found, or a description with faults.
     """
     given = [name for name in (*TASK_FLAGS, "languages", "source") if getattr(config, name) is not None]
@@ -42,6 +42,11 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
         raise UsageError(
             f"--adapter: adapters are trained on one task, and --task {config.task} is several. Train the tasks "
             f"together without one, then one task from the run's model folder with it."
+        )
+    if config.tapt is not None:
+        raise UsageError(
+            f"--tapt-steps, --tapt-epochs: a model is pre-trained on the texts of one task, and --task {config.task} "
+            f"is several. Leave them out, or train one task."
         )
     if config.fsdp:
         raise UsageError(several_in_one_process(config))

@@ -1,4 +1,4 @@
-"""Task-adaptive pre-training: the adapter first learns to fill in masked words of the task's own training texts.
+"""Task-adaptive pre-training: the adapter, or the whole model, first fills in masked words of the training texts.
 
 AdapterEff (He et al. 2021), Sec. 3.1: https://arxiv.org/abs/2106.03164; Gururangan et al. 2020:
 https://arxiv.org/abs/2004.10964. Labels, dev and test texts are not used.
@@ -6,7 +6,7 @@ https://arxiv.org/abs/2004.10964. Labels, dev and test texts are not used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,25 +14,32 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from torch import Tensor
+
 from gradgate.adapters.attach import check_name
+from gradgate.distributed import launch
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
-from gradgate.training.adapter_kinds import NAME, BottleneckKind
+from gradgate.layers import named_parameters
+from gradgate.training.adapter_kinds import NAME, AdapterKind, BottleneckKind
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import stoppable
+from gradgate.training.kept_weights import put_weights, write_weights
 from gradgate.training.masked_lm import Row, Stage, train_masked
 from gradgate.training.pretrain_config import PretrainConfig
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.run_folder import RunFolder
 
 PROBABILITY = 0.15
+_Learner = tuple[Callable[[Any, frozenset[str]], None], Callable[[Any], None]]
+"""As a stage of training has them: what prepares a model, and what saves what has learned."""
 _PER_TOKEN = ("input_ids", "token_type_ids")
 
 
 @dataclass(frozen=True)
 class _Settings:
-    """The run that an adapter is trained for: its method does not matter."""
+    """The run that is begun with what is trained: its method does not matter."""
 
     config: RunConfig
 
@@ -41,20 +48,69 @@ class _Settings:
 
 
 def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progress: RunProgress, stop: Event) -> None:
-    """Train the run's adapter on the texts of its training split; what is done already is not done again.
+    """Train the run's adapter, or its model, on the texts of its training split; what is done is not done again.
 
-    The adapter is then in ``folder/task``, from where its kind restores it.
+    :func:`begin_with` then puts it into the model of the task.
 
     Args:
         config: of the run; learning rate, batch size, schedule and seed hold here too.
         features: the encoded training split; its token ids are read, cut to the run's ``max_length``.
+        folder: of the pre-training.
+
+    Raises:
+        RunError: for a model that cannot fill in masked words, or whose encoder is no part of its own.
     """
-    choice = config.adapter
-    assert choice is not None, "TAPT trains an adapter"
     length = config.model_copy(update={**(config.tapt or {}), "lr": config.peak_lr, "adapter": None})
-    stage = Stage(length, _Settings(config), choice.kind, PROBABILITY, list(_rows(features)))
-    progress.note("First the adapter learns from the task's texts (TAPT).")
-    train_masked(stage, tokenizer, RunFolder(folder), folder / NAME, progress, stop)
+    own = RunFolder(folder)
+    prepare, save = _of_model(config, own) if config.adapter is None else _of_adapter(config.adapter.kind, config, own)
+    what = "model" if config.adapter is None else "adapter"
+    progress.note(f"First the {what} learns from the task's texts (TAPT).")
+    stage = Stage(length, _Settings(config), prepare, save, PROBABILITY, list(_rows(features)))
+    train_masked(stage, tokenizer, own, progress, stop)
+
+
+def begin_with(model: Any, config: RunConfig, folder: Path) -> None:
+    """Put what :func:`adapt` has trained into the model of the task; its head stays as it is.
+
+    A pooler that the model for masked words has not stays as it was pretrained.
+
+    Raises:
+        GradgateError: if its files are absent, damaged or of another model.
+    """
+    if config.adapter is not None:
+        config.adapter.kind.restore(model, folder / NAME)
+    else:
+        put_weights(model, RunFolder(folder).encoder)
+
+
+def encoder_of(model: Any) -> dict[str, Tensor]:
+    """The parameters of a model without its head, by their names in the whole model; each distinct tensor once."""
+    return {f"{model.base_model_prefix}.{name}": tensor for name, tensor in named_parameters(model.base_model).items()}
+
+
+def _of_adapter(kind: AdapterKind, config: RunConfig, folder: RunFolder) -> _Learner:
+    return (
+        lambda model, fresh: kind.put(model, fresh, config.seed),
+        lambda model: kind.save(model, folder.path / NAME, head=False),
+    )
+
+
+def _of_model(config: RunConfig, folder: RunFolder) -> _Learner:
+    if launch.on_first(lambda: folder.finished and not folder.encoder.is_file()):  # a run that kept no model
+        launch.on_first(folder.scores_file.unlink)
+
+    def check(model: Any, fresh: frozenset[str]) -> None:
+        if model.base_model is model or model.config.is_encoder_decoder:
+            raise RunError(
+                f"{config.model!r} is a {model.config.model_type} model, whose encoder is no part of its own, so it "
+                f"cannot be pre-trained whole on masked words. Expected an encoder under a head: BERT, RoBERTa, XLM-R "
+                f"and their like. Give one of these as --model, or leave out --tapt-steps and --tapt-epochs."
+            )
+
+    def save(model: Any) -> None:
+        write_weights(folder.encoder, {name: each.detach().contiguous() for name, each in encoder_of(model).items()})
+
+    return check, save
 
 
 def _rows(features: Any) -> Iterator[Row]:
@@ -85,7 +141,6 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
         FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped it after saving.
     """
-    from gradgate.distributed import launch
     from gradgate.training.pretrained import silence_libraries
     from gradgate.training.trainer import on_cpu
 
@@ -103,7 +158,6 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
 
 
 def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
-    from gradgate.distributed import launch
     from gradgate.tasks.readers.texts import read_texts
     from gradgate.training.masked_lm import Stage, hold_out, packed, train_masked
     from gradgate.training.pretrained import load_tokenizer
@@ -116,8 +170,16 @@ def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progres
     launch.on_first(lambda: _note(folder, config, data, versions()))
     with writing_to(folder.path), stoppable(progress.note) as stop:
         kind = BottleneckKind.read(config.kind, config.name)
-        stage = Stage(run, config, kind, config.mlm_probability, train, dev)
-        return train_masked(stage, tokenizer, folder, folder.path, progress, stop)
+        stage = Stage(
+            run,
+            config,
+            lambda model, fresh: kind.put(model, fresh, config.seed),
+            lambda model: kind.save(model, folder.path, head=False),
+            config.mlm_probability,
+            train,
+            dev,
+        )
+        return train_masked(stage, tokenizer, folder, progress, stop)
 
 
 def _check_name(name: str) -> None:

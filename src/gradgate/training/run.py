@@ -20,7 +20,6 @@ from gradgate.layers import LayerMap, map_layers
 from gradgate.methods.base import Method
 from gradgate.methods.new_tokens import NewTokens
 from gradgate.training import adapted, pretraining
-from gradgate.training.adapter_kinds import NAME
 from gradgate.training.callbacks import (
     PREDICTIONS_FOLDER,
     BestCheckpoint,
@@ -175,7 +174,7 @@ def _train(
         progress.note(text)
     forgetting = _forgetting(config, prepared, tokenizer, cache, progress)
     if config.tapt is not None:
-        assert isinstance(encoded, EncodedSingleTask), "adapters are of one task"
+        assert isinstance(encoded, EncodedSingleTask), "several tasks are refused"
         pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
     model, fresh = load_start(config, folder, prepared, tokenizer, forgetting if not config.fsdp else None)
     layers = map_layers(model, layers=config.layers)
@@ -204,13 +203,14 @@ def _train(
         return None
     check_complete(trainer, folder)
     kind = config.adapter.kind if config.adapter is not None else None
-    scores = _score(trainer, encoded, best, folder, lambda: cost_of(trainer, gate, timer, fresh, kind))
+    lacked = fresh | frozenset(pretraining.encoder_of(model) if config.tapt is not None and kind is None else ())
+    scores = _score(trainer, encoded, best, folder, lambda: cost_of(trainer, gate, timer, lacked, kind))
     if forgetting is not None:
         scores = replace(scores, forgetting=forgetting.record(trainer.accelerator.unwrap_model(trainer.model)))
     whole = whole_weights(model) if is_sharded(model) and config.keep_model else None
     files = launch.on_first(lambda: _keep_model(config, folder, prepared, model, tokenizer, fresh, whole, progress))
     scores = replace(scores, cost=replace(scores.cost, files=files))
-    launch.on_first(lambda: _finish(folder, scores))
+    launch.on_first(lambda: _finish(folder, scores, config.keep_model))
     return scores
 
 
@@ -260,10 +260,12 @@ def _keep_model(
     return store(config, folder, prepared.record().name, progress)
 
 
-def _finish(folder: RunFolder, scores: Scores) -> None:
+def _finish(folder: RunFolder, scores: Scores, keep_model: bool) -> None:
     """Write the scores last: with them the run counts as finished."""
     write_record(folder.scores_file, scores)
     folder.error_file.unlink(missing_ok=True)
+    if not keep_model:
+        RunFolder(folder.tapt).encoder.unlink(missing_ok=True)
     folder.clean()
 
 
@@ -279,7 +281,9 @@ def _tracker(
 def load_start(
     config: RunConfig, folder: RunFolder, prepared: PreparedTask, tokenizer: Any, forgetting: Forgetting | None = None
 ) -> tuple[Any, frozenset[str]]:
-    """The model as training begins with it: fresh heads, and its adapter if it has one; and the names of what is fresh.
+    """The model as training begins with it, and the names of what is fresh.
+
+    It has fresh heads, its adapter if there is one, and what it has learned from the task's texts.
 
     Sets every random state. ``forgetting`` measures the model before it gets the adapter.
     """
@@ -290,8 +294,8 @@ def load_start(
     if config.adapter is not None:
         trained = fresh | tables(model) if config.open_new_tokens else fresh
         fresh = adapted.put_adapter(model, config.adapter, trained, config.seed)
-        if config.tapt is not None:
-            config.adapter.kind.restore(model, folder.tapt / NAME)
+    if config.tapt is not None:
+        pretraining.begin_with(model, config, folder.tapt)
     return model, fresh
 
 

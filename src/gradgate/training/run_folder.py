@@ -91,8 +91,13 @@ class RunFolder:
 
     @property
     def tapt(self) -> Path:
-        """Task-adaptive pre-training of the run's adapter: a folder like this one, and the adapter itself."""
+        """Task-adaptive pre-training: a folder like this one, and what learned: the adapter, or :attr:`encoder`."""
         return self.path / "tapt"
+
+    @property
+    def encoder(self) -> Path:
+        """The model without its head, as pre-training on masked words left it."""
+        return self.path / "encoder.safetensors"
 
     @property
     def model(self) -> Path:
@@ -259,3 +264,6 @@ class RunFolder:
         """
         with self.locked():
             self.clean()
+            pretraining = RunFolder(self.tapt)
+            pretraining.clean()
+            pretraining.encoder.unlink(missing_ok=True)
