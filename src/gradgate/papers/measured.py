@@ -17,6 +17,7 @@ from gradgate.errors import RunError
 from gradgate.methods.plan_file import Timeline, read_timeline
 from gradgate.papers.analyzed import analyzed_quantities, schedule_correlations, tracked_quantities
 from gradgate.papers.arms import arm_labels, model_label, task_label, whole_model
+from gradgate.papers.claims.adaptereff import BEST_SIZE
 from gradgate.papers.claims.numbers import (
     DEV_BEST,
     DEV_DROP,
@@ -42,6 +43,7 @@ from gradgate.training.run_folder import RunFolder
 SOURCE = "en"
 _AVERAGES = {"elsa": "all", "graddrop": "all", "adaptereff": "all", "fun": "target"}
 """What each paper means by its average: with the source language or without it."""
+_SIZES = ("Adapter-64", "Adapter-128", "Adapter-256")
 _ORDERED = "Ada+FUN"
 """The one method of a paper whose order of layers a claim is about."""
 _LAYER = "layers."
@@ -74,11 +76,14 @@ class Measured:
 
 
 def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, notes: Iterable[str] = ()) -> Numbers:
-    """Every score of these rows, in points where it is a share; times are in seconds."""
+    """Every score of these rows, and of AdapterEff's best sizes; in points where it is a share, times in seconds."""
     scores: dict[Key, dict[int, float]] = {}
     arms: dict[Key, dict[str, None]] = {}
     analyzed: dict[Path, dict[tuple[str, int], dict[str, float]]] = {}
-    for row in rows:
+    own = list(rows)
+    if paper == "adaptereff":
+        own += [replace(row, label=BEST_SIZE) for row in best_sizes(own)]
+    for row in own:
         folder = row.results.folder
         analyses = analyzed.setdefault(folder, analyzed_quantities(folder) if paper == "adaptereff" else {})
         for cell in row.cells:
@@ -118,6 +123,32 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
         scores.setdefault(key, spreads)
         arms[key] = (*arms.get(key, ()), own)
     return replace(numbers, scores=scores, arms=arms, source=str(results.folder))
+
+
+def best_sizes(rows: Iterable[Measured]) -> list[Measured]:
+    """The adapter of each task that is best on dev of those with 64, 128 and 256 units (AdapterEff, Table 2).
+
+    It is the one with the highest mean of its dev scores, over the seeds that all sizes have; the smallest of equal
+    ones. Its scores are those of another split, so that nothing is chosen by what is compared.
+
+    Returns:
+        Some of the rows. A place has none where a size is absent, where several arms fit one, or where the split that
+        is scored is dev itself.
+    """
+    at: dict[Place, dict[str, list[Measured]]] = {}
+    for row in rows:
+        if row.label in _SIZES and DEV not in _splits(row).values():
+            at.setdefault(row.place, {}).setdefault(row.label, []).append(row)
+    found = []
+    for by_size in at.values():
+        choices = [by_size[size][0] for size in _SIZES if len(by_size.get(size, ())) == 1]
+        scores = [{cell.seed: score for cell in row.cells if (score := cell.score(DEV)) is not None} for row in choices]
+        seeds = set.intersection(*map(set, scores)) if len(choices) == len(_SIZES) else set()
+        if seeds:
+            sign = 1 if choices[0].results.study.task.metric_higher_is_better else -1
+            means = [sign * fmean(by_seed[seed] for seed in sorted(seeds)) for by_seed in scores]
+            found.append(choices[means.index(max(means))])
+    return found
 
 
 def _transfer(paper: str, row: Measured, cell: Cell) -> float | None:
