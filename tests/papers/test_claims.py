@@ -167,6 +167,19 @@ def test_what_seeds_cannot_show_cannot_be_told(ours: list[float], theirs: list[f
     assert re.search(why, outcome.findings[0].text)
 
 
+def test_transfer_is_not_told_by_a_study_of_english_alone() -> None:
+    scores = {
+        Key(PLACE, label, on): {seed: score + 0.1 * seed * seed for seed in range(3)}
+        for label, score in (("Fine-tune", 60.0), ("Adapter-64", 70.0))
+        for on in ("en", "de", "all", "target")
+    }
+    scores[Key(PLACE, "Adapter-64", "all")] = {0: 70.0, 1: 71.0, 2: 73.0}
+    scores[Key(PLACE, "Adapter-64", "target")] = {0: 70.0, 1: 71.0, 2: 73.0}
+    assert check(find_claim("A6"), Numbers(scores, exact=False)).state == HOLDS
+    english = {key: by_seed for key, by_seed in scores.items() if key.on != "de"}
+    assert check(find_claim("A6"), Numbers(english, exact=False)).state == UNKNOWN
+
+
 def test_only_seeds_that_have_all_scores_count() -> None:
     numbers = measured(GradDrop=[70.0, 71.0, 72.0], SFT=[60.0, 60.9])
     assert numbers.by_seed(lambda score: score(PLACE, "GradDrop", "avg") - score(PLACE, "SFT", "avg")) == {

@@ -114,6 +114,7 @@ def _a6(numbers: Numbers) -> Outcome:
         _minus(numbers, place, name, TUNED, on)
         for name in (WIDE, NARROW)
         for place in numbers.places(name, TUNED, tasks=("POS", "NER", "XNLI"))
+        if numbers.exact or numbers.languages(place, name, TUNED) != [EN]
         for on in numbers.on(place, name, TUNED)
         if on in ("all", "target", "distant")
     ]
