@@ -54,9 +54,10 @@ class Table:
         """
         if name not in self.columns:
             there = ", ".join(repr(column) for column in self.columns)
+            near = nearest(name, self.columns)
             raise DataError(
-                f"{self.source} has no column {name!r}; its columns are {there}.{nearest(name, self.columns)} Name one "
-                f"with {flag}"
+                f"{self.source} has no column {name!r}; its columns are {there}. Name one with {flag}"
+                f"{f'.{near}' if near else ''}"
             )
         cells = self.columns[name]
         for row, cell in enumerate(cells):
