@@ -40,7 +40,8 @@ def test_a_column_is_offered(command: Command, tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("review,label\n" + "good,y\nbad,n\n" * 10)
     code, _, err = command("tasks", str(tmp_path / "train.csv"), "--text", "reviev", "--split", "80/10/10")
     assert code == 1
-    assert "its columns are 'review', 'label'. Did you mean 'review'?" in err
+    assert "its columns are 'review', 'label'. Name one with " in err
+    assert "Did you mean 'review'?" in err
 
 
 def test_a_file_is_offered(command: Command, tmp_path: Path) -> None:
