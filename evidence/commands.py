@@ -27,9 +27,17 @@ def gradgate(*words: str, quiet: bool = False) -> str:
 def here(value: Any) -> Any:
     """A path below ``$GRADGATE_SHARED``, which is ``../shared`` by default, as it is on this machine."""
     if isinstance(value, str) and value.startswith(SHARED):
-        shared = Path(os.environ.get("GRADGATE_SHARED", "../shared")).resolve()
-        return str(shared / value.removeprefix(f"{SHARED}/"))
+        return str(_shared() / value.removeprefix(f"{SHARED}/"))
     return value
+
+
+def anywhere(text: str) -> str:
+    """What a command printed, with paths of this machine as the settings have them."""
+    return text.replace(str(_shared()), SHARED)
+
+
+def _shared() -> Path:
+    return Path(os.environ.get("GRADGATE_SHARED", "../shared")).resolve()
 
 
 def first_rows(source: Path, counts: dict[str, int], target: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from evidence.commands import first_rows, gradgate
+from evidence.commands import anywhere, first_rows, gradgate
 from evidence.studies import FIGURES, Scale, Study
 
 
@@ -50,7 +50,8 @@ def keep(study: Study, out: Path) -> None:
     for file in (study.results, study.runs):
         file.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(out / "results" / study.file, study.results)
-    study.runs.write_text(gradgate("study", "export", str(out / study.name), "--csv", quiet=True), encoding="utf-8")
+    runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
+    study.runs.write_text(anywhere(runs), encoding="utf-8")
     kept = FIGURES / study.name
     kept.mkdir(parents=True, exist_ok=True)
     for name in study.figures:

@@ -43,13 +43,15 @@ def test_no_rate_is_picked_by_hand(study: Study) -> None:
 
 
 @pytest.mark.parametrize("study", [each for each in STUDIES if each.results.exists()], ids=lambda study: study.name)
-def test_no_claim_is_settled_by_fewer_than_three_seeds(study: Study) -> None:
+def test_its_numbers_are_of_three_seeds_or_more_and_name_no_path_of_a_machine(study: Study) -> None:
     numbers = read_numbers(study.results)
     assert list(numbers) == [study.paper]
     seeds = [by_seed for key, by_seed in numbers[study.paper].scores.items() if key.on != SEED_SPREAD]
     assert min(map(len, seeds)) >= 3
     with study.runs.open() as stream:
-        assert {row["status"] for row in csv.DictReader(stream)} == {"finished"}
+        rows = list(csv.DictReader(stream))
+    assert {row["status"] for row in rows} == {"finished"}
+    assert {row["model"] for row in rows} == {study.compare["model"]}
 
 
 def test_the_pages_are_made_from_the_committed_numbers() -> None:
