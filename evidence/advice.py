@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 
 from evidence.grids import Grid, read_grids
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import Checked
 from gradgate.statistics import compare_paired, summarize, weigh
+from gradgate.study.curve_rows import CUT, CurveRow, read_rows
+from gradgate.training.adapter_setting import titled
 
 ADVICE = FOLDER / "advice.md"
 LEVEL = 0.05
@@ -95,10 +96,10 @@ def rank(arms: Sequence[Arm]) -> Ranking:
 
 def study_arms(study: Study) -> list[Arm]:
     """The arms of a study from its committed runs."""
-    rows = [row for row in _rows(study.runs) if row["score"]]
     by_arm: dict[str, list[dict[str, str]]] = {}
-    for row in rows:
-        by_arm.setdefault(" + ".join(filter(None, (row["adapter"], row["method"]))), []).append(row)
+    with study.runs.open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            by_arm.setdefault(titled(row["method"], row["adapter"] or None), []).append(row)
     return [
         Arm(
             name,
@@ -112,21 +113,16 @@ def study_arms(study: Study) -> list[Arm]:
 
 def grid_arms(grid: Grid) -> list[Arm]:
     """The methods of a grid, each at the rate that is best on dev, with their scores on test."""
-    last = [row for row in _rows(grid.curves) if row["step"] == row["of_steps"] and row["schedule"] == "cut"]
-    by_method: dict[str, dict[str, list[dict[str, str]]]] = {}
-    for row in last:
-        name = " + ".join(filter(None, (row["adapter"], row["method"])))
-        by_method.setdefault(name, {}).setdefault(row["lr"], []).append(row)
+    by_method: dict[str, dict[float | None, list[CurveRow]]] = {}
+    for row in read_rows(grid.curves):
+        if row.step == row.of_steps and row.schedule == CUT:
+            by_method.setdefault(titled(row.method, row.adapter), {}).setdefault(row.lr, []).append(row)
     arms = []
     for name, rates in by_method.items():
-        rate = max(rates, key=lambda lr: fmean(float(row["dev"]) for row in rates[lr]))
-        arms.append(Arm(f"{name} (lr {rate})", {int(row["seed"]): float(row["test"]) for row in rates[rate]}))
+        rate = max(rates, key=lambda lr: fmean(row.dev for row in rates[lr] if row.dev is not None))
+        scores = {row.seed: row.test for row in rates[rate] if row.test is not None}
+        arms.append(Arm(f"{name} (lr {rate})", scores))
     return arms
-
-
-def _rows(file: Path) -> list[dict[str, str]]:
-    with file.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
 
 
 def advice(studies: Sequence[Study], found: Sequence[Checked]) -> str:

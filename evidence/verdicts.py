@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from evidence.studies import RESULTS
+from evidence.studies import RESULTS, Study
 from gradgate.papers.check import Verdict, check_printed, check_studies
 from gradgate.papers.claims import Claim, claims
 
@@ -54,14 +56,25 @@ def check_all(results: Path = RESULTS) -> list[Checked]:
     ]
 
 
-def changed(found: Sequence[Checked], committed: Sequence[Checked]) -> Iterator[str]:
-    """Claims whose verdict differs, in words; those that lack studies of the committed verdict are left out."""
-    before = {each.claim.id: each for each in committed}
-    for each in found:
-        for kind, verdict in each.measured.items():
-            then = before[each.claim.id]
-            if kind not in then.measured or then.studies(kind) != each.studies(kind):
-                continue
-            state, was = verdict.outcome.state, then.measured[kind].outcome.state
-            if state != was:
-                yield f"{each.claim.id} on {kind} data: {state} here, {was} in the committed numbers"
+def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) -> Iterator[str]:
+    """Claims whose verdict on these studies alone differs from that on their committed numbers, in words."""
+    then = {each.claim.id: each for each in _check_alone(studies, committed)}
+    for each in _check_alone(studies, results):
+        before = then[each.claim.id].measured
+        for kind in sorted(each.measured.keys() | before.keys()):
+            here, was = (_state(found.get(kind)) for found in (each.measured, before))
+            if here != was:
+                yield f"{each.claim.id} on {kind} data: {here} here, {was} in the committed numbers"
+
+
+def _check_alone(studies: Sequence[Study], results: Path) -> list[Checked]:
+    with TemporaryDirectory() as folder:
+        for study in studies:
+            file = Path(folder) / study.file
+            file.parent.mkdir(exist_ok=True)
+            shutil.copyfile(results / study.file, file)
+        return check_all(Path(folder))
+
+
+def _state(verdict: Verdict | None) -> str:
+    return "not compared" if verdict is None else verdict.outcome.state

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import pytest
 from evidence.advice import ADVICE, Arm, advice, rank
 from evidence.page import PAGE, page
 from evidence.studies import Study, read_studies
-from evidence.verdicts import Checked, changed, check_all
-from gradgate.papers.check import Verdict
-from gradgate.papers.claims import Outcome, claims
+from evidence.verdicts import changed, check_all
+from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SEED_SPREAD
 from gradgate.papers.recorded import RecordedNumber, read_numbers
 from gradgate.study.arms import read_arm
@@ -78,16 +76,17 @@ def test_studies_of_one_kind_are_checked_together_and_kinds_apart(tmp_path: Path
     assert found["G6"].studies("real") == ["two"]
 
 
-def test_a_verdict_that_differs_is_named_unless_it_is_of_other_studies() -> None:
-    claim = claims("elsa")[0]
-    holds, fails = (
-        Checked(claim, (), {"real": Verdict(claim, Outcome(state, ()), "", parts=("x.csv",))})
-        for state in ("holds", "fails")
+def test_a_verdict_that_differs_is_named_whatever_other_studies_say(tmp_path: Path) -> None:
+    one, other = (
+        Study(name=name, title="", paper="graddrop", data="real", differs="", compare={}) for name in ("one", "other")
     )
-    other = replace(fails, measured={"real": replace(fails.measured["real"], parts=("y.csv",))})
-    assert list(changed([holds], [holds])) == []
-    assert list(changed([fails], [holds])) == ["E1 on real data: fails here, holds in the committed numbers"]
-    assert list(changed([other], [holds])) == []
+    for folder, gain in (("committed", 10), ("again", -10)):
+        _record(tmp_path / folder / "real" / "one.csv", "XNLI", gain=gain)
+    _record(tmp_path / "committed" / "real" / "other.csv", "XNLI", gain=-10)
+    _record(tmp_path / "again" / "real" / "other.csv", "XNLI", gain=-10)
+    again, committed = tmp_path / "again", tmp_path / "committed"
+    assert "G1 on real data: fails here, holds in the committed numbers" in list(changed([one], again, committed))
+    assert list(changed([other], again, committed)) == []
 
 
 def test_arms_that_the_seeds_do_not_tell_from_the_best_are_tied_and_the_lightest_of_them_is_named() -> None:
@@ -102,7 +101,7 @@ def test_arms_that_the_seeds_do_not_tell_from_the_best_are_tied_and_the_lightest
 
 def _record(file: Path, task: str, gain: float) -> None:
     """Numbers of GradDrop and SFT with three seeds."""
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     rows = [("SFT", seed, 50 + 0.01 * seed) for seed in range(3)]
     rows += [("GradDrop", seed, 50 + gain + 0.02 * seed) for seed in range(3)]
     lines = [",".join(RecordedNumber.__dataclass_fields__)]
