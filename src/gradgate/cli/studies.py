@@ -332,7 +332,9 @@ def quickstart(
         folder, settings, methods = "quickstart", sample.QUICKSTART_SETTINGS, sample.QUICKSTART_METHODS
         seeds = sample.QUICKSTART_SEEDS
     out = out_folder or Path("studies", folder)
-    compared = compare_methods(method=list(methods), seeds=seeds, out=out, quiet=quiet, **settings)
+    compared = compare_methods(
+        method=list(methods), seeds=seeds, out=out, quiet=quiet, **settings, **sample.QUICKSTART_EXECUTION
+    )
     _show(compared, quiet, as_json=False)
 
 

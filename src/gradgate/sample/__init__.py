@@ -46,11 +46,11 @@ QUICKSTART_SETTINGS: dict[str, Any] = {
     "lr": 1e-3,
     "batch_size": 16,
     "max_length": 64,
-    "threads": 1,
-    "workers": 2,
 }
-"""Settings of its runs; the learning rate suits a model of this size, and two runs on a thread each take less time than
-one after the other on two."""
+"""Settings of its runs; the learning rate suits a model of this size."""
+
+QUICKSTART_EXECUTION: dict[str, Any] = {"workers": 2, "threads": 1}
+"""Two runs on a thread each take less time than one after the other on two, for models of this size."""
 
 GENERATION_METHODS: tuple[str, ...] = ("full", "freeze:layers=5", "lora:r=8,lr=1e-2")
 """What ``gradgate quickstart --kind generation`` compares."""
@@ -68,8 +68,6 @@ GENERATION_SETTINGS: dict[str, Any] = {
     "batch_size": 16,
     "max_length": 64,
     "max_new_tokens": 24,
-    "threads": 1,
-    "workers": 2,
 }
 """Settings of its runs."""
 
@@ -82,6 +80,7 @@ __all__ = [
     "MODEL",
     "MODELS",
     "OTHER_TEXT",
+    "QUICKSTART_EXECUTION",
     "QUICKSTART_METHODS",
     "QUICKSTART_SEEDS",
     "QUICKSTART_SETTINGS",

@@ -1,0 +1,30 @@
+"""Elsa's claims where other tasks stand in for the paper's: each is tested on tasks of the kind that it speaks of."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradgate.papers.claims import check, find_claim
+from gradgate.papers.claims.numbers import Key, Numbers, Place
+
+
+def measured(task: str, **scores: list[float]) -> Numbers:
+    """Scores of a model of 6 layers, by method; ``frozen_4`` has 4 of them frozen."""
+    keys = {name: name.replace("_", " ") + "/6" * name.startswith("frozen") for name in scores}
+    place = Place("all-MiniLM-L6-v2", task)
+    found = {Key(place, keys[name], "en"): dict(enumerate(values)) for name, values in scores.items()}
+    return Numbers(found, exact=False, stand_in=True)
+
+
+@pytest.mark.parametrize(("task", "state"), [("ncbi_disease", "fails"), ("sst2_sentences", "holds")])
+def test_the_head_alone_has_a_limit_in_f1_on_named_entities_and_in_relative_quality_elsewhere(
+    task: str, state: str
+) -> None:
+    numbers = measured(task, baseline=[70.0, 71.0, 72.0], frozen_6=[18.0, 18.2, 18.4])
+    assert check(find_claim("E2"), numbers).state == state
+
+
+@pytest.mark.parametrize(("task", "compared"), [("ncbi_disease", False), ("sst2_sentences", True)])
+def test_what_is_claimed_of_sst2_is_not_tested_on_named_entities(task: str, compared: bool) -> None:
+    numbers = measured(task, baseline=[70.0, 71.0, 72.0], frozen_4=[69.0, 68.0, 69.5])
+    assert any(finding.compared for finding in check(find_claim("E5"), numbers).findings) is compared
