@@ -24,7 +24,20 @@ def test_the_head_alone_has_a_limit_in_f1_on_named_entities_and_in_relative_qual
     assert check(find_claim("E2"), numbers).state == state
 
 
-@pytest.mark.parametrize(("task", "compared"), [("ncbi_disease", False), ("sst2_sentences", True)])
-def test_what_is_claimed_of_sst2_is_not_tested_on_named_entities(task: str, compared: bool) -> None:
+@pytest.mark.parametrize(
+    ("task", "compared"), [("ncbi_disease", False), ("udpos", False), ("sst2_sentences", True), ("of-a-user", True)]
+)
+def test_what_is_claimed_of_sst2_is_not_tested_on_tags_of_tokens(task: str, compared: bool) -> None:
     numbers = measured(task, baseline=[70.0, 71.0, 72.0], frozen_4=[69.0, 68.0, 69.5])
     assert any(finding.compared for finding in check(find_claim("E5"), numbers).findings) is compared
+
+
+def test_fewer_layers_are_frozen_on_named_entities() -> None:
+    scores = {"baseline": [70.0, 71.0, 72.0], "frozen_4": [69.0, 70.5, 71.5], "frozen_5": [20.0, 20.0, 20.0]}
+    assert check(find_claim("E3"), measured("ncbi_disease", **scores)).state == "holds"
+
+
+@pytest.mark.parametrize("claim", ["E2", "E3"])
+def test_what_is_claimed_of_glue_and_named_entities_is_not_tested_on_parts_of_speech(claim: str) -> None:
+    numbers = measured("udpos", baseline=[90.0, 91.0], frozen_4=[90.0, 91.0], frozen_6=[60.0, 61.0])
+    assert not any(finding.compared for finding in check(find_claim(claim), numbers).findings)

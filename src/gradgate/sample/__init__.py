@@ -39,18 +39,13 @@ QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every
 """What ``gradgate quickstart`` compares."""
 
 QUICKSTART_SEEDS: int = 5
-"""Runs of each: enough for the difference between the first and the last to be more than chance (p < 0.001, Holm)."""
+"""Runs of each: enough for the difference between the first and the last to be more than chance (p = 0.001, Holm)."""
 
-QUICKSTART_SETTINGS: dict[str, Any] = {
-    "epochs": 3.0,
-    "lr": 1e-3,
-    "batch_size": 16,
-    "max_length": 64,
-}
+QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 3.0, "lr": 1e-3, "batch_size": 16, "max_length": 64}
 """Settings of its runs; the learning rate suits a model of this size."""
 
 QUICKSTART_EXECUTION: dict[str, Any] = {"workers": 2, "threads": 1}
-"""Two runs on a thread each take less time than one after the other on two, for models of this size."""
+"""How both kinds run: models of this size train faster two at a time on a thread each than one by one on two."""
 
 GENERATION_METHODS: tuple[str, ...] = ("full", "freeze:layers=5", "lora:r=8,lr=1e-2")
 """What ``gradgate quickstart --kind generation`` compares."""
