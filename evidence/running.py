@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from evidence.commands import anywhere, first_rows, gradgate
@@ -26,10 +27,7 @@ def run_study(study: Study, scale: Scale, out: Path) -> Path:
     """
     folder, settings = out / study.name, out / f"{study.name}.yaml"
     out.mkdir(parents=True, exist_ok=True)
-    given = study.settings(scale)
-    if study.first_rows:
-        given["data"] = str(first_rows(Path(given["data"]), study.first_rows, out / f"{study.name}-data"))
-    settings.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
+    settings.write_text(yaml.safe_dump(settings_here(study, scale, out), sort_keys=False), encoding="utf-8")
     gradgate("compare", "--config", str(settings), "--out", str(folder))
     for name, options in study.analyses.items():
         gradgate("analyze", name, str(folder), *(word for key, value in options.items() for word in _flag(key, value)))
@@ -39,6 +37,23 @@ def run_study(study: Study, scale: Scale, out: Path) -> Path:
     results.parent.mkdir(parents=True, exist_ok=True)
     gradgate("papers", str(folder), "--paper", study.paper, "--record", str(results), quiet=True)
     return results
+
+
+def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
+    """Its settings with the data and the precision of this machine; the first rows of its data go below ``out``."""
+    given = study.settings(scale)
+    if given.get("precision") == "bf16" and not _fast_in_bf16():
+        print("This machine has no instructions for bf16, which would take many times as long: fp32 in its place.")
+        given["precision"] = "fp32"
+    if study.first_rows:
+        given["data"] = str(first_rows(Path(given["data"]), study.first_rows, out / f"{study.name}-data"))
+    return given
+
+
+def _fast_in_bf16() -> bool:
+    """Whether there is a GPU, or a CPU that multiplies matrices in bf16: AVX512-BF16, AMX, or Arm's."""
+    able = torch.cpu.get_capabilities()
+    return torch.cuda.is_available() or any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 def keep(study: Study, out: Path) -> None:

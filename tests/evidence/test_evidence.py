@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from evidence.advice import ADVICE, Arm, advice, rank
 from evidence.page import PAGE, page
+from evidence.running import settings_here
 from evidence.studies import Study, read_studies
 from evidence.verdicts import changed, check_all
 from gradgate.papers.claims import claims
@@ -50,6 +52,18 @@ def test_its_numbers_are_of_three_seeds_or_more_and_name_no_path_of_a_machine(st
         rows = list(csv.DictReader(stream))
     assert {row["status"] for row in rows} == {"finished"}
     assert {row["model"] for row in rows} == {study.compare["model"]}
+
+
+@pytest.mark.parametrize(("instructions", "precision"), [({"avx512_bf16": True}, "bf16"), ({"avx2": True}, "fp32")])
+def test_a_cpu_that_would_emulate_bf16_computes_in_fp32(
+    instructions: dict[str, bool], precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: instructions)
+    study = Study(
+        name="a", title="a", paper="elsa", data="synthetic", differs="", compare={"seeds": 3, "precision": "bf16"}
+    )
+    assert settings_here(study, "full", tmp_path) == {"seeds": 3, "precision": precision}
 
 
 def test_the_pages_are_made_from_the_committed_numbers() -> None:
