@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, TaskID
 from rich.text import Text
 
-from gradgate.training.progress import RunProgress, Silent
+from gradgate.training.progress import RunProgress, Silent, bars
 
 
 class StudyProgress(Protocol):
@@ -53,15 +53,7 @@ class StudyBars:
     """
 
     def __init__(self, console: Console) -> None:
-        self._bars = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[unit]}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[latest]}", markup=False),
-            console=console,
-        )
+        self._bars = bars(console)
         self._runs = self._bars.add_task("study", total=None, unit="runs", latest="starting")
         self._steps: dict[str, TaskID] = {}
         self._begun = False

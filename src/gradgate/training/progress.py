@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
 
 
 class RunProgress(Protocol):
@@ -44,6 +46,34 @@ class Silent:
     def note(self, text: str) -> None: ...
 
 
+_WIDE = 120
+
+
+class _Yielding(TextColumn):
+    """Text that a narrow terminal cuts short, so that the counts beside it stay whole."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, markup=False, table_column=Column())  # rich narrows columns that may wrap first
+
+    def render(self, task: Task) -> Text:
+        text = super().render(task)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
+
+
+def bars(console: Console) -> Progress:
+    """Bars that show what is done (``description``), how much of it in which ``unit``, and what is ``latest``."""
+    return Progress(
+        _Yielding("{task.description}"),
+        BarColumn(40 if console.width >= _WIDE else 12, table_column=Column()),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}"),
+        TimeRemainingColumn(),
+        _Yielding("{task.fields[latest]}"),
+        console=console,
+    )
+
+
 class Bar:
     """A progress bar on a terminal, with the latest loss and dev score. Use as a context manager.
 
@@ -54,16 +84,8 @@ class Bar:
 
     def __init__(self, console: Console, action: str = "training", unit: str = "steps") -> None:
         self._action = action
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn(unit),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[latest]}", markup=False),
-            console=console,
-        )
-        self._task = self._bar.add_task("loading", total=None, latest="")
+        self._bar = bars(console)
+        self._task = self._bar.add_task("loading", total=None, unit=unit, latest="")
         self._score = ""
         self._begun = False
 
