@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradgate.papers.claims.base import FAILS, HOLDS, Claim, Finding, Outcome, above, all_of, any_of, below, both
-from gradgate.papers.claims.numbers import PRINTED_SEED, QUALITY, SAVED, SECONDS, Lookup, Numbers, Place
+from gradgate.papers.claims.numbers import PRINTED_SEED, QUALITY, SAVED, SECONDS, Lookup, Numbers, Place, kind_of
 from gradgate.papers.claims.quantities import Quantity, minus, quality, ratio
 from gradgate.study.sharing import model_sizes, saved_share
-from gradgate.tasks.find import find_task, task_names
-from gradgate.tasks.metrics import ENTITIES
 
 BASELINE = "baseline"
 SHARED_BY = {"MT-RoBERTa-base": 8, "MT-RoBERTa-large": 5, "XLM-R-base": 4, "XLM-R-large": 4}
@@ -37,14 +35,9 @@ def frozen_share(method: str) -> float | None:
     return int(frozen) / int(layers)
 
 
-def _is_ner(task: str) -> bool:
-    return task == "NER" or (task in task_names() and find_task(task).metric in ENTITIES)
-
-
 def _is_glue(numbers: Numbers, task: str) -> bool:
     """Whether a task is GLUE or stands in for it; tasks that tag tokens do not, and those of users may."""
-    tags = task in task_names() and find_task(task).kind == "token-classification"
-    return task in ("GLUE", *_GLUE) or (numbers.stand_in and not tags)
+    return task in ("GLUE", *_GLUE) or (numbers.stand_in and kind_of(task) in ("texts", None))
 
 
 def _groups(numbers: Numbers) -> dict[tuple[str, str], Pairs]:
@@ -105,7 +98,7 @@ def _e2(numbers: Numbers) -> Outcome:
     findings = []
     for (model, task), pairs in _groups(numbers).items():
         head = _labels(numbers, pairs[0][0]).get(1.0)
-        if head and _is_ner(task):
+        if head and kind_of(task) == "NER":
             findings += [
                 below(numbers, f"{place}, {on}: F1 of {head}", _score(place, head, on), 10.0) for place, on in pairs
             ]
@@ -121,7 +114,7 @@ def _score(place: Place, method: str, on: str) -> Quantity:
 def _e3(numbers: Numbers) -> Outcome:
     findings = []
     for (model, task), pairs in _groups(numbers).items():
-        if _is_ner(task):
+        if kind_of(task) == "NER":
             wanted = (19 / 24, 8 / 12) if "large" in model else (8 / 12, 19 / 24)
         elif _is_glue(numbers, task) and (numbers.stand_in or model.startswith("MT-RoBERTa")):
             wanted = (9 / 12, 17 / 24) if "base" in model else (17 / 24, 9 / 12)
@@ -158,8 +151,7 @@ def _bend(first: Quantity, second: Quantity, last: Quantity) -> Quantity:
 
 def _e5(numbers: Numbers) -> Outcome:
     findings = []
-    places = (place for place in numbers.places(BASELINE, tasks=["SST-2"]) if _is_glue(numbers, place.task))
-    for place in places:
+    for place in numbers.places(BASELINE, tasks=["SST-2"]):
         for on in numbers.languages(place, BASELINE):
             name = _at(numbers, [(place, on)], 17 / 24)
             if name and (numbers.stand_in or place.model == "MT-RoBERTa-large"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, at_least_about, both, tasks_in
 from gradgate.papers.claims.numbers import DEV_DROP, Numbers, Place
 from gradgate.papers.claims.quantities import gain_gap, mean_minus, minus, t_gap
@@ -26,12 +28,12 @@ def _mean(numbers: Numbers, one: str, other: str, threshold: float = 0.0) -> Fin
     return above(numbers, what, mean_minus(places, one, other, AVG), threshold)
 
 
-def _on(numbers: Numbers, task: str, pairs: list[tuple[str, str]]) -> Outcome:
+def _on(numbers: Numbers, tasks: Sequence[str], pairs: list[tuple[str, str]]) -> Outcome:
     findings = [
-        _minus(numbers, place, one, other) for one, other in pairs for place in numbers.places(one, other, tasks=[task])
+        _minus(numbers, place, one, other) for one, other in pairs for place in numbers.places(one, other, tasks=tasks)
     ]
     names = ", ".join(dict.fromkeys(name for pair in pairs for name in pair))
-    return all_of(findings, f"needs two of {names} on {task}")
+    return all_of(findings, f"needs two of {names} on {' or '.join(tasks)}")
 
 
 def _g1(numbers: Numbers) -> Outcome:
@@ -66,16 +68,18 @@ def _g4(numbers: Numbers) -> Outcome:
 
 
 def _g5(numbers: Numbers) -> Outcome:
-    return _on(numbers, "QAM", [(EPOCH, SFT)])
+    return _on(numbers, ("QAM",), [(EPOCH, SFT)])
 
 
 def _g6(numbers: Numbers) -> Outcome:
     pairs = [(variant, SFT) for variant in VARIANTS]
-    return both(*(_on(numbers, task, pairs) for task in (["NC"] if numbers.stand_in else ["NC", "POS"])))
+    if numbers.stand_in:
+        return _on(numbers, ("NC", "POS"), pairs)
+    return both(*(_on(numbers, (task,), pairs) for task in ("NC", "POS")))
 
 
 def _g7(numbers: Numbers) -> Outcome:
-    return _on(numbers, "NER", [(DROP, SFT)])
+    return _on(numbers, ("NER",), [(DROP, SFT)])
 
 
 def _g8(numbers: Numbers) -> Outcome:
@@ -88,7 +92,7 @@ def _g9(numbers: Numbers) -> Outcome:
 
 def _g10(numbers: Numbers) -> Outcome:
     others = (SFT, TOP, BOTTOM, ANNEAL, ANNEAL_LAYER, LAYER, EPOCH)
-    return _on(numbers, "XNLI", [(DROP, other) for other in others])
+    return _on(numbers, ("XNLI",), [(DROP, other) for other in others])
 
 
 def _g11(numbers: Numbers) -> Outcome:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from gradgate.papers.preset import DERIVED
 from gradgate.papers.published import read_table
+from gradgate.tasks.find import find_task, task_names
+from gradgate.tasks.metrics import ENTITIES
 
 PRINTED_SEED = 0
 DEV_MEAN, DEV_BEST, DEV_DROP, SECONDS = "dev-mean", "dev-best", "dev-drop", "seconds"
@@ -51,6 +53,18 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         size = f"{self.size} of the examples" if self.size.endswith("%") else f"{self.size} examples"
         return ", ".join([self.task, self.model, *([] if self.size == "full" else [size])])
+
+
+def kind_of(task: str) -> str | None:
+    """``NER``, ``POS`` or ``texts``: what a claim may be tested on besides the paper's own task; None where unknown."""
+    if task in ("NER", "POS"):
+        return task
+    if task not in task_names():
+        return None
+    found = find_task(task)
+    if found.kind != "token-classification":
+        return "texts"
+    return "NER" if found.metric in ENTITIES else "POS"
 
 
 class Key(NamedTuple):
@@ -118,13 +132,13 @@ class Numbers:
     source: str = ""
 
     def places(self, *methods: str, tasks: Iterable[str] = (), models: Iterable[str] = ()) -> list[Place]:
-        """Where all of these methods have been scored; on these tasks, or whatever stands in for them."""
+        """Where all of these methods have been scored; on these tasks, or on what may stand in for them."""
         wanted, named = set(tasks), set(models)
-        found = dict.fromkeys(
-            key.place
-            for key in self.scores
-            if (not wanted or self.stand_in or key.place.task in wanted) and (not named or key.place.model in named)
-        )
+        found = dict.fromkeys(key.place for key in self.scores if not named or key.place.model in named)
+        if wanted:
+            kinds = {None, *(kind_of(task) or "texts" for task in wanted)}
+            like = (lambda task: kind_of(task) in kinds) if self.stand_in else wanted.__contains__
+            found = {place: None for place in found if like(place.task)}
         return [place for place in found if set(methods) <= set(self.methods(place))]
 
     def methods(self, place: Place) -> list[str]:

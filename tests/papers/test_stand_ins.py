@@ -1,4 +1,4 @@
-"""Elsa's claims where other tasks stand in for the paper's: each is tested on tasks of the kind that it speaks of."""
+"""Claims where other tasks stand in for the paper's: each is tested on tasks of the kind that it speaks of."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.numbers import Key, Numbers, Place
 
 
-def measured(task: str, **scores: list[float]) -> Numbers:
+def measured(task: str, on: str = "en", **scores: list[float]) -> Numbers:
     """Scores of a model of 6 layers, by method; ``frozen_4`` has 4 of them frozen."""
     keys = {name: name.replace("_", " ") + "/6" * name.startswith("frozen") for name in scores}
     place = Place("all-MiniLM-L6-v2", task)
-    found = {Key(place, keys[name], "en"): dict(enumerate(values)) for name, values in scores.items()}
+    found = {Key(place, keys[name], on): dict(enumerate(values)) for name, values in scores.items()}
     return Numbers(found, exact=False, stand_in=True)
 
 
@@ -41,3 +41,36 @@ def test_fewer_layers_are_frozen_on_named_entities() -> None:
 def test_what_is_claimed_of_glue_and_named_entities_is_not_tested_on_parts_of_speech(claim: str) -> None:
     numbers = measured("udpos", baseline=[90.0, 91.0], frozen_4=[90.0, 91.0], frozen_6=[60.0, 61.0])
     assert not any(finding.compared for finding in check(find_claim(claim), numbers).findings)
+
+
+@pytest.mark.parametrize(
+    ("claim", "tasks"),
+    [
+        ("G1", {"sst2_sentences", "of-a-user"}),  # of XNLI
+        ("G5", {"sst2_sentences", "of-a-user"}),  # of QAM
+        ("G6", {"sst2_sentences", "udpos", "of-a-user"}),  # of NC and POS
+        ("G7", {"ncbi_disease", "of-a-user"}),  # of NER
+        ("G10", {"sst2_sentences", "of-a-user"}),  # of XNLI
+    ],
+)
+def test_what_graddrop_claims_of_a_task_is_tested_on_tasks_like_it(claim: str, tasks: set[str]) -> None:
+    scores = {"SFT": [70.0, 71.0], "GradDrop": [72.0, 74.0], "GradDrop-Epoch": [71.0, 74.0]}
+    found = {
+        task
+        for task in ("sst2_sentences", "udpos", "ncbi_disease", "of-a-user")
+        for finding in check(find_claim(claim), measured(task, "avg", **scores)).findings
+        if finding.compared
+    }
+    assert found == tasks
+
+
+@pytest.mark.parametrize("claim", ["A2", "A7"])
+def test_what_adaptereff_claims_of_special_domains_is_not_tested_on_tags_of_tokens(claim: str) -> None:
+    scores = {"Fine-tune": [70.0, 71.0], "Adapter-64": [70.0, 71.5], "Adapter-256": [72.0, 74.0]}
+    compared = {
+        task
+        for task in ("citation_intent", "udpos")
+        for finding in check(find_claim(claim), measured(task, **scores)).findings
+        if finding.compared
+    }
+    assert compared == {"citation_intent"}
