@@ -14,6 +14,7 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from gradgate.console import PlainConsole
+from gradgate.training.progress import bars
 
 NAME = "gradual:every=50,order=bottom-up,freeze_embeddings=with_bottom"
 
@@ -77,3 +78,15 @@ def test_a_pipe_is_as_wide_as_columns_says(terminal: str, monkeypatch: pytest.Mo
     assert max(map(len, lines)) <= 50
     assert "\x1b" not in done.stdout
     assert not [line for line in lines if line != line.rstrip()]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_bar_shows_its_counts_at_any_width(width: int) -> None:
+    file = io.StringIO()
+    shown = bars(PlainConsole(file=file, width=width, force_terminal=True, color_system=None))
+    with shown:
+        latest = "loss 0.123  dev accuracy 0.4567"
+        shown.add_task("freeze:layers=9 seed 3", total=1234, completed=567, unit="steps", latest=latest)
+    last = file.getvalue().splitlines()[-2]
+    assert "567/1234 steps" in last
+    assert (latest in last) == (width > 100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -192,3 +193,48 @@ def test_a_taken_name_is_refused() -> None:
     with pytest.raises(MethodError, match=r"'graddrop' is taken by gradgate\.methods\.graddrop\.GradDrop"):
         register(own("graddrop"))
     assert method("graddrop") == GradDrop()
+
+
+FILE = """
+from dataclasses import dataclass
+import gradgate as gg
+
+@gg.register
+@dataclass(frozen=True, kw_only=True)
+class OfFile(gg.Method):
+    name, summary, source = "of-file", "nothing learns", "a test"
+    each: int = 1
+
+    def plan(self, clock, layers, memory):
+        return gg.Plan.opening(layers, {})
+"""
+
+
+@pytest.mark.usefixtures("_own_catalogue")
+def test_a_file_that_the_environment_names_registers_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(FILE)
+    monkeypatch.setenv("GRADGATE_METHODS", str(tmp_path / "mine.py"))
+    assert str(method("of-file:each=3")) == "of-file:each=3"
+    assert methods()[-1].name == "of-file"
+    assert catalog.registered_modules() == ()  # processes of runs have the variable
+
+
+@pytest.mark.usefixtures("_own_catalogue")
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(None, r"names .*wrong\.py, which is no Python file"), ("1 / 0", r"wrong\.py, .* stopped with ZeroDivisionError")],
+)
+def test_a_file_of_methods_that_cannot_be_run_is_named(
+    code: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if code:
+        (tmp_path / "wrong.py").write_text(code)
+    monkeypatch.setenv("GRADGATE_METHODS", str(tmp_path / "wrong.py"))
+    assert method("full") == Full()
+    with pytest.raises(MethodError, match=message):
+        method("of-another-file")
+
+
+def test_an_adapter_in_place_of_a_method_is_told_where_it_goes() -> None:
+    with pytest.raises(MethodError, match=r"'lora' is an adapter, not a method: give 'lora:r=4' as --adapter"):
+        method("lora:r=4")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,16 @@ def test_languages_and_files_can_be_chosen(run: Path, task: Path, tmp_path: Path
     assert record["averages"] == {}
 
 
+def test_a_file_is_scored_whole_in_columns_of_its_own(run: Path, tmp_path: Path) -> None:
+    rows = [("good good", "good"), ("bad bad", "bad")] * 10
+    (tmp_path / "mine.csv").write_text("review,mood\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    columns = {"text": "review", "label": "mood"}
+    of_task = evaluate(run, task=str(tmp_path / "mine.csv"), out=tmp_path / "task", **columns)
+    of_run = evaluate(run, test_file=tmp_path / "mine.csv", out=tmp_path / "test", **columns)
+    assert of_task["task"]["rows"] == of_run["task"]["rows"] == {"test": 20}
+    assert of_task["tests"] == of_run["tests"]
+
+
 def test_a_task_without_train_is_scored_with_the_labels_of_the_run(run: Path, task: Path, tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text("files: {test: t.tsv}\nlabel_map: {1: good, 0: bad, 2: mixed}\n")
     (tmp_path / "t.tsv").write_text(turned((task / "en.tsv").read_text(), good="1", bad="0"))
@@ -107,6 +118,7 @@ def test_a_task_without_train_is_scored_with_the_labels_of_the_run(run: Path, ta
     ("change", "message"),
     [
         ({"run": "nowhere"}, r"nowhere holds no run: .*run\.json is missing"),
+        ({"run": "study"}, r"study holds no run: .* Name a run of it, as .*study/runs/full/seed-0\."),
         ({"languages": ["fr"]}, r"has no fr; its languages are en, de, sw"),
         ({"task": "stsb"}, r"The task stsb is regression, and the model of .* was trained for classification"),
         ({"out": "."}, r"is not empty and holds no evaluation"),
@@ -114,6 +126,8 @@ def test_a_task_without_train_is_scored_with_the_labels_of_the_run(run: Path, ta
 )
 def test_what_cannot_be_scored_is_refused(run: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
     (tmp_path / "something").write_text("")
+    (tmp_path / "study/runs/full/seed-0").mkdir(parents=True)
+    (tmp_path / "study/runs/full/seed-0/run.json").write_text("{}")
     given = {"run": run, **change}
     for name in ("out", "run"):
         if isinstance(given.get(name), str):
@@ -122,6 +136,25 @@ def test_what_cannot_be_scored_is_refused(run: Path, tmp_path: Path, change: dic
     with pytest.raises(GradgateError, match=message):
         evaluate(given.pop("run"), **given)
     assert files(tmp_path) == before
+
+
+def test_a_run_in_several_languages_scores_a_file_in_another(
+    settings: dict[str, Any], task: Path, tmp_path: Path
+) -> None:
+    train(make_config(**settings | {"task": str(task), "steps": 2}, languages="en,sw"), tmp_path / "run")
+    (tmp_path / "fur.tsv").write_text("text\tlabel\nbon bon\tgood\n")
+    assert evaluate(tmp_path / "run", test_file=tmp_path / "fur.tsv")["task"]["rows"] == {"test": 1}
+
+
+def test_a_run_with_a_method_that_is_not_known_here_is_scored_all_the_same(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    held = json.loads((tmp_path / "run/run.json").read_text())
+    held["config"]["method"] = "somebodys:each=2"
+    (tmp_path / "run/run.json").write_text(json.dumps(held))
+    record = evaluate(tmp_path / "run", out=tmp_path / "out")
+    assert record["run"]["method"] == "somebodys:each=2"
+    for split, values in scores_of(run)["tests"].items():
+        assert record["tests"][split] == pytest.approx(values, abs=1e-6)
 
 
 def test_a_run_must_have_finished_and_kept_its_model(settings: dict[str, Any], tmp_path: Path) -> None:

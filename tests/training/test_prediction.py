@@ -60,6 +60,20 @@ def test_runs_that_share_their_lowest_layers_predict_as_each_does_alone(
     assert list(together.by_run.values()) == alone
 
 
+def test_a_run_predicts_where_its_data_is_gone(settings: dict[str, Any], tmp_path: Path) -> None:
+    rows = [(f"{mood} day {number}", mood) for number in range(20) for mood in ("good", "bad")]
+    data = tmp_path / "days.csv"
+    data.write_text("note,mood\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    train(make_config(**settings | {"task": str(data), "text": "note", "label": "mood", "steps": 2}), tmp_path / "run")
+    (tmp_path / "new.csv").write_text("id,note\n1,a good day\n2,the weather\n")
+    before = predict([tmp_path / "run"], tmp_path / "new.csv").records()
+    data.unlink()
+    assert predict([tmp_path / "run"], tmp_path / "new.csv").records() == before
+    assert predict([tmp_path / "run"], "a good day\nthe weather").records() == before
+    with pytest.raises(DataError, match=r"has no column 'words'; its columns are 'id', 'note'"):
+        predict([tmp_path / "run"], tmp_path / "new.csv", text="words")
+
+
 def test_several_runs_stand_side_by_side(runs: list[Path], tmp_path: Path) -> None:
     both, first = predict(runs, "\n".join(TEXTS)), predict(runs[:1], "\n".join(TEXTS)).records()
     assert [{"index": row["index"], **row["full"]} for row in both.records()] == first

@@ -52,6 +52,9 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     task: Annotated[str | None, typer.Option(help="A task of the same kind; by default the run's own.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
+    text: Annotated[str | None, typer.Option(help="Text column; by default that of the task.")] = None,
+    text_pair: Annotated[str | None, typer.Option(help="Column of the second text, of pairs.")] = None,
+    label: Annotated[str | None, typer.Option(help="Label column; by default that of the task.")] = None,
     languages: Annotated[str | None, typer.Option(help="Score in these languages only, as 'de,fr'.")] = None,
     test_file: Annotated[Path | None, typer.Option(help="Test file, instead of the task's own.")] = None,
     out_folder: Annotated[
@@ -73,6 +76,7 @@ def evaluate(
     from gradgate.training.progress import Bar
 
     asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}
+    asked |= {"text": text, "text_pair": text_pair, "label": label}
     asked["trust_remote_code"] = trust_remote_code
     asked["languages"] = None if languages is None else [code.strip() for code in languages.split(",")]
     if quiet or as_json:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import MISSING, Field, dataclass, fields
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any, TypeVar
 
 from gradgate.errors import MethodError, nearest
@@ -11,6 +15,8 @@ from gradgate.methods.base import NEEDED_WITHOUT, Method, option_types
 from gradgate.specs import Spec, Syntax, shown
 
 ENTRY_POINTS = "gradgate.methods"
+FILES = "GRADGATE_METHODS"
+"""Environment variable with Python files that register methods, divided as in ``PATH``."""
 
 # Class to the file that has it, in the order of the catalogue. Each is imported when it is first asked for, so that
 # commands that need no method stay light.
@@ -77,7 +83,7 @@ def registered_modules() -> tuple[str, ...]:
 
 def methods() -> list[MethodInfo]:
     """Every method there is, in the order of the catalogue."""
-    _load_entry_points()
+    _load_own()
     return [
         MethodInfo(name, cls, cls.summary, cls.source, cls.deviates, _defaults(cls)) for name, cls in _known().items()
     ]
@@ -118,6 +124,11 @@ def _build(spec: Spec) -> Method:
         return read_axolotl(spec.argument)
     cls = _class(spec.name)
     if cls is None:
+        if _names_adapter(spec.name):
+            raise MethodError(
+                f"{spec.name!r} is an adapter, not a method: give {str(spec)!r} as --adapter, or adapter= in Python. "
+                f"'gradgate compare' also takes it as --method."
+            )
         raise MethodError(
             f"There is no method {shown(spec.name)}.{nearest(spec.name, _known())} "
             f"Known: {', '.join(_known())} (see 'gradgate methods')."
@@ -133,6 +144,12 @@ def _build(spec: Spec) -> Method:
     return cls(**options)
 
 
+def _names_adapter(name: str) -> bool:
+    from gradgate.training.adapter_setting import names_adapter  # methods know nothing of adapters but for this advice
+
+    return names_adapter(name)
+
+
 def _known() -> dict[str, type[Method]]:
     """Name to class, of every method that is registered."""
     if not _CATALOG:
@@ -143,8 +160,31 @@ def _known() -> dict[str, type[Method]]:
 
 def _class(name: str) -> type[Method] | None:
     if name not in _known():
-        _load_entry_points()
+        _load_own()
     return _known().get(name)
+
+
+def _load_own() -> None:
+    """Register the methods of users: of installed packages, and of the files that ``GRADGATE_METHODS`` names."""
+    _load_entry_points()
+    for file in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
+        _load_file(Path(file))
+
+
+def _load_file(file: Path) -> None:
+    """Run a Python file that registers methods, once."""
+    name = f"{__package__}.of_file.{file.stem}"  # in this package, as other processes load the file and not a module
+    if name in sys.modules:
+        return
+    found = spec_from_file_location(name, file) if file.is_file() else None
+    if found is None or found.loader is None:
+        raise MethodError(f"{FILES} names {file}, which is no Python file. Correct the path, or unset {FILES}.")
+    module = sys.modules[name] = module_from_spec(found)
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise MethodError(f"{file}, which {FILES} names, stopped with {type(error).__name__}: {error}") from error
 
 
 def _load_entry_points() -> None:

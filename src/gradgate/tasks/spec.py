@@ -137,6 +137,13 @@ class TaskSpec(BaseModel):
         change = self.formats.get(split, self.formats.get(base_of(split), {}))
         return FileFormat.model_validate({**self.format.model_dump(), **change})
 
+    def reading(self) -> dict[str, Any]:
+        """How its rows are read, as entries of a task file; where they are is left out."""
+        held = self.model_dump(mode="json", include={"format", "formats", "options", "label_map"})
+        texts = self.text_columns[0] if len(self.text_columns) == 1 else list(self.text_columns)
+        names = {split: Path(file).name for split, file in (self.files or {}).items()}
+        return {**held, "text": texts, "label": self.label_column, "files": names}
+
     @property
     def places(self) -> dict[str, str]:
         """Split -> file or split on the hub, whichever the task is read from."""

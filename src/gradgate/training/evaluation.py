@@ -14,16 +14,18 @@ from transformers import AutoConfig, PrinterCallback
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
+from gradgate.methods import Full
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task
 from gradgate.tasks.data import load_tests
 from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.languages import average
 from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
+from gradgate.tasks.readers.files import ENDINGS
 from gradgate.tasks.types import QuestionAnsweringOptions
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
-from gradgate.training.named_tasks import find_task_of
+from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.prediction_files import write_predictions
 from gradgate.training.prepared_task import prepared
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
@@ -47,7 +49,7 @@ class FinishedRun:
     """What a run has left.
 
     Attributes:
-        folder, config: of the run.
+        folder, config: of the run; ``settings`` are those of the configuration as ``run.json`` has them.
         task: what ``run.json`` says of its task: name, kind, metric, labels and more.
         model: with the weights that were best on dev, its adapter active; in evaluation mode.
         tokenizer: that of the model.
@@ -55,6 +57,7 @@ class FinishedRun:
 
     folder: RunFolder
     config: RunConfig
+    settings: dict[str, Any]
     task: TaskRecord
     model: Any
     tokenizer: Any
@@ -78,13 +81,7 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     folder = RunFolder(Path(path))
     folder.require_finished()
     record = read_record(folder.run_file, RunRecord)
-    try:
-        config = RunConfig.model_validate(record.config)
-    except ValidationError as error:
-        raise RunError(
-            f"{folder.run_file} is damaged or of another version: {error}. Train it again with "
-            f"--out and another folder."
-        ) from None
+    config = _config(record, folder)
     task = record.task
     if task is not None and task.kind == MIXED:
         raise RunError(
@@ -105,7 +102,21 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     check_vocabulary(model, tokenizer, saved.model)
     if config.adapter is not None:
         config.adapter.kind.load(model, folder.model)
-    return FinishedRun(folder, config, task, model.eval(), tokenizer)
+    return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer)
+
+
+def _config(record: RunRecord, folder: RunFolder) -> RunConfig:
+    """The run's settings; a method that is not known here counts as ``full``, as nothing is trained."""
+    try:
+        return RunConfig.model_validate(record.config)
+    except ValidationError as error:
+        if [fault["loc"] for fault in error.errors()] == [("method",)]:
+            return RunConfig.model_validate({**record.config, "method": Full.name})
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise RunError(
+            f"{folder.run_file} is damaged or of another version: {faults}. Train it again with "
+            f"--out and another folder."
+        ) from None
 
 
 def _load_model(kind: Kind, config: RunConfig, saved: RunConfig, tokenizer: Any) -> Any:
@@ -134,6 +145,9 @@ def evaluate(
     *,
     task: str | None = None,
     data: Path | None = None,
+    text: str | None = None,
+    text_pair: str | None = None,
+    label: str | None = None,
     languages: Sequence[str] | None = None,
     test_file: Path | None = None,
     out: Path | None = None,
@@ -144,10 +158,11 @@ def evaluate(
 
     Args:
         run: folder of the run.
-        task: a task of the same kind; the run's own by default.
+        task: a task of the same kind; the run's own by default. All rows of a data file are scored.
         data: folder with its files.
+        text, text_pair, label: columns; the task's own by default.
         languages: score in these only.
-        test_file: in place of the task's test splits.
+        test_file: in place of the task's test splits; in one language, where the run's task has several.
         trust_remote_code: run code that comes with the model. What the run's folder says of it does not count.
         out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's.
 
@@ -162,7 +177,8 @@ def evaluate(
     silence_libraries()
     progress = progress or Silent()
     found = load_finished(run, trust_remote_code=trust_remote_code)
-    spec = _task(found.config, task, data, languages, test_file)
+    columns = {"text": text, "text_pair": text_pair, "label": label}
+    spec = _task(found, task, data, languages, test_file, {k: v for k, v in columns.items() if v is not None})
     if spec.kind != found.task.kind:
         raise UsageError(
             f"The task {spec.name} is {spec.kind}, and the model of {run} was trained for {found.task.kind}. Give a "
@@ -189,7 +205,7 @@ def _score_task(found: FinishedRun, held: TaskData, folder: RunFolder, progress:
     finally:
         shutil.rmtree(folder.checkpoints, ignore_errors=True)  # Trainer makes the folder
     record = EvaluationRecord(
-        run=found.config.record(),
+        run=found.settings,
         task=task_record(held),
         metric=held.spec.metric,
         tests=tests,
@@ -201,14 +217,25 @@ def _score_task(found: FinishedRun, held: TaskData, folder: RunFolder, progress:
 
 
 def _task(
-    config: RunConfig, task: str | None, data: Path | None, languages: Sequence[str] | None, test_file: Path | None
+    run: FinishedRun,
+    task: str | None,
+    data: Path | None,
+    languages: Sequence[str] | None,
+    test_file: Path | None,
+    columns: dict[str, str],
 ) -> TaskSpec:
     if task is not None and is_multitask(task):
         raise UsageError(f"--task {task} is several tasks, and a model is scored on one. Name one of them.")
-    if task is None or task == config.task:
-        changes = {"data": data, "languages": ",".join(languages) if languages else None, "test_file": test_file}
-        return find_task_of(config.model_copy(update={k: v for k, v in changes.items() if v is not None}))
-    spec = find_task(task, data=data, languages=languages, test_file=test_file)
+    if task is None or task == run.config.task:
+        changes: dict[str, Any] = {"data": data, "languages": ",".join(languages) if languages else None}
+        changes = {name: value for name, value in changes.items() if value is not None} | columns
+        if test_file is None:
+            return find_task_of(run.config.model_copy(update=changes))
+        one = {"languages": None, **changes, "test_file": test_file}  # the file is in one
+        return task_of_run(run.config.model_copy(update=one), run.task)
+    if test_file is None and Path(task).is_file() and Path(task).suffix in ENDINGS:
+        test_file = Path(task)  # a file that is trained on is divided
+    spec = find_task(task, data=data, languages=languages, test_file=test_file, **columns)
     options = spec.options
     if not isinstance(options, QuestionAnsweringOptions):
         return spec

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from inspect import signature
+from pathlib import Path
 
-from gradgate.errors import UsageError
+from gradgate.errors import DataError, UsageError
 from gradgate.tasks.find import find_task
 from gradgate.tasks.multitask import KIND, MultitaskSpec, find_multitask, is_multitask
-from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.spec import TaskSpec, build_spec
 from gradgate.tasks.tables import check_files
 from gradgate.training.config import RunConfig
+from gradgate.training.records import TaskRecord
 
 TASK_FLAGS = tuple(
     name for name in signature(find_task).parameters if name not in ("name", "data", "languages", "source")
@@ -22,6 +24,31 @@ def find_task_of(config: RunConfig) -> TaskSpec:
     flags = {name: getattr(config, name) for name in TASK_FLAGS}
     languages = None if config.languages is None else config.languages.split(",")
     return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
+
+
+def task_of_run(config: RunConfig, record: TaskRecord) -> TaskSpec:
+    """The task of a run, for rows that it was not made with: of its record, where its own data is not there any more.
+
+    Args:
+        config: of the run, with what the user has changed.
+        record: of the run's task.
+
+    Raises:
+        GradgateError: a task that cannot be found, in a record that does not say how its rows are read.
+    """
+    try:
+        return find_task_of(config)
+    except (UsageError, DataError):
+        if record.reading is None:
+            raise
+        values = {"name": record.name, "kind": record.kind, "metric": record.metric, **record.reading}
+        if config.text:
+            values["text"] = [config.text, config.text_pair] if config.text_pair else config.text
+        if config.label:
+            values |= {"label": config.label, "label_map": None}
+        if config.test_file:
+            values |= {"files": {"test": str(config.test_file.absolute())}, "folder": Path.cwd()}
+        return build_spec(values, "The record of the run's task")
 
 
 def find_multitask_of(config: RunConfig) -> MultitaskSpec:

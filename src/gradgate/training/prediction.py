@@ -24,7 +24,7 @@ from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.unlabelled import SPLIT, load_unlabelled, read_file, read_text
 from gradgate.training.config import RunConfig
 from gradgate.training.evaluation import FinishedRun, load_finished
-from gradgate.training.named_tasks import find_task_of
+from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.prediction_files import Predictions
 from gradgate.training.pretrained import silence_libraries
 from gradgate.training.progress import RunProgress, Silent
@@ -81,7 +81,8 @@ def predict(
     kept: list[dict[str, Any]] = []
     for path in runs:
         run = load_finished(path, trust_remote_code=trust_remote_code)
-        spec = find_task_of(run.config.model_copy(update=columns))
+        changed = run.config.model_copy(update=columns)
+        spec = find_task_of(changed) if data else task_of_run(changed, run.task)
         table = read_text(rows, spec) if isinstance(rows, str) else read_file(rows, spec)
         kept = kept or _kept(table, keep)
         tasks.append(_Task.of(run, spec, table, batch_size, progress.note))

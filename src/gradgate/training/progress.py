@@ -66,9 +66,9 @@ def bars(console: Console) -> Progress:
     return Progress(
         _Yielding("{task.description}"),
         BarColumn(40 if console.width >= _WIDE else 12, table_column=Column()),
-        MofNCompleteColumn(),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[unit]}"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
         _Yielding("{task.fields[latest]}"),
         console=console,
     )

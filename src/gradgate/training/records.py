@@ -60,6 +60,7 @@ class TaskRecord:
         split: how rows of one file became train, dev and test; None where each has its own.
         mix: how several tasks are mixed.
         tasks: the record of each of several tasks.
+        reading: the columns and format of its rows, as entries of a task file.
     """
 
     name: str
@@ -74,6 +75,7 @@ class TaskRecord:
     split: str | None = field(default=None, metadata=_IF_GIVEN)
     mix: str | None = field(default=None, metadata=_IF_GIVEN)
     tasks: tuple[TaskRecord, ...] | None = field(default=None, metadata=_IF_GIVEN)
+    reading: dict[str, Any] | None = field(default=None, metadata=_IF_GIVEN)
 
 
 @dataclass(frozen=True)

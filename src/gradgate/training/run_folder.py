@@ -130,7 +130,9 @@ class RunFolder:
     def require_scores(self) -> None:
         """RunError for a folder without the scores of a run: no run there, or one that has not finished."""
         if not self.run_file.is_file():
-            raise RunError(f"{self.path} holds no run: {self.run_file} is missing. Name a folder that `train` made.")
+            inside = next(iter(sorted(self.path.glob(f"runs/*/*/{self.run_file.name}"))), None)
+            advice = "Name a folder that `train` made." if inside is None else f"Name a run of it, as {inside.parent}."
+            raise RunError(f"{self.path} holds no run: {self.run_file} is missing. {advice}")
         if not self.finished:
             raise RunError(f"The run in {self.path} has not finished. Run its command again to finish it first.")
 

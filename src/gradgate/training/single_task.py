@@ -172,6 +172,7 @@ def task_record(data: TaskData) -> TaskRecord:
         languages=data.languages,
         source=spec.source,
         split=data.division,
+        reading=spec.reading(),
     )
 
 
