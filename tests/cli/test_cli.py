@@ -153,6 +153,24 @@ def test_a_run_is_printed_as_a_table_or_as_json_alone(command: Command, flags: l
     assert command("train", *flags, *out, "--quiet") == Said(0, "", "")
 
 
+def test_a_run_that_keeps_a_delta_says_how_other_libraries_get_the_model(
+    command: Command, flags: list[str], tmp_path: Path
+) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    said = command("train", *flags, "--method", "head", "--steps", "2", "--out", str(run))
+    asked = said.out.splitlines()[-1].partition(": gradgate ")[2].replace("FOLDER", str(whole))
+    assert command(*asked.split()).code == 0
+    assert (whole / "model.safetensors").is_file()
+
+
+def test_a_language_without_files_is_named(command: Command, tmp_path: Path) -> None:
+    for name in ("train", "dev", "en"):
+        (tmp_path / f"{name}.csv").write_text(f"text,label\ngood {name},y\nbad {name},n\n")
+    files = "{train: train.csv, dev: dev.csv, test: '{language}.csv'}"
+    (tmp_path / "task.yaml").write_text(f"languages: [en, fur]\nfiles: {files}\n")
+    assert "not scored in fur: no files are there" in command("tasks", str(tmp_path)).out
+
+
 def test_the_log_of_a_run_holds_no_bars_of_other_libraries(command: Command, flags: list[str], tmp_path: Path) -> None:
     said = command("train", *flags, "--steps", "2", "--out", str(tmp_path / "run"))
     assert "it/s" not in said.err

@@ -46,6 +46,12 @@ def train(
     elif not quiet:
         console.print(scores_table(run.config, run.scores))
         print_line(f"Everything is in {out_folder}")
+        from gradgate.deltas.delta import DELTA_FILE  # torch has been loaded by now
+        from gradgate.training.run_folder import RunFolder
+
+        if (RunFolder(out_folder).model / DELTA_FILE).is_file():
+            whole = f"gradgate delta apply {out_folder} -o FOLDER"
+            print_line(f"The model is kept as a delta; write it whole with: {whole}")
 
 
 def evaluate(

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from gradgate.errors import GradgateError, UsageError, nearest, nearest_of_quoted
 
 Settings = TypeVar("Settings", bound=BaseModel)
+_WORDS = {"gpu": "cuda"}  # words for a value that are not like it
 MOST_SEED = 2**32 - 1  # of numpy's generators
 MOST_STEPS = 10**8
 MOST_EPOCHS = 1e5
@@ -69,6 +70,6 @@ def _explain(item: Any) -> str:
     where = ".".join(str(part) for part in item["loc"])
     wrong = str(cause or item["msg"])
     if item["type"] == "literal_error":
-        near = nearest_of_quoted(item["input"], wrong)
+        near = nearest_of_quoted(_WORDS.get(item["input"], item["input"]), wrong)
         wrong += f".{near}" if near else ""
     return f"{where}={item['input']!r}: {wrong[0].lower()}{wrong[1:]}" if where else wrong
