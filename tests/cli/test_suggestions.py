@@ -15,7 +15,7 @@ WORDS = {
     "a setting's word": (("train", "--precision", "bf61"), "'fp32', 'bf16' or 'fp16'. Did you mean 'bf16' or 'fp16'?"),
     "a device": (("train", "--device", "cdua"), "Did you mean 'cuda' or 'cpu'?"),
     "a device that has another name": (("train", "--device", "gpu"), "Did you mean 'cuda'"),
-    "an option that has another name": (("train", "--adapter", "lora:rank=8"), "Did you mean 'r'?"),
+    "an option that has another name": (("train", "--adapter", "lora:rank=8"), " or 'r'?"),
     "a kind of task": (("train", "--kind", "clasification"), "Did you mean 'classification'"),
     "a task": (("train", "--task", "smaple"), "Did you mean 'sample'"),
     "a method": (("train", "-m", "gradul"), "Did you mean 'gradual'"),

@@ -23,7 +23,6 @@ _OF_RUN = (
     "revision", "runtime_config", "task_type",
 )  # fmt: skip
 _FROM_DATA = ("eva", "corda", "lora_ga", "loftq")
-_WORDS = {"rank": "r", "alpha": "lora_alpha", "dropout": "lora_dropout"}  # as others call them
 _PLAIN_NAME = re.compile(r"[\w.-]+")
 
 
@@ -63,7 +62,9 @@ def _read(kind: AskedKind) -> Any:
     values: dict[str, Any] = dict(kind.fixed)
     for option, text in kind.options:
         if option not in kinds:
-            near = nearest(_WORDS.get(option, option), kinds)
+            near = nearest(option, kinds)
+            if option == "rank" and "r" in kinds:  # as the papers call it, and not near to it by its letters
+                near = f"{near.removesuffix('?')} or 'r'?" if near else nearest("r", kinds)
             raise AdapterError(
                 f"{kind.text!r} has no option {shown(option)}.{near} Expected one of PEFT's "
                 f"{made.__name__}: {', '.join(sorted(kinds))}; or lr, tapt_steps, tapt_epochs, tapt_batch, pooler."
