@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from gradgate.console import PlainConsole
-from gradgate.training.progress import bars
+from gradgate.training.progress import Bar, bars
 
 NAME = "gradual:every=50,order=bottom-up,freeze_embeddings=with_bottom"
 
@@ -90,3 +90,18 @@ def test_a_bar_shows_its_counts_at_any_width(width: int) -> None:
     last = file.getvalue().splitlines()[-2]
     assert "567/1234 steps" in last
     assert (latest in last) == (width > 100)
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_a_bar_stays_after_an_error_only_if_something_was_done(done: int) -> None:
+    file = io.StringIO()
+
+    def fail() -> None:
+        with Bar(PlainConsole(file=file, width=80), "predicting", "runs") as bar:
+            bar.begin(2, 0)
+            bar.advance(done, None)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert (f"{done}/2 runs" in file.getvalue()) == bool(done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -212,10 +213,13 @@ class OfFile(gg.Method):
 
 @pytest.mark.usefixtures("_own_catalogue")
 def test_a_file_that_the_environment_names_registers_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.py").write_text(FILE)
-    monkeypatch.setenv("GRADGATE_METHODS", str(tmp_path / "mine.py"))
+    files = [tmp_path / "mine.py", tmp_path / "others" / "mine.py"]
+    files[1].parent.mkdir()
+    files[0].write_text(FILE)
+    files[1].write_text(FILE.replace("of-file", "of-another"))
+    monkeypatch.setenv("GRADGATE_METHODS", os.pathsep.join(map(str, files)))
     assert str(method("of-file:each=3")) == "of-file:each=3"
-    assert methods()[-1].name == "of-file"
+    assert [info.name for info in methods()[-2:]] == ["of-file", "of-another"]
     assert catalog.registered_modules() == ()  # processes of runs have the variable
 
 
@@ -232,7 +236,7 @@ def test_a_file_of_methods_that_cannot_be_run_is_named(
     monkeypatch.setenv("GRADGATE_METHODS", str(tmp_path / "wrong.py"))
     assert method("full") == Full()
     with pytest.raises(MethodError, match=message):
-        method("of-another-file")
+        method("of-no-file")
 
 
 def test_an_adapter_in_place_of_a_method_is_told_where_it_goes() -> None:

@@ -173,7 +173,7 @@ def _load_own() -> None:
 
 def _load_file(file: Path) -> None:
     """Run a Python file that registers methods, once."""
-    name = f"{__package__}.of_file.{file.stem}"  # in this package, as other processes load the file and not a module
+    name = f"{__package__}.{file.resolve()}"  # in this package, as other processes load the file and not a module
     if name in sys.modules:
         return
     found = spec_from_file_location(name, file) if file.is_file() else None

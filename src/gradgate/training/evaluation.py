@@ -229,10 +229,10 @@ def _task(
     if task is None or task == run.config.task:
         changes: dict[str, Any] = {"data": data, "languages": ",".join(languages) if languages else None}
         changes = {name: value for name, value in changes.items() if value is not None} | columns
-        if test_file is None:
-            return find_task_of(run.config.model_copy(update=changes))
-        one = {"languages": None, **changes, "test_file": test_file}  # the file is in one
-        return task_of_run(run.config.model_copy(update=one), run.task)
+        if test_file is not None:
+            changes = {"languages": None, **changes, "test_file": test_file}  # the file is in one
+        changed = run.config.model_copy(update=changes)
+        return find_task_of(changed) if test_file is None or data else task_of_run(changed, run.task)
     if test_file is None and Path(task).is_file() and Path(task).suffix in ENDINGS:
         test_file = Path(task)  # a file that is trained on is divided
     spec = find_task(task, data=data, languages=languages, test_file=test_file, **columns)

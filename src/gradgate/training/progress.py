@@ -94,7 +94,8 @@ class Bar:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if not self._begun:  # nothing was done: what is said instead stands alone
+        failed = any(error) and not self._bar.tasks[0].completed
+        if failed or not self._begun:  # nothing was done: what is said instead stands alone
             self._bar.update(self._task, visible=False)
         self._bar.stop()
 

@@ -70,6 +70,6 @@ def _explain(item: Any) -> str:
     where = ".".join(str(part) for part in item["loc"])
     wrong = str(cause or item["msg"])
     if item["type"] == "literal_error":
-        near = nearest_of_quoted(_WORDS.get(item["input"], item["input"]), wrong)
+        near = nearest_of_quoted(_WORDS.get(str(item["input"]), item["input"]), wrong)
         wrong += f".{near}" if near else ""
     return f"{where}={item['input']!r}: {wrong[0].lower()}{wrong[1:]}" if where else wrong
