@@ -238,7 +238,7 @@ def _draw_row(axes: Axes, findings: Findings, method: MethodFindings, y: int, li
     heights = [y - 0.13 - 0.16 * place / max(1, len(dots) - 1) for place in range(len(dots))]
     axes.plot([score for _, score in dots], heights, "o", color=style.colour, ms=4, alpha=0.75, mew=0, zorder=3)
     axes.plot(mean, y, "D", color=style.colour, mec=PAPER, ms=7, zorder=4)
-    label = formats.shortened(method.name, 32)
+    label = formats.shortened(method.name, 40)
     value = metric.with_spread(method.score.mean, method.score.sd)
     across = axes.get_yaxis_transform()
     weight = "bold" if method in findings.best else "normal"
