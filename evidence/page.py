@@ -38,7 +38,8 @@ more. Nothing is selected on test data.
 Commands: `make evidence` runs all studies again and compares their verdicts with these (hours);
 `make evidence SCALE=quick` does the same with a few steps, to see that everything works (minutes);
 `gradgate papers evidence/results` prints the verdicts from the committed numbers. Studies in bf16 run in fp32 on a CPU
-that has no instructions for it.
+that has no instructions for it. Runs on one machine repeat exactly; another machine may round sums differently, so that
+scores move a little and a verdict near its threshold may change.
 """
 FINDINGS = 12
 """As many parts of a claim are shown; some have one for each language and layer."""
