@@ -168,7 +168,7 @@ def test_a_language_without_files_is_named(command: Command, tmp_path: Path) -> 
         (tmp_path / f"{name}.csv").write_text(f"text,label\ngood {name},y\nbad {name},n\n")
     files = "{train: train.csv, dev: dev.csv, test: '{language}.csv'}"
     (tmp_path / "task.yaml").write_text(f"languages: [en, fur]\nfiles: {files}\n")
-    assert "not scored in fur: no files are there" in command("tasks", str(tmp_path)).out
+    assert f"not scored in fur: {tmp_path} has no files for it" in command("tasks", str(tmp_path)).out
 
 
 def test_the_log_of_a_run_holds_no_bars_of_other_libraries(command: Command, flags: list[str], tmp_path: Path) -> None:

@@ -19,6 +19,11 @@ WORDS = {
     "a kind of task": (("train", "--kind", "clasification"), "Did you mean 'classification'"),
     "a task": (("train", "--task", "smaple"), "Did you mean 'sample'"),
     "a method": (("train", "-m", "gradul"), "Did you mean 'gradual'"),
+    "an adapter for a method": (
+        ("train", "-m", "lora:r=4"),
+        "'lora:r=4' is an adapter, not a method: give it as --adapter",
+    ),
+    "an adapter of a plan": (("plan", "-m", "lora:r=4", "--steps", "4"), "'lora:r=4' is an adapter, not a method"),
     "an option": (("train", "-m", "gradual:evry=5"), "Did you mean 'every'?"),
     "an option's word": (("train", "-m", "gradual:order=bottomup"), "Did you mean 'bottom-up'?"),
     "an adapter": (("train", "--adapter", "pfeifer"), "Did you mean 'pfeiffer'"),

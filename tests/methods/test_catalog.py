@@ -237,8 +237,3 @@ def test_a_file_of_methods_that_cannot_be_run_is_named(
     assert method("full") == Full()
     with pytest.raises(MethodError, match=message):
         method("of-no-file")
-
-
-def test_an_adapter_in_place_of_a_method_is_told_where_it_goes() -> None:
-    with pytest.raises(MethodError, match=r"'lora' is an adapter, not a method: give 'lora:r=4' as --adapter"):
-        method("lora:r=4")

@@ -107,8 +107,7 @@ def tasks_table(specs: list[TaskSpec]) -> Table:
 
 def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...]) -> Group:
     """One row a language of a task that was read, one column a split; its columns, labels and division."""
-    from gradgate.tasks.data import absent_files
-    from gradgate.tasks.languages import absent_languages
+    from gradgate.tasks.data import absent_files, absent_notes
     from gradgate.tasks.readers.files import missing
     from gradgate.tasks.splits import division_note
 
@@ -125,8 +124,7 @@ def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[st
         lines.append(f"labels: {', '.join(labels)}")
     if division:
         lines.append(division)
-    if absent := absent_languages(spec):
-        lines.append(f"not scored in {', '.join(absent)}: no files are there")
+    lines += absent_notes(spec)
     lines += [
         f"{split}: {missing(path)}. 'gradgate train' needs it: add the file, or correct its name in the task"
         for split, path in absent_files(spec).items()

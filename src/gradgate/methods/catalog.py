@@ -124,11 +124,6 @@ def _build(spec: Spec) -> Method:
         return read_axolotl(spec.argument)
     cls = _class(spec.name)
     if cls is None:
-        if _names_adapter(spec.name):
-            raise MethodError(
-                f"{spec.name!r} is an adapter, not a method: give {str(spec)!r} as --adapter, or adapter= in Python. "
-                f"'gradgate compare' also takes it as --method."
-            )
         raise MethodError(
             f"There is no method {shown(spec.name)}.{nearest(spec.name, _known())} "
             f"Known: {', '.join(_known())} (see 'gradgate methods')."
@@ -142,12 +137,6 @@ def _build(spec: Spec) -> Method:
     if missing:
         raise MethodError(f"The method {cls.name!r} needs {', '.join(missing)}; {_options_of(cls.name)}.")
     return cls(**options)
-
-
-def _names_adapter(name: str) -> bool:
-    from gradgate.training.adapter_setting import names_adapter  # methods know nothing of adapters but for this advice
-
-    return names_adapter(name)
 
 
 def _known() -> dict[str, type[Method]]:

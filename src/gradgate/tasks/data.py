@@ -48,7 +48,7 @@ def load_task(spec: TaskSpec) -> TaskData:
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows=rows,
-        notes=(*_absent(spec), *([division] if division else []), *examples.notes, *_small(rows)),
+        notes=(*absent_notes(spec), *([division] if division else []), *examples.notes, *_small(rows)),
         division=division,
     )
 
@@ -85,7 +85,7 @@ def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Tab
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows={split: len(rows) for split, rows in examples.splits.items()},
-        notes=(*_absent(spec), *examples.notes),
+        notes=(*absent_notes(spec), *examples.notes),
     )
 
 
@@ -133,7 +133,8 @@ def _listed(spec: TaskSpec) -> str:
     return ", ".join((spec.files or {}).values()) or "given with --train-file, --dev-file and --test-file"
 
 
-def _absent(spec: TaskSpec) -> list[str]:
+def absent_notes(spec: TaskSpec) -> list[str]:
+    """What to say of languages of the task that there are no files for."""
     absent = absent_languages(spec)
     return [f"not scored in {', '.join(absent)}: {spec.folder} has no files for it"] if absent else []
 

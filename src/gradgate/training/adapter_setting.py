@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from gradgate.adapters.config import KINDS
-from gradgate.errors import AdapterError, UsageError, nearest
+from gradgate.errors import AdapterError, MethodError, UsageError, nearest
+from gradgate.methods import Method, method
 from gradgate.specs import Spec, Syntax, shown
 from gradgate.training import peft_kind
 from gradgate.training.adapter_kinds import AdapterKind, BottleneckKind
@@ -109,6 +110,20 @@ def _read_kind(text: str, spec: Spec) -> AdapterKind:
 def names_adapter(text: str) -> bool:
     """Whether a text begins with a kind of adapter, as ``"lora:r=8"`` does; its options may still be wrong."""
     return text.partition(":")[0].strip() in (*KINDS, *peft_kind.NAMED, peft_kind.ANY)
+
+
+def read_method_alone(text: str) -> Method:
+    """The method that a text names, where an adapter has a setting of its own.
+
+    Raises:
+        MethodError: for a text that names none; for an adapter it says where that goes.
+    """
+    if names_adapter(text):
+        raise MethodError(
+            f"{shown(text)} is an adapter, not a method: give it as --adapter, or adapter= in Python. "
+            f"'gradgate compare' also takes it as --method."
+        )
+    return method(text)
 
 
 def titled(method: str, adapter: str | None) -> str:

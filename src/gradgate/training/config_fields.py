@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, InstanceOf, PlainSerialize
 from gradgate.fisher.track import FisherTrack, read_track
 from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
 from gradgate.methods import Method
-from gradgate.methods import method as read_method
-from gradgate.training.adapter_setting import AdapterSetting, read_adapter
+from gradgate.training.adapter_setting import AdapterSetting, read_adapter, read_method_alone
 from gradgate.training.forgetting_setting import ForgettingSetting, read_forgetting
 
 
@@ -22,7 +21,7 @@ def _parsed(read: Callable[[Any], Any]) -> BeforeValidator:
 
 _AS_TEXT = PlainSerializer(lambda given: None if given is None else str(given))
 
-MethodField = Annotated[InstanceOf[Method], _parsed(read_method), PlainSerializer(str)]
+MethodField = Annotated[InstanceOf[Method], _parsed(read_method_alone), PlainSerializer(str)]
 AdapterField = Annotated[InstanceOf[AdapterSetting] | None, _parsed(read_adapter), _AS_TEXT]
 TrackField = Annotated[InstanceOf[FisherTrack] | None, _parsed(read_track), _AS_TEXT]
 ForgettingField = Annotated[InstanceOf[ForgettingSetting] | None, _parsed(read_forgetting), _AS_TEXT]

@@ -15,7 +15,7 @@ from gradgate.memory.usage import MemoryEstimate
 from gradgate.memory.workload import Precision, Weights, Workload
 from gradgate.methods.base import Method
 from gradgate.training.adapted import put_adapter
-from gradgate.training.adapter_setting import AdapterSetting, read_adapter, titled
+from gradgate.training.adapter_setting import AdapterSetting, read_adapter, read_method_alone, titled
 
 
 def estimate_memory(
@@ -85,7 +85,8 @@ def estimate_memory(
     )
     own = read_adapter(adapter)
     estimator = estimator_of(config_or_model, setup, own, head, layers, trust_remote_code)
-    return estimator.of(method, titled(str(method), None if own is None else str(own)))
+    read = read_method_alone(method) if isinstance(method, str) else method
+    return estimator.of(read, titled(str(method), None if own is None else str(own)))
 
 
 def setup_of(
