@@ -18,7 +18,7 @@ import yaml
 from gradgate.errors import RunError
 
 _MOST_BYTES = 256 << 20  # of a text file; the longest ones hold the seconds of each step
-_MOST_LEVELS = 50  # of YAML; the parser in C ends the process where values are nested too deeply
+_MOST_LEVELS = 50  # of YAML; some releases of the parser in C end the process where values are nested too deeply
 _WRITABLE = "Name a file in a folder that can be written, or make room on its disk."
 # The pure Python loader takes many seconds on a plan that changes at every step.
 _SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -91,14 +91,24 @@ def parse_yaml(content: bytes | str) -> Any:
 
 def _check_levels(content: bytes | str) -> None:
     level = 0
-    for event in yaml.parse(content, Loader=_SAFE_LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            level += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            level -= 1
-        if level > _MOST_LEVELS:
-            line = event.start_mark.line + 1 if event.start_mark else 0
-            raise ValueError(f"line {line}: values are nested too deeply; expected at most {_MOST_LEVELS} levels")
+    try:
+        for event in yaml.parse(content, Loader=_SAFE_LOADER):
+            if isinstance(event, yaml.CollectionStartEvent):
+                level += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                level -= 1
+            if level > _MOST_LEVELS:
+                _refuse_levels(event.start_mark)
+    except yaml.MarkedYAMLError as error:
+        # The scanner of PyYAML 6.0.4 has a limit of its own, and reads ahead of the parser.
+        if "maximum nesting depth" in f"{error.context} {error.problem}":
+            _refuse_levels(error.problem_mark)
+        raise
+
+
+def _refuse_levels(mark: Any) -> NoReturn:  # one of the parser in C or in Python; None where it is not known
+    line = mark.line + 1 if mark else 0
+    raise ValueError(f"line {line}: values are nested too deeply; expected at most {_MOST_LEVELS} levels")
 
 
 class _UniqueKeyLoader(_SAFE_LOADER):  # type: ignore[misc]
