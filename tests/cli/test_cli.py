@@ -56,6 +56,14 @@ def test_every_command_has_help(command: Command, name: str) -> None:
     assert name in command("--help").out
 
 
+@pytest.mark.parametrize("words", [[], ["study"], ["delta"], ["analyze"]])
+def test_a_list_of_commands_says_each_in_one_whole_line(command: Command, words: list[str]) -> None:
+    _, _, listed = command(*words, "--help").out.partition("Commands:\n")
+    lines = listed.strip().splitlines()
+    assert len(lines) > 2
+    assert all(re.fullmatch(r" *[a-z-]+  +.*[^.]\.", line) for line in lines), listed
+
+
 @pytest.mark.parametrize(("name", "lacking"), [("train", set()), ("compare", {"seed", "fsdp"})])
 def test_help_names_every_setting_with_what_it_does(command: Command, name: str, lacking: set[str]) -> None:
     text = " ".join(command(name, "--help").out.split())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gradgate.training.progress import RunProgress
 
 analyze_app = typer.Typer(
-    help="Measure what training changed in the models of a run or study; 'gradgate report' shows it.",
+    help="Measure what training changed; the report shows it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -62,7 +62,10 @@ def representations(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """How similar each layer's representations of tokens are to the pretrained model's: RSA and linear CKA."""
+    """How far training moved the representations of each layer.
+
+    Similarity of tokens with the pretrained model: RSA and linear CKA.
+    """
     from gradgate.analysis.representations import NAME, representations_folder, seen, similarities, splits_of
 
     groups = groups_of(paths, out, quiet or as_json)
@@ -116,7 +119,10 @@ def landscape(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """The loss between the weights before and after training and beyond, and on a random plane around the latter."""
+    """The loss from the weights before training to those after.
+
+    And beyond, and on a random plane around the latter.
+    """
     from gradgate.analysis.landscape import NAME, landscape_folder, seen
 
     groups = groups_of(paths, out, quiet or as_json)
@@ -149,7 +155,10 @@ def fisher(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """The Fisher information of each layer through training, as 'train --track fisher' measured it."""
+    """The Fisher information of each layer through training.
+
+    As 'train --track fisher' measured it.
+    """
     from gradgate.analysis.fisher import NAME, find_tracked
     from gradgate.files import write_text
     from gradgate.report.export import to_csv
@@ -191,7 +200,10 @@ def forgetting(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """What runs forget of other text: before training, at each step that --keep-checkpoints kept, and at the best."""
+    """What runs forget of other text.
+
+    Before training, at each step that --keep-checkpoints kept, and at the best.
+    """
     from gradgate.analysis.forgetting import NAME, forgetting_folder, has_course, seen
     from gradgate.training.forgetting_setting import read_forgetting
 

@@ -12,7 +12,7 @@ from gradgate.cli.render import print_json, print_line
 from gradgate.errors import UsageError
 
 delta_app = typer.Typer(
-    help="What a training changed, as one safetensors file beside the base model.",
+    help="Keep what a training changed as one file.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -40,7 +40,10 @@ def create(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Write what a trained model has that its base does not; both together are the trained model, bit for bit."""
+    """Write what a trained model has that its base does not.
+
+    Base and delta together are the trained model, bit for bit.
+    """
     from gradgate.training.run_folder import RunFolder
 
     run = RunFolder(Path(model))
@@ -59,7 +62,10 @@ def create(
 
 @delta_app.command()
 def info(file: DeltaFile, as_json: AsJson = False, config_file: Config = None) -> None:
-    """Say what a delta belongs to and holds; a damaged file is an error."""
+    """Say what a delta belongs to and what it holds.
+
+    A damaged file is an error.
+    """
     from gradgate.deltas import info as read
 
     _show(read(_file_of(file)), as_json)
@@ -73,7 +79,10 @@ def apply(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Write the trained model: weights, configuration and tokenizer, as from_pretrained loads them."""
+    """Write the trained model, as from_pretrained loads it.
+
+    Weights, configuration and tokenizer.
+    """
     from gradgate import deltas
 
     folder = deltas.apply(_file_of(file), base, out_folder)
@@ -94,7 +103,10 @@ def export(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Write a delta as an adapter of PEFT, for PeftModel.from_pretrained."""
+    """Write a delta as an adapter of PEFT.
+
+    PeftModel.from_pretrained loads it.
+    """
     if to != "peft":
         raise UsageError(f"--to {to!r}: expected peft.")
     from gradgate import deltas

@@ -23,7 +23,10 @@ def doctor(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Look at packages, device, threads, memory, disk and hub, and say what is slow or missing and what to do."""
+    """Say what is slow or missing here, and what to do.
+
+    It looks at packages, device, threads, memory, disk and hub.
+    """
     from gradgate.doctor import examine  # torch loads only for this
 
     checks = examine(Path(), network=network)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def methods(as_json: AsJson = False, config_file: Config = None) -> None:
-    """List the methods with their options, defaults and papers."""
+    """List the methods, with options, defaults and papers."""
     catalog = catalog_of_methods()
     if as_json:
         rows = [
@@ -68,7 +68,7 @@ def tasks(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """List the named tasks, or show one task's splits, languages, rows and labels."""
+    """List the tasks, or show the splits and labels of one."""
     from gradgate.tasks.find import find_task, task_names
 
     if task is None:

@@ -60,7 +60,10 @@ def memory(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Say what a training takes at its peak, without running it: in seconds, for any size, without a GPU."""
+    """Say how much memory a training takes, before it is run.
+
+    It takes seconds for a model of any size, and needs no GPU.
+    """
     methods = [run_config({"method": text}).method for text in method or ["full"]]  # checked before torch loads
     run_config({"steps": steps, "seed": seed, "adapter": adapter})
     run_config({"epochs": epochs})

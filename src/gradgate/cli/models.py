@@ -44,7 +44,10 @@ def layers(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Print a model's groups in depth order, with their parameters; what a selector names; or how clear a signal is."""
+    """Print the groups of a model, with their parameters.
+
+    With --select what a selector names, and with --snr how clear the signal of each matrix is.
+    """
     size = _one_of("--unit", unit or ("module" if snr else "layer"), get_args(Unit))
     if share is not None and not snr:
         raise UsageError("--share says how much spectrum opens, which --snr marks. Add --snr.")
@@ -125,7 +128,7 @@ def plan(
     ] = False,
     config_file: Config = None,
 ) -> None:
-    """Draw what a method would open when, without training anything."""
+    """Draw what a method opens when, without training."""
     steps, epochs = _length(settings.pop("steps", None), settings.pop("epochs", None))
     config = run_config({**settings, "seed": seed})
 

@@ -48,7 +48,7 @@ def papers(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """List the papers, their presets and claims, or check the claims on studies."""
+    """List the papers' presets and claims, or check claims."""
     from gradgate.papers.check import check_printed, check_studies, record_studies
     from gradgate.papers.published import paper_key
 
@@ -89,7 +89,10 @@ def reproduce(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Run a table of a paper and print what it publishes beside what was measured. Run again, it goes on."""
+    """Run a table of a paper, and compare with what it prints.
+
+    Run again, it goes on.
+    """
     from gradgate.papers.planning import ReproduceRequest
 
     request = ReproduceRequest(

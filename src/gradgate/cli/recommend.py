@@ -33,10 +33,11 @@ def recommend(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Find the best way to train on this data within some minutes, and print the command that does so.
+    """Find the best way to train on your data, in minutes.
 
     Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters race at rates that suit
-    the model's size. What the model refuses or the device has no memory for is left out. Run again, it goes on.
+    the model's size. What the model refuses or the device has no memory for is left out. The answer has
+    the command that trains the best one. Run again, it goes on.
     """
     found = recommend_method(minutes=minutes, seeds=seeds, out=out_folder, quiet=quiet or as_json, **settings)
     page = out_folder / PAGE

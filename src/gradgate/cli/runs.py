@@ -73,7 +73,7 @@ def evaluate(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Score a finished run's model on test splits and languages."""
+    """Score a finished run on test splits and languages."""
     from gradgate.training.run_folder import RunFolder
 
     RunFolder(run).require_finished()
@@ -125,7 +125,7 @@ def predict(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Predict for rows without labels, with one run's model or with several."""
+    """Predict for rows without labels, with one run or more."""
     from gradgate.training.prediction_files import check_ending
     from gradgate.training.run_folder import RunFolder
 
@@ -166,7 +166,10 @@ def pretrain_adapter(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Train a language adapter on running text by filling in masked words. Run again, it resumes where it stopped."""
+    """Train a language adapter on running text.
+
+    It learns to fill in masked words. Run again, it resumes where it stopped.
+    """
     if "language_data" not in settings:
         raise UsageError("A language adapter needs --language-data: a text file, a table, or a data set of the hub.")
     config = checked_settings(PretrainConfig, settings)

@@ -172,7 +172,7 @@ def retry(
     seed: Annotated[int | None, typer.Option(help="Of this seed only.")] = None,
     config_file: Config = None,
 ) -> None:
-    """Let failed runs wait for a worker again; they go on from their last checkpoint."""
+    """Queue failed runs again; they go on where they failed."""
     from gradgate.study.status import open_queue
 
     queue = open_queue(study, store)
@@ -237,7 +237,10 @@ def compare(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Compare methods over seeds, tasks, models and training sizes, and write the report. Run again, it goes on."""
+    """Compare methods over seeds, and write the report.
+
+    Tasks, models, adapters and sizes of the training set can be crossed with them. Run again, it goes on.
+    """
     asked: dict[str, Any] = dict(
         model=model, task=task, method=method, adapter=adapter, train_size=train_size, sweep=sweep, seeds=seeds,
         search=search, trials=trials, search_seeds=search_seeds, prune=prune, budget=budget, budget_steps=budget_steps,
@@ -261,7 +264,10 @@ def worker(
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
-    """Train what waits in a study, on any machine that sees its folder and store; end when nothing is left."""
+    """Train what waits in a study, on this or another machine.
+
+    Any machine that sees the study's folder and store can help. It ends when nothing is left.
+    """
     _require_study(study)
 
     from gradgate.study.progress import SilentStudy, StudyBars  # torch loads after the folder is checked
@@ -282,7 +288,7 @@ def report(
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
-    """Write report.html, tables and figures of a study again."""
+    """Write the report, tables and figures of a study again."""
     _require_study(study)
 
     from gradgate.report import write_report  # matplotlib loads after the folder is checked
@@ -322,7 +328,10 @@ def quickstart(
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
-    """Compare methods on an embedded model and task, offline, in minutes."""
+    """Compare methods on an embedded model, in minutes.
+
+    Nothing is downloaded.
+    """
     from gradgate import sample
 
     if kind is QuickstartKind.generation:

@@ -40,9 +40,9 @@ def export(
     ] = None,
     config_file: Config = None,
 ) -> None:
-    """Every run with its task, method, seed, status and scores, for scripts; JSON if nothing is said.
+    """Every run with its scores, as JSON or CSV for scripts.
 
-    The JSON of a study with a budget has its budget and verdict, and the runs under 'runs'.
+    JSON if nothing is said. The JSON of a study with a budget has its budget and verdict, and the runs under 'runs'.
     """
     if squeezed and curves is None:
         raise UsageError("--squeezed marks short runs in the file of --curves. Give --curves <file> with it.")
@@ -93,7 +93,7 @@ def replay(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """How often the answer of a budget agrees with a grid that was trained in full.
+    """How often a budget's answer agrees with a whole grid.
 
     Each repeat draws an order of the grid's seeds, the same for all arms, and spends the budget on the recorded runs in
     this order. The full grid is decisive if two-sided paired t-tests of its whole runs tell its best arm from every
