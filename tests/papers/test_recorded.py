@@ -49,6 +49,20 @@ def test_the_files_of_a_folder_are_checked_together_and_folders_below_it_apart(s
     ]
 
 
+def test_two_sizes_of_a_stand_in_are_compared_although_a_task_of_the_paper_is_there(tmp_path: Path) -> None:
+    """A5 compares two training sets of one task: no study has both here, and ACL-ARC, of the paper, has one."""
+    small, large, other = Place("MiniLM", "sst2", "1000"), Place("MiniLM", "sst2", "5000"), Place("MiniLM", "acl_arc")
+    for place, gain in ((small, 3), (large, 1), (other, 9)):
+        scores = {Key(place, name, "en"): {0: 80 + more, 1: 81 + more, 2: 83 + 1.1 * more}
+                  for name, more in (("Fine-tune", 0), ("Adapter-64", gain))}  # fmt: skip
+        numbers = Numbers(scores, False, stand_in=place is not other)
+        write_numbers({"study": {"adaptereff": numbers}}, tmp_path / f"{place.task}-{place.size}.csv")
+    (found,) = (verdict for verdict in check_studies([tmp_path], "adaptereff") if verdict.claim.id == "A5")
+    assert found.outcome.state == "holds"
+    assert "Adapter-64 - Fine-tune at 1000, minus at 5000 = 2.07" in found.outcome.findings[0].text
+    assert [Path(part).name for part in found.parts] == ["sst2-1000.csv", "sst2-5000.csv"]
+
+
 def test_numbers_of_one_paper_alone_are_recorded(study: Path, tmp_path: Path) -> None:
     record_studies([study], tmp_path / "numbers.csv", "elsa")
     assert list(read_numbers(tmp_path / "numbers.csv")) == ["elsa"]

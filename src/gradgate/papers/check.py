@@ -173,14 +173,30 @@ def _not_there(folder: Path) -> str:
 
 
 def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[Verdict]:
-    """Each claim on the parts that have what it compares; on all of them where none has it alone."""
     found = []
     for claim in claims(paper):
-        alone = [part for part in parts if any(each.compared for each in check(claim, part).findings)]
-        used = alone or parts
+        used = _used(claim, parts)
         numbers = together(used) if len(used) > 1 else used[0]
         found.append(Verdict(claim, check(claim, numbers), source, numbers.notes, tuple(part.source for part in used)))
     return found
+
+
+def _used(claim: Claim, parts: Sequence[Numbers]) -> Sequence[Numbers]:
+    """The parts that have what a claim compares; where none has it alone, those that have it together."""
+    alone = [part for part in parts if _compares(claim, [part])]
+    if alone:
+        return alone
+    for stand_in in (False, True):
+        group = [part for part in parts if part.stand_in is stand_in]
+        if _compares(claim, group):
+            outcome = check(claim, together(group))
+            without = ((part, [other for other in group if other is not part]) for part in group)
+            return [part for part, others in without if check(claim, together(others)) != outcome] or group
+    return parts
+
+
+def _compares(claim: Claim, parts: Sequence[Numbers]) -> bool:
+    return any(finding.compared for finding in check(claim, together(parts)).findings)
 
 
 def _tables(source: tuple[str, ...]) -> str:
