@@ -44,10 +44,10 @@ def first_rows(source: Path, counts: dict[str, int], target: Path) -> Path:
     """A copy of a folder of data with the first rows of some files; blank lines divide rows that take several lines."""
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         name = str(file.relative_to(source))
-        text = file.read_text(encoding="utf-8")
-        between = "\n\n" if "\n\n" in text else "\n"
+        content = file.read_bytes()
         if name in counts:
-            text = between.join(text.split(between)[: counts[name]]) + between
+            between = b"\n\n" if b"\n\n" in content else b"\n"
+            content = between.join(content.split(between)[: counts[name]]) + between
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        (target / name).write_text(text, encoding="utf-8")
+        (target / name).write_bytes(content)
     return target

@@ -41,15 +41,21 @@ Commands: `make evidence` runs all studies again and compares their verdicts wit
 that has no instructions for it. Runs on one machine repeat exactly; another machine may round sums differently, so that
 scores move a little and a verdict near its threshold may change.
 """
+_UNTOLD = """\
+No data here tells whether these claims hold or fail. Either the studies lack what a claim compares, or the interval of
+a difference has the threshold in it, so that more seeds or longer runs may tell.
+"""
 FINDINGS = 12
 """As many parts of a claim are shown; some have one for each language and layer."""
+REASONS = 3
+"""As many undecided parts are shown of a claim that cannot be told."""
 _DATA = {"real": "Real", "synthetic": "Synthetic"}
 
 
 def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     """The page as Markdown."""
     there = [study for study in studies if study.results.exists()]
-    blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## What could not be told", _untold(found)]
+    blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## What could not be told", _UNTOLD, _untold(found)]
     blocks += ["## Studies", *(_study(study) for study in there)]
     missing = [study for study in studies if study not in there]
     if missing:
@@ -105,14 +111,20 @@ def _findings(verdict: Verdict, where: str) -> Iterator[str]:
 
 
 def _untold(found: Sequence[Checked]) -> str:
-    return "\n".join(f"- **{each.claim.id}** {each.claim.wording} {_why(each)}" for each in found if not each.told)
+    return "\n".join(line for each in found if not each.told for line in _reasons(each))
 
 
-def _why(each: Checked) -> str:
-    if each.measured:
-        return "Some intervals include the threshold."
-    text = check(each.claim, Numbers({}, exact=False)).findings[0].text
-    return f"{text[0].upper()}{text[1:]}."
+def _reasons(each: Checked) -> Iterator[str]:
+    """Why a claim cannot be told: what is lacking, or each interval that has the threshold in it."""
+    yield f"- **{each.claim.id}** {each.claim.wording}"
+    if not each.measured:
+        text = check(each.claim, Numbers({}, exact=False)).findings[0].text
+        yield f"  - {text[0].upper()}{text[1:]}."
+    for kind, verdict in each.measured.items():
+        undecided = [finding.text for finding in verdict.outcome.findings if finding.state == "cannot tell"]
+        yield from (f"  - {kind} data: {text}" for text in undecided[:REASONS])
+        if len(undecided) > REASONS:
+            yield f"  - {kind} data: and {len(undecided) - REASONS} more"
 
 
 def _planned(study: Study) -> str:

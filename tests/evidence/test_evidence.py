@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from evidence.advice import ADVICE, Arm, advice, rank
+from evidence.commands import first_rows
 from evidence.page import PAGE, page
 from evidence.running import settings_here
 from evidence.studies import Study, read_studies
@@ -23,7 +25,7 @@ from gradgate.study.search import SEARCHED
 from gradgate.training.config import make_config
 
 STUDIES = read_studies()
-OF_COMPARE = {"method", "search", "search_seeds", "seeds", "sweep", "store"}
+OF_COMPARE = {"method", "search", "search_seeds", "seeds", "sweep", "store", "train_size"}
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
@@ -66,6 +68,22 @@ def test_a_cpu_that_would_emulate_bf16_computes_in_fp32(
     assert settings_here(study, "full", tmp_path) == {"seeds": 3, "precision": precision}
 
 
+def test_the_first_rows_of_some_files_are_taken_and_others_are_copied_whole(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "train.tsv").write_text("a\n" * 5, encoding="utf-8")
+    (source / "test.tsv").write_text("a\nb\nc\n", encoding="utf-8")
+    (source / "test.txt").write_text("one\nsentence\n\nanother\n\nthird\n", encoding="utf-8")
+    (source / "LICENSE.htm").write_bytes(b"\x82 is no UTF-8")
+    target = first_rows(source, {"test.tsv": 2, "test.txt": 1}, tmp_path / "target")
+    assert {file.name: file.read_bytes() for file in target.iterdir()} == {
+        "train.tsv": b"a\n" * 5,
+        "test.tsv": b"a\nb\n",
+        "test.txt": b"one\nsentence\n\n",
+        "LICENSE.htm": b"\x82 is no UTF-8",
+    }
+
+
 def test_the_pages_are_made_from_the_committed_numbers() -> None:
     found = check_all()
     assert PAGE.read_text(encoding="utf-8") == page(found, STUDIES)
@@ -76,7 +94,7 @@ def test_every_claim_has_its_place_and_what_cannot_be_told_has_a_reason() -> Non
     found = check_all()
     assert [each.claim.id for each in found] == [claim.id for claim in claims()]
     text = PAGE.read_text(encoding="utf-8").partition("## What could not be told")[2]
-    assert all(f"**{each.claim.id}**" in text for each in found if not each.told)
+    assert all(re.search(rf"\*\*{each.claim.id}\*\* .*\n  - ", text) for each in found if not each.told)
 
 
 def test_studies_of_one_kind_are_checked_together_and_kinds_apart(tmp_path: Path) -> None:
