@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gradgate.errors import FolderLockedError, RunError
+import gradgate as gg
+from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.files import read_json, write_json, write_text
 from gradgate.training.checkpoints import is_whole, seal
 from gradgate.training.config import make_config
@@ -38,9 +39,21 @@ def test_the_same_configuration_may_claim_again_and_changes_nothing(begun: RunFo
 def test_another_configuration_is_refused_and_told_apart(begun: RunFolder) -> None:
     before = files(begun.path)
     differing = r"already holds a run with another configuration \(seed: 0 there, 3 here, lr: 0\.1 there, 0\.2 here\)"
-    with pytest.raises(RunError, match=rf"{differing}\. Give another --out"):
+    with pytest.raises(RunError, match=rf"{differing}\. Give another --out, such as {begun.path}-2, or"):
         begun.claim(make_config(lr=0.2, seed=3))
     assert files(begun.path) == before
+
+
+def test_the_folder_that_is_offered_is_free(begun: RunFolder) -> None:
+    begun.path.with_name(f"{begun.path.name}-2").mkdir()
+    with pytest.raises(RunError, match=f"such as {begun.path}-3, or"):
+        begun.claim(make_config(lr=0.2))
+
+
+def test_a_task_that_is_not_there_is_named_although_the_folder_has_a_finished_run(begun: RunFolder) -> None:
+    begun.scores_file.write_text("{}")
+    with pytest.raises(UsageError, match=r"no file or folder tickt\.csv"):
+        gg.train(task="tickt.csv", lr=0.1, out=begun.path, quiet=True)
 
 
 def test_a_run_that_never_trained_gives_up_its_folder(tmp_path: Path) -> None:

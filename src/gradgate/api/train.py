@@ -222,8 +222,8 @@ def _read(folder: Path, settings: dict[str, Any]) -> RunConfig:
 
 
 def _check(config: RunConfig, folder: Path) -> None:
-    """Refuse what can be seen to be wrong without a model, unless the run is finished."""
+    """Refuse what can be seen to be wrong without a model, unless this run is finished."""
     from gradgate.training.named_tasks import check_tasks
 
-    if not RunFolder(folder).finished:
+    if not RunFolder(folder).is_done(config):
         check_tasks(config)

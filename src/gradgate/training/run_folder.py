@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -155,22 +156,38 @@ class RunFolder:
             RunError: if it holds a run with another configuration, or files that are no run.
         """
         if self.run_file.is_file():
-            held = read_json(self.run_file).get("config")
-            if not isinstance(held, dict):
-                raise RunError(f"{self.run_file} is damaged: it holds no configuration. {remedy(self.run_file)}")
-            mine = config.record()
-            differing = [key for key in mine if key not in FREE and held.get(key) != mine[key]]
-            if differing and self.history_file.is_file():
-                listed = ", ".join(f"{key}: {held.get(key)!r} there, {mine[key]!r} here" for key in differing)
-                raise RunError(
-                    f"{self.path} already holds a run with another configuration ({listed}). "
-                    f"Give another --out, or remove the folder if the run is not needed."
-                )
+            differing = self._differing(config)
             if not differing:
                 return
+            if self.history_file.is_file():
+                listed = ", ".join(f"{key}: {there!r} there, {here!r} here" for key, (there, here) in differing.items())
+                raise RunError(
+                    f"{self.path} already holds a run with another configuration ({listed}). "
+                    f"Give another --out, such as {self._free_name()}, or remove the folder if the run is not needed."
+                )
         else:
             self._refuse_other_files()
         write_json(self.run_file, {"config": config.record()})
+
+    def is_done(self, config: Recorded) -> bool:
+        """Whether the run of this configuration has finished here.
+
+        Raises:
+            RunError: if the configuration that is here cannot be read.
+        """
+        return self.finished and self.run_file.is_file() and not self._differing(config)
+
+    def _differing(self, config: Recorded) -> dict[str, tuple[Any, Any]]:
+        """Settings that are others than those of the run that is here, each as it is there and here."""
+        held = read_json(self.run_file).get("config")
+        if not isinstance(held, dict):
+            raise RunError(f"{self.run_file} is damaged: it holds no configuration. {remedy(self.run_file)}")
+        mine = config.record()
+        return {key: (held.get(key), mine[key]) for key in mine if key not in FREE and held.get(key) != mine[key]}
+
+    def _free_name(self) -> Path:
+        others = (self.path.with_name(f"{self.path.name}-{number}") for number in count(2))
+        return next(path for path in others if not path.exists())
 
     def claim_alone(self, config: Recorded, held: ExitStack) -> bool:
         """Claim the folder, and lock it until ``held`` is closed; a finished one needs no lock.
