@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,53 @@ def test_splits_are_recognised_by_stem(tmp_path: Path, dev: str) -> None:
     assert (spec.files or {}).keys() == {"train", "dev", "test_mismatched"}
     assert (spec.text, spec.label, spec.kind) == ("sentence", "label", "classification")
     assert load_task(spec).rows == {"train": 2, "dev": 2, "test_mismatched": 2}
+
+
+@pytest.mark.parametrize(
+    ("names", "source", "splits"),
+    [
+        ("train.tsv dev.tsv test.de.tsv test_sw.tsv", None, "train dev test.de test.sw"),
+        ("train.tsv dev.tsv test.tsv test-de.tsv", None, "train dev test.de test.en"),
+        ("train.de.tsv dev.de.tsv test.en.tsv test.de.tsv", None, "train dev test.de test.en"),
+        ("train.tsv dev.tsv dev.sw.tsv", "de", "train dev dev.sw"),
+        ("en/train.tsv en/dev.tsv de/test.tsv de/train.tsv", None, "train dev test.de"),
+        ("de/train.tsv de/dev.tsv sw/train.tsv en/test.tsv", "de", "train dev test.en"),
+    ],
+)
+def test_languages_are_recognised_by_the_names_of_files_and_folders(
+    tmp_path: Path, names: str, source: str | None, splits: str
+) -> None:
+    put(tmp_path, **dict.fromkeys(names.split(), TSV))
+    spec = find_task(str(tmp_path), source=source)
+    assert " ".join(spec.files or {}) == splits
+    named = set(re.findall(r"(?<![a-z])(en|de|sw)(?=[./])", names))
+    own = source or ("de" if "train.de" in names else "en")
+    assert (spec.source, set(spec.languages)) == (own, named | {own})
+    assert {split: spec.language_of(split) for split in spec.files or {}} == {
+        split: split.partition(".")[2] or own for split in splits.split()
+    }
+    assert load_task(spec).rows == dict.fromkeys(splits.split(), 2)
+
+
+@pytest.mark.parametrize("name", ["test_v2.tsv", "test.old.tsv", "test_mismatched.tsv", "testing.de.tsv"])
+def test_names_that_end_in_no_language_are_in_none(tmp_path: Path, name: str) -> None:
+    put(tmp_path, **{"train.tsv": TSV, "dev.tsv": TSV, name: TSV})
+    assert find_task(str(tmp_path)).languages == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("train.de.tsv train.sw.tsv", r"has train files in de, sw\. .*--source de"),
+        ("train.tsv train.en.tsv test.de.tsv", r"has 2 files for train: train\.tsv, train\.en\.tsv"),
+        ("train.tsv test.tsv test_en.tsv", r"has 2 files for test\.en: test\.tsv, test_en\.tsv"),
+        ("train.tsv de/test.tsv test.de.tsv", r"has 2 files for test in de: de/test\.tsv, test\.de\.tsv"),
+    ],
+)
+def test_languages_that_cannot_be_taken_in_one_way_are_refused(tmp_path: Path, names: str, message: str) -> None:
+    put(tmp_path, **dict.fromkeys(names.split(), TSV))
+    with pytest.raises(DataError, match=message):
+        find_task(str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import DataError
+from gradgate.errors import DataError, UsageError
 from gradgate.tasks.catalog import Entry, at_folder, entries, plain
 from gradgate.tasks.columns import find_kind, find_label, find_text
+from gradgate.tasks.languages import INDO_EUROPEAN
 from gradgate.tasks.readers.files import ENDINGS, peek, read_table
 from gradgate.tasks.readers.rows import Table, as_text, renamed
 from gradgate.tasks.readers.turns import MESSAGES
@@ -45,25 +47,42 @@ class Given:
         return {split: file for split, file in files.items() if file is not None}
 
 
-def recognise_folder(folder: Path, given: Given) -> TaskSpec:
+@dataclass(frozen=True)
+class _Files:
+    """The data files of a folder by their names: split -> file name, and of which languages they are."""
+
+    splits: dict[str, str]
+    languages: tuple[str, ...] = ()
+    source: str = "en"
+
+
+def recognise_folder(folder: Path, given: Given, source: str | None = None) -> TaskSpec:
     """The catalogue's task whose data the folder holds, or one described by what its files tell.
 
+    Args:
+        source: language of train and dev; by default English where the folder has it, else the one that it has.
+
     Raises:
+        UsageError: a source for a catalogue's task in several languages, which needs its name.
         DataError: no train file, two files for one split, or columns that can be taken in more than one way.
     """
     named = [entry for entry in entries().values() if plain(folder.name) in entry.folder_names]
     for entry in (*named, *(entry for entry in entries().values() if entry.header)):
         spec = at_folder(entry.spec, folder)
         if _agrees(spec, folder, entry, by_name=entry in named):
+            if source is not None and spec.languages:
+                raise UsageError(f"--source goes with a task's name: --task {spec.name} --data {folder}")
             return spec
-    files = {**_splits(folder), **given.files()}
+    found = _files(folder, source)
+    files = {**found.splits, **given.files()}
     if "train" not in files:
         names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise DataError(
             f"{folder} has no train file: it holds {names}. Expected train.jsonl, train.tsv, train.csv or train.txt, "
             "a task.yaml that names the files, or --train-file and --dev-file"
         )
-    return _describe(folder.name, folder, files, given)
+    spec = _describe(folder.name, folder, files, given)
+    return spec.model_copy(update={"languages": found.languages, "source": found.source})
 
 
 def recognise_file(file: Path, given: Given) -> TaskSpec:
@@ -100,29 +119,77 @@ def _has_columns(table: Table, spec: TaskSpec) -> bool:
     return spec.label_map is None or label in {*spec.label_map, *spec.label_map.values()}
 
 
-def _splits(folder: Path) -> dict[str, str]:
-    """Split -> file name, by the files' stems; ``test_mismatched.tsv`` is the test split ``test_mismatched``."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(folder.iterdir()):
-        stem = path.stem.lower().replace("-", "_")
+def _files(folder: Path, source: str | None) -> _Files:
+    """What the names of the files tell; ``test.csv`` beside ``test.de.csv`` is in the source language."""
+    found = _named_files(folder)
+    codes = {language for _, language in found if language is not None}
+    if not codes:
+        return _Files({split: file for (split, _), file in found.items()}, source=source or "en")
+    source = source or _source(folder, found)
+    splits: dict[str, str] = {}
+    for (split, language), file in found.items():
+        own = language in (None, source)
+        if split == "train" and not own:
+            continue  # a task is trained in its source alone
+        name = split if own and split in TRAIN_AND_DEV else f"{split}.{language or source}"
+        if name in splits:
+            raise _several(folder, name, [splits[name], file])
+        splits[name] = file
+    order = sorted(splits, key=lambda split: (split != "train", split != "dev", split))
+    return _Files({split: splits[split] for split in order}, (source, *sorted(codes - {source})), source)
+
+
+def _source(folder: Path, found: Mapping[tuple[str, str | None], str]) -> str:
+    """English, unless there is a train file in one other language alone."""
+    trained = [language for split, language in found if split == "train"]
+    if not trained or None in trained or "en" in trained:
+        return "en"
+    if len(trained) > 1:
+        raise DataError(
+            f"{folder} has train files in {', '.join(map(str, trained))}. Say in which language to train, as with "
+            f"--source {trained[0]}"
+        )
+    return str(trained[0])
+
+
+def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
+    """(split, language or None) -> file; ``test_mismatched.tsv`` is the test split ``test_mismatched``."""
+    found: dict[tuple[str, str | None], list[str]] = {}
+    below = [path for sub in folder.iterdir() if sub.is_dir() and _is_language(sub.name) for path in sub.iterdir()]
+    for path in sorted([*folder.iterdir(), *below]):
         if path.is_symlink() and not path.exists():
             raise DataError(f"{path} is a link to {path.readlink()}, which is not there. Mend or remove the link")
         if not path.is_file() or path.suffix.lower() not in (*ENDINGS, ".txt"):
             continue
-        if stem in TRAIN_STEMS:
-            found.setdefault("train", []).append(path.name)
-        elif stem in DEV_STEMS:
-            found.setdefault("dev", []).append(path.name)
-        elif stem == "test" or stem.startswith("test_"):
-            found.setdefault(stem, []).append(path.name)
-    for split, names in found.items():
+        stem, language = _language_in(path.stem.lower().replace("-", "_"))
+        if path.parent != folder:
+            language = path.parent.name
+        split = "train" if stem in TRAIN_STEMS else "dev" if stem in DEV_STEMS else stem
+        if split in TRAIN_AND_DEV or split == "test" or split.startswith("test_"):
+            found.setdefault((split, language), []).append(path.relative_to(folder).as_posix())
+    for (split, language), names in found.items():
         if len(names) > 1:
-            raise DataError(
-                f"{folder} has {len(names)} files for {split}: {', '.join(names)}. Keep one, name one with "
-                "--train-file, --dev-file or --test-file, or list the files in a task.yaml"
-            )
-    order = sorted(found, key=lambda split: (split != "train", split != "dev", split))
-    return {split: found[split][0] for split in order}
+            raise _several(folder, split if language is None else f"{split} in {language}", names)
+    order = sorted(found, key=lambda key: (key[0] != "train", key[0] != "dev", key[0], key[1] or ""))
+    return {key: found[key][0] for key in order}
+
+
+def _language_in(stem: str) -> tuple[str, str | None]:
+    """``("test", "de")`` for ``test.de`` and ``test_de``; None where a name ends in no code of a language."""
+    split, _, code = stem.replace(".", "_").rpartition("_")
+    named = _is_language(code) and split in (*TRAIN_STEMS, *DEV_STEMS, "test")
+    return (split, code) if named else (stem, None)
+
+
+def _is_language(code: str) -> bool:
+    return code in INDO_EUROPEAN or any(code in entry.spec.languages for entry in entries().values())
+
+
+def _several(folder: Path, split: str, names: list[str]) -> DataError:
+    return DataError(
+        f"{folder} has {len(names)} files for {split}: {', '.join(names)}. Keep one, name one with "
+        "--train-file, --dev-file or --test-file, or list the files in a task.yaml"
+    )
 
 
 def _describe(name: str, folder: Path, files: dict[str, str], given: Given) -> TaskSpec:

@@ -43,7 +43,8 @@ def find_task(
 
     Args:
         name: in this order: a name of ``task_names()``; a YAML file; a folder with a ``task.yaml``; a folder whose
-            files are those of a catalogue's task, or are named ``train``, ``dev`` and ``test``; a train file.
+            files are those of a catalogue's task, or are named ``train``, ``dev`` and ``test``, with ``.de`` and the
+            like behind it where they are in several languages; a train file.
             A folder that is named like a task is reached as ``./name``.
         data: the folder of a catalogue's or YAML file's data files.
         text, text_pair, label: column names. ``text`` alone makes one text of a pair; ``label`` drops the
@@ -81,9 +82,8 @@ def _find(name: str, data: Path | None, given: Given, source: str | None) -> Tas
         raise UsageError(_unknown(name))
     if data is not None:
         raise UsageError(f"--data goes with a catalogue's task or a YAML file, and {path} is data itself; drop one")
-    found = recognise_folder(path.resolve(), given) if path.is_dir() else recognise_file(path.resolve(), given)
-    if source is not None and found.languages:
-        raise UsageError(f"--source goes with a task's name: --task {found.name} --data {path}")
+    whole = path.resolve()
+    found = recognise_folder(whole, given, source) if path.is_dir() else recognise_file(whole, given)
     return build_spec({**found.model_dump(), **from_source}, f"--source {source} of {path}")
 
 
