@@ -30,6 +30,7 @@ from gradgate import (
 )
 from gradgate.errors import MethodError
 from gradgate.methods import catalog
+from support.command_line import Command
 from support.every_method import EVERY_METHOD, FOUR, a_method, example
 
 # Promises of every entry.
@@ -226,7 +227,12 @@ def test_a_file_that_the_environment_names_registers_methods(tmp_path: Path, mon
 @pytest.mark.usefixtures("_own_catalogue")
 @pytest.mark.parametrize(
     ("code", "message"),
-    [(None, r"names .*wrong\.py, which is no Python file"), ("1 / 0", r"wrong\.py, .* stopped with ZeroDivisionError")],
+    [
+        (None, r"names .*wrong\.py, which is no Python file"),
+        ("x = 2\n1 / 0", r"stopped with ZeroDivisionError: division by zero \(wrong\.py, line 2\)"),
+        ("x = (", r"stopped with SyntaxError: .*\(wrong\.py, line 1\)"),
+        (FILE.replace("@gg.register", ""), r"has the method OfFile and does not register it\. Put @gg\.register above"),
+    ],
 )
 def test_a_file_of_methods_that_cannot_be_run_is_named(
     code: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -237,3 +243,24 @@ def test_a_file_of_methods_that_cannot_be_run_is_named(
     assert method("full") == Full()
     with pytest.raises(MethodError, match=message):
         method("of-no-file")
+
+
+@pytest.mark.usefixtures("_own_catalogue")
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            "gg.CLOSED",
+            r"step 1 cannot be made: AttributeError: .*'CLOSED' \(mine\.py, line \d+\)\. Mend its plan",
+        ),
+        ("{name: True for name in layers.names}", r"plan\(\) of 'of-file' returned dict\. Expected a Plan"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_names_the_line(
+    returned: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    (tmp_path / "mine.py").write_text(FILE.replace("gg.Plan.opening(layers, {})", returned))
+    monkeypatch.setenv("GRADGATE_METHODS", str(tmp_path / "mine.py"))
+    code, _, err = command("plan", "-m", "of-file", "--steps", "4")
+    assert code == 2
+    assert re.search(message, err)

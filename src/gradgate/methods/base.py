@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from gradgate.clock import Clock
-from gradgate.errors import MethodError
+from gradgate.errors import GradgateError, MethodError
 from gradgate.fisher import SelectionRequest
 from gradgate.importance import Measurement
 from gradgate.layers import LayerMap, Unit
@@ -18,6 +20,7 @@ from gradgate.layers.selectors import Selection
 Scope = Literal["encoder", "attention"]
 Watched = Literal["norm", "change", "weights"]
 State = Literal["keep", "reset", "drop", "offload"]
+_PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,20 @@ class Method(ABC):
 
     def checked_plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
         """:meth:`plan`, or MethodError unless it has one gate for each group and opens only what it reaches."""
-        plan = self.plan(clock, layers, memory)
+        try:
+            plan = self.plan(clock, layers, memory)
+        except GradgateError:
+            raise
+        except Exception as error:
+            step = clock.step + 1
+            raise MethodError(
+                f"The plan of {self.name!r} for step {step} cannot be made: {failure(error)}. Mend its plan()."
+            ) from error
+        if not isinstance(plan, Plan):
+            raise MethodError(
+                f"plan() of {self.name!r} returned {type(plan).__name__}. Expected a Plan, as "
+                f"Plan.opening(layers, ...) makes it."
+            )
         reached = self.reaches(layers)
         for fault, names in (
             ("has no gate for", [name for name in layers.names if name not in plan]),
@@ -370,6 +386,15 @@ class ByUnit(Method):
 
 
 @cache
+def failure(error: Exception) -> str:
+    """What stopped the code of a method, with its file and line: the user's, where gradgate's own failed below it."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    frames = [] if isinstance(error, SyntaxError) else extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE)]
+    at = (theirs or frames)[-1:]
+    return f"{said} ({Path(at[0].filename).name}, line {at[0].lineno})" if at else said
+
+
 def option_types(kind: type[Method]) -> dict[str, Any]:
     """The types of a method's options, which take milliseconds to find and are needed for each method that is made."""
     return get_type_hints(kind)

@@ -7,11 +7,12 @@ import sys
 from dataclasses import MISSING, Field, dataclass, fields
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isabstract
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gradgate.errors import MethodError, nearest
-from gradgate.methods.base import NEEDED_WITHOUT, Method, option_types
+from gradgate.methods.base import NEEDED_WITHOUT, Method, failure, option_types
 from gradgate.specs import Spec, Syntax, shown
 
 ENTRY_POINTS = "gradgate.methods"
@@ -173,7 +174,14 @@ def _load_file(file: Path) -> None:
         found.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise MethodError(f"{file}, which {FILES} names, stopped with {type(error).__name__}: {error}") from error
+        raise MethodError(f"{file}, which {FILES} names, stopped with {failure(error)}") from error
+    for kind in vars(module).values():
+        own = isinstance(kind, type) and issubclass(kind, Method) and kind.__module__ == name
+        if own and not isabstract(kind) and kind not in _CATALOG.values():
+            raise MethodError(
+                f"{file}, which {FILES} names, has the method {kind.__name__} and does not register it. Put "
+                f"@gg.register above 'class {kind.__name__}'."
+            )
 
 
 def _load_entry_points() -> None:
