@@ -69,6 +69,7 @@ html_title = "gradgate"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system is
 html_theme_options = {
     "header_links_before_dropdown": 8,
     "navigation_with_keys": False,

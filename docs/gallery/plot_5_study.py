@@ -14,6 +14,8 @@ import tempfile
 import textwrap
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 import gradgate as gg
 
 study = gg.compare(
@@ -34,7 +36,16 @@ print(textwrap.fill(study.answer, 90))
 # %%
 # The main table, as a data frame. ``study.tables`` has the names of the others.
 
-study.table()[["method", "mean", "ci95_low", "ci95_high", "difference"]]
+table = study.table()
+table[["method", "mean", "ci95_low", "ci95_high", "difference"]]
+
+# %%
+# Draw from it what you like.
+
+figure, axes = plt.subplots(figsize=(6, 2.2), layout="constrained")
+axes.barh(table["method"], 100 * table["mean"])
+axes.set_xlabel("accuracy × 100, zero-shot average")
+axes.invert_yaxis()
 
 # %%
 # Each figure of the report shows itself in a notebook, and is an SVG and a PDF file.
