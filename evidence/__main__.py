@@ -14,7 +14,7 @@ from evidence.grids import read_grids, record_grid
 from evidence.page import PAGE, page
 from evidence.running import keep, run_study
 from evidence.studies import Study, read_studies
-from evidence.verdicts import changed, check_all
+from evidence.verdicts import changed, check_all, equal_numbers
 
 OUT = Path("studies/evidence")
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -56,6 +56,11 @@ def run(
         for study in done:
             if study not in committed:
                 print(f"{study.name}: no numbers are committed, so nothing is compared. --record commits these.")
+        for study in committed:
+            equal, numbers = equal_numbers(study, out / "results")
+            print(
+                f"{study.name}: {equal} of {numbers} committed numbers are the same to the last digit, times left out."
+            )
         different = list(changed(committed, out / "results"))
         print("\n".join(different) or f"Studies with the committed verdicts: {len(committed)}.")
         raise typer.Exit(bool(different))

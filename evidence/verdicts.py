@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 from evidence.studies import RESULTS, Study
 from gradgate.papers.check import Verdict, check_printed, check_studies
 from gradgate.papers.claims import Claim, claims
+from gradgate.papers.claims.numbers import SECONDS
+from gradgate.papers.recorded import read_numbers
 
 KINDS = ("real", "synthetic")
 
@@ -65,6 +67,18 @@ def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) 
             here, was = (_state(found.get(kind)) for found in (each.measured, before))
             if here != was:
                 yield f"{each.claim.id} on {kind} data: {here} here, {was} in the committed numbers"
+
+
+def equal_numbers(study: Study, results: Path, committed: Path = RESULTS) -> tuple[int, int]:
+    """How many of a study's committed numbers are the same to the last digit, and how many there are; without times."""
+    then, now = (read_numbers(folder / study.file)[study.paper].scores for folder in (committed, results))
+    pairs = [
+        (value, now.get(key, {}).get(seed))
+        for key, by_seed in then.items()
+        if key.on != SECONDS
+        for seed, value in by_seed.items()
+    ]
+    return sum(one == other for one, other in pairs), len(pairs)
 
 
 def _check_alone(studies: Sequence[Study], results: Path) -> list[Checked]:

@@ -16,10 +16,10 @@ from evidence.commands import first_rows
 from evidence.page import PAGE, page
 from evidence.running import settings_here
 from evidence.studies import Study, read_studies
-from evidence.verdicts import changed, check_all
+from evidence.verdicts import changed, check_all, equal_numbers
 from gradgate.papers.claims import claims
-from gradgate.papers.claims.numbers import SEED_SPREAD
-from gradgate.papers.recorded import RecordedNumber, read_numbers
+from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, Place
+from gradgate.papers.recorded import RecordedNumber, read_numbers, write_numbers
 from gradgate.study.arms import read_arm
 from gradgate.study.search import SEARCHED
 from gradgate.training.config import make_config
@@ -119,6 +119,17 @@ def test_a_verdict_that_differs_is_named_whatever_other_studies_say(tmp_path: Pa
     again, committed = tmp_path / "again", tmp_path / "committed"
     assert "G1 on real data: fails here, holds in the committed numbers" in list(changed([one], again, committed))
     assert list(changed([other], again, committed)) == []
+
+
+def test_numbers_that_are_the_same_are_counted_without_times(tmp_path: Path) -> None:
+    study = Study(name="one", title="", paper="graddrop", data="real", differs="", compare={})
+    key = Key(Place("m", "XNLI"), "SFT", "avg")
+    for folder, last in (("committed", 3.0), ("again", 3.5)):
+        file = tmp_path / folder / study.file
+        file.parent.mkdir(parents=True)
+        scores = {key: {0: 1.0, 1: 2.0, 2: last}, key._replace(on=SECONDS): {0: last}}
+        write_numbers({"one": {"graddrop": Numbers(scores, False)}}, file)
+    assert equal_numbers(study, tmp_path / "again", tmp_path / "committed") == (2, 3)
 
 
 def test_arms_that_the_seeds_do_not_tell_from_the_best_are_tied_and_the_lightest_of_them_is_named() -> None:
