@@ -22,8 +22,8 @@ _INTRODUCTION = """\
 This page answers from runs, not from opinion: it is made from the scores that are committed in `evidence/`. Each row
 compares ways to train one model on one task with common seeds. Scores are on test, in points, with the 95% t interval
 over the seeds; rates were picked on dev. An arm is *clearly below* the best where the paired t-test over seeds tells
-them apart after Holm's correction (p < 0.05). The rest is *not told from it*: with 5 seeds, differences of a few points
-often are not.
+them apart after Holm's correction (p < 0.05). The rest is *not told from it*: with 5 to 15 seeds, differences of a few
+points often are not.
 
 A rule that holds everywhere is not in these numbers. On data of your own, `gradgate recommend` finds what does best
 within a budget of minutes.
@@ -94,21 +94,23 @@ def rank(arms: Sequence[Arm]) -> Ranking:
     return Ranking((best, *others), {arm.name: test.p_holm for arm, test in zip(others, tests, strict=True)})
 
 
-def study_arms(study: Study) -> list[Arm]:
-    """The arms of a study from its committed runs."""
-    by_arm: dict[str, list[dict[str, str]]] = {}
+def study_arms(study: Study) -> dict[str, list[Arm]]:
+    """The arms of a study from its committed runs, by the size of the training set; ``""`` is all of it."""
+    runs: dict[str, dict[str, list[dict[str, str]]]] = {}
     with study.runs.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
-            by_arm.setdefault(titled(row["method"], row["adapter"] or None), []).append(row)
-    return [
-        Arm(
-            name,
-            {int(row["seed"]): float(row["score"]) for row in own},
-            fmean(float(row["cost.trainable_share"]) for row in own),
-            fmean(float(row["cost.peak_memory_bytes"]) for row in own),
-        )
-        for name, own in by_arm.items()
-    ]
+            name = titled(row["method"], row["adapter"] or None)
+            runs.setdefault(row["train_size"], {}).setdefault(name, []).append(row)
+    return {size: [_arm(name, rows) for name, rows in by_arm.items()] for size, by_arm in runs.items()}
+
+
+def _arm(name: str, rows: Sequence[dict[str, str]]) -> Arm:
+    return Arm(
+        name,
+        {int(row["seed"]): float(row["score"]) for row in rows},
+        fmean(float(row["cost.trainable_share"]) for row in rows),
+        fmean(float(row["cost.peak_memory_bytes"]) for row in rows),
+    )
 
 
 def grid_arms(grid: Grid) -> list[Arm]:
@@ -128,7 +130,7 @@ def grid_arms(grid: Grid) -> list[Arm]:
 def advice(studies: Sequence[Study], found: Sequence[Checked]) -> str:
     """The page as Markdown."""
     done = [study for study in studies if study.runs.exists()]
-    compared = [Ranked(study.title, study.data, study.name, rank(study_arms(study))) for study in done]
+    compared = [ranked for study in done for ranked in _ranked(study)]
     compared += [
         Ranked(grid.title, "real" if grid.data else "synthetic", f"grids/{grid.name}", rank(grid_arms(grid)))
         for grid in read_grids().values()
@@ -151,6 +153,14 @@ class Ranked:
     kind: str
     name: str
     ranking: Ranking
+
+
+def _ranked(study: Study) -> Iterator[Ranked]:
+    """A study's comparisons, one for each size of the training set."""
+    by_size = study_arms(study)
+    for size, arms in by_size.items():
+        said = f": {int(size):,} examples" if size.isdigit() else ": all examples"
+        yield Ranked(f"{study.title}{said if len(by_size) > 1 else ''}", study.data, study.name, rank(arms))
 
 
 def _comparisons(compared: Sequence[Ranked]) -> str:
