@@ -117,6 +117,20 @@ def test_sizes_of_training_sets_stay_in_proportion() -> None:
     assert small["1000"] == pytest.approx(small["10000"] / 10, abs=1)  # type: ignore[operator]
 
 
+def test_held_out_dev_rows_stay_in_proportion_and_leave_what_is_trained_on() -> None:
+    """Of the sample's 1,600 rows and of the 1,500 of its pairs of sentences, as of 5,000 and another 1,000."""
+    runs = on_sample("adaptereff-table2").runs
+    sizes = {(run.config.task, run.cell.size): (run.config.train_size, run.config.dev_size) for run in runs}
+    assert sizes == {
+        ("sample", "1000"): (267, 266),
+        ("sample", "5000"): (1333, 266),
+        ("sample-nli", "1000"): (250, 250),
+        ("sample-nli", "5000"): (1250, 250),
+    }
+    given = on_sample("adaptereff-table2", dev_size=10).runs
+    assert {run.config.dev_size for run in given} == {10}
+
+
 def test_given_settings_win() -> None:
     plan = on_sample("elsa-table4", steps=7, batch_size=4)
     assert {(run.config.steps, run.config.epochs, run.config.batch_size) for run in plan.runs} == {(7, None, 4)}

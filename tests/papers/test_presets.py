@@ -233,11 +233,21 @@ GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
 
 @ALL
 def test_glue_is_scored_on_the_dev_sets_that_the_papers_print(preset: Preset) -> None:
+    own = "original_dev" if preset.settings.get("dev_size") else "dev"
     for label, task in preset.tasks.items():
         if task.task in GLUE:
-            assert task.split == ("mismatched" if "mm" in label else "dev"), label
+            assert task.split == ("mismatched" if "mm" in label else own), label
         else:
             assert task.split is None, label
+
+
+def test_glue_with_few_examples_is_selected_on_1000_others_of_train() -> None:
+    small = {name for name, preset in presets().items() if preset.paper == "adaptereff" and "1000" in preset.sizes}
+    assert small == {"adaptereff-table2", "adaptereff-table7"}
+    cells = [each for name in small for each in find_preset(name).cells()]
+    assert all(each.settings["train_size"] + each.settings["dev_size"] <= each.paper_task.rows for each in cells)
+    fewer = {(each.task, each.size): each.settings["dev_size"] for each in cells if each.settings["dev_size"] != 1000}
+    assert fewer == {("sts-b", "5000"): 749}
 
 
 OURS = {

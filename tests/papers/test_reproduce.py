@@ -164,6 +164,28 @@ def test_the_printed_split_and_metric_are_measured(
     assert scores["en"] == {0: pytest.approx(expected)}
 
 
+@pytest.mark.parametrize(
+    ("task", "splits", "expected"),
+    [
+        ("mrpc", {"dev": 0.1, "test": 0.2, "original_dev": 0.9}, 90.0),
+        ("mrpc", {"dev": 0.1, "test": 0.9}, 90.0),
+        ("mnli_mm", {"dev": 0.1, "test": 0.2, "mismatched": 0.9}, 90.0),
+        ("mnli_m", {"dev": 0.1, "test": 0.9, "mismatched": 0.2}, 90.0),
+    ],
+)
+def test_original_dev_rows_are_measured_where_runs_hold_out_others(
+    tmp_path: Path, task: str, splits: dict[str, float], expected: float
+) -> None:
+    labels = ("BERT-base", task, "1000", "Fine-tune")
+    metric = "f1" if task == "mrpc" else "accuracy"
+    scores = {split: {metric: value, "loss": 0.5} for split, value in splits.items()}
+    folder = reproduction(tmp_path, "adaptereff-table2", labels, **scores)
+    file = folder / "one" / "study.json"
+    study = json.loads(file.read_text())
+    file.write_text(json.dumps({**study, "settings": {**study["settings"], "dev_size": 1000}}))
+    assert [pair.measured.mean for pair in pairs(read_reproduction(folder))] == [pytest.approx(expected)]
+
+
 @pytest.mark.parametrize(("task", "metric"), [("PAWSX", "f1"), ("POS", "accuracy")])
 def test_what_is_printed_as_f1_is_measured_as_f1(tmp_path: Path, task: str, metric: str) -> None:
     preset = {"PAWSX": "graddrop-table5", "POS": "graddrop-table7"}[task]

@@ -9,7 +9,7 @@ import pytest
 from gradgate.errors import UsageError
 from gradgate.methods import Gradual, Head
 from gradgate.training.adapter_kinds import BottleneckKind
-from gradgate.training.config import RunConfig, make_config
+from gradgate.training.config import RunConfig, fingerprint_of, make_config
 
 
 def test_a_run_takes_three_epochs_unless_told() -> None:
@@ -32,6 +32,7 @@ def test_a_run_takes_three_epochs_unless_told() -> None:
         ({"device": "tpu"}, r"device='tpu': input should be 'auto', 'cpu' or 'cuda'"),
         ({"steps": "many"}, r"steps='many': input should be a valid integer"),
         ({"train_size": 0}, r"train_size=0: input should be greater than or equal to 1"),
+        ({"dev_size": 0}, r"dev_size=0: input should be greater than or equal to 1"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_is_right(given: dict[str, Any], message: str) -> None:
@@ -47,6 +48,12 @@ def test_none_is_not_given() -> None:
 def test_what_is_only_proved_or_kept_does_not_make_another_run() -> None:
     assert make_config(audit=True, keep_model=False).fingerprint() == make_config().fingerprint()
     assert make_config(seed=1).fingerprint() != make_config().fingerprint()
+
+
+def test_the_record_of_an_earlier_version_has_the_fingerprint_of_the_same_run() -> None:
+    earlier = {name: value for name, value in make_config().record().items() if name != "dev_size"}
+    assert fingerprint_of(earlier) == make_config(**earlier).fingerprint() == make_config().fingerprint()
+    assert make_config(dev_size=5).fingerprint() != make_config().fingerprint()
 
 
 def test_a_method_is_one_text_with_and_without_blanks() -> None:

@@ -15,7 +15,6 @@ from transformers import PrinterCallback
 
 from gradgate.analysis.runs import KeptRun
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.tasks import subsample
 from gradgate.training.config import RunConfig
 from gradgate.training.evaluation import FinishedRun, load_finished
 from gradgate.training.prepared_task import prepare_single
@@ -102,19 +101,30 @@ class Measured:
             f"and --max-length, whose layers and tokens are the same. Analyze them one by one."
         )
 
+    def check_same_dev(self, other: Measured) -> None:
+        """UsageError if another run selected on other rows of train, so that it may train on dev rows of this one."""
+        mine, theirs = (
+            (run.config.dev_size, None if run.config.dev_size is None else run.config.seed) for run in (self, other)
+        )
+        if mine != theirs:
+            raise UsageError(
+                f"{self.run.path} and {other.run.path} have other dev rows, as --dev-size draws them by the seed; "
+                f"expected a split that all runs have. Give --split test, or another test split."
+            )
+
     def rows(self, split: str) -> Dataset:
         """The rows of a split as read; of train, those that the run was trained on.
 
         Raises:
             UsageError: if the task has no such split.
         """
-        data, size = self.task.data, self.config.train_size
-        splits = {TRAIN: data.train, DEV: data.dev, **data.tests}
+        train, dev = self.task.train_and_dev(self.config)
+        splits = {TRAIN: train, DEV: dev, **self.task.data.tests}
         if split not in splits:
             raise UsageError(
                 f"--split {split!r}: the task {self.config.task} has {', '.join(splits)}.{nearest(split, splits)}"
             )
-        return splits[split] if split != TRAIN or size is None else subsample(data.train, size, self.config.seed)
+        return splits[split]
 
     def features(self, rows: Dataset) -> Dataset:
         """Rows as the model takes them."""
@@ -150,7 +160,7 @@ class Loader:
 
     def __init__(self, computing: Computing) -> None:
         self.computing = computing
-        self._tasks: dict[str | None, PreparedSingleTask] = {}
+        self._tasks: dict[tuple[str | None, int | None], PreparedSingleTask] = {}
 
     def load(self, run: KeptRun) -> Measured:
         """Load a run and its data.
@@ -164,11 +174,12 @@ class Loader:
         if self.computing.data is not None:
             changes["data"] = self.computing.data
         config = found.config.model_copy(update=changes)
-        key = found.task.fingerprint
+        mark = found.task.fingerprint
+        key = mark, config.dev_size
         if key not in self._tasks:
             self._tasks[key] = prepare_single(config)
         task = self._tasks[key]
-        if key is not None and task.data.fingerprint != key:
+        if mark is not None and task.data.fingerprint != mark:
             raise RunError(
                 f"The files of task {found.task.name!r} have changed since the run in {run.path}. Put back those that "
                 f"it was trained on, or name their folder with --data."

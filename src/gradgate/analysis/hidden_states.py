@@ -143,6 +143,8 @@ def _measured(
             )
             progress.begin(len(missing), 0)
         measured.check_shares(first)
+        if DEV in wanted:
+            measured.check_same_dev(first)
         for split in wanted:
             sample, states = before[split]
             yield _compared(run, split, states, hidden_states(measured, measured.found.model, sample))

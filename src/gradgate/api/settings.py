@@ -32,6 +32,7 @@ class SharedSettings(TypedDict, total=False):
     split: str | None
     languages: str | Sequence[str] | None
     source: str | None
+    dev_size: int | None
     max_length: int | None
     packing: bool | None
     max_new_tokens: int | None

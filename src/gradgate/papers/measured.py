@@ -37,6 +37,7 @@ from gradgate.report.sections.rates import searched_runs
 from gradgate.study.results import Cell, StudyResults
 from gradgate.study.search import SEARCHED
 from gradgate.tasks.languages import distant_languages
+from gradgate.tasks.types import ORIGINAL_DEV, TEST
 from gradgate.training.records import DEV
 from gradgate.training.run_folder import RunFolder
 
@@ -182,13 +183,20 @@ def _splits(row: Measured) -> dict[str, str]:
     """Language to the split that is scored in it: its test split, or that of dev where there is no test."""
     task, there = row.results.study.task, row.results.test_splits
     if row.split is not None:
-        return {row.source: row.split}
+        return {row.source: original_dev(row.results) if row.split == ORIGINAL_DEV else row.split}
     if not task.languages:
         return {row.source: row.results.main_split}
     named = {task.languages[split]: split for split in sorted(there) if split in task.languages}
     if row.language is not None:
         return {row.language: named.get(task.source, row.results.main_split)}
     return named if task.source in named or not named else {task.source: DEV, **named}
+
+
+def original_dev(results: StudyResults) -> str:
+    """The split that has the task's own dev rows: a test split where runs hold out dev rows of train, else dev."""
+    if results.study.settings.get("dev_size") is None:
+        return DEV
+    return ORIGINAL_DEV if ORIGINAL_DEV in results.test_splits else TEST
 
 
 def averages(paper: str, task: str, scores: dict[str, float], source: str = SOURCE) -> dict[str, float]:

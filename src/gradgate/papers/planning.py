@@ -253,12 +253,9 @@ def _on_sample(
     if "tapt_epochs" in settings:
         settings["tapt_epochs"] = TAPT_EPOCHS
     settings = _with(settings | usual | task.settings, extra)
-    sizes = [rows or cell.paper_task.rows for rows in cell.preset.sizes.values()]
-    if "train_size" in cell.settings and "train_size" not in extra:
-        settings["train_size"] = max(
-            int(settings["batch_size"]), round(task.rows * cell.settings["train_size"] / max(sizes))
-        )
-    rows = settings.get("train_size") or task.rows
+    sizes = _sizes_on_sample(cell, task.rows, int(settings["batch_size"]))
+    settings |= {name: size for name, size in sizes.items() if name not in extra}
+    rows = settings.get("train_size") or task.rows - (settings.get("dev_size") or 0)
     steps = settings.get("steps") or round(settings["epochs"] * -(-rows // settings["batch_size"]))
     layers = cell.paper_model.layers
     method = on_steps(on_layers(cell.method, layers, model.layers), layers, cell.steps(), model.layers, steps)
@@ -266,6 +263,17 @@ def _on_sample(
     if adapter is not None:
         adapter = at_rate(on_width(adapter, cell.paper_model.hidden, model.hidden), ADAPTER_RATE * settings["lr"])
     return _Chosen(cell, settings, method, adapter, steps)
+
+
+def _sizes_on_sample(cell: TableEntry, rows: int, batch_size: int) -> dict[str, int]:
+    """Rows to train on, and to hold out as dev, in proportion to the most that the table takes of train."""
+    most = max(size or cell.paper_task.rows for size in cell.preset.sizes.values()) + cell.settings.get("dev_size", 0)
+    found = {}
+    if "train_size" in cell.settings:
+        found["train_size"] = max(batch_size, round(rows * cell.settings["train_size"] / most))
+    if "dev_size" in cell.settings:
+        found["dev_size"] = max(1, rows * cell.settings["dev_size"] // most)  # with the others no more than there are
+    return found
 
 
 def _with(settings: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:

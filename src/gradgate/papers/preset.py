@@ -43,7 +43,8 @@ class PaperTask(_Strict):
         languages: that the table prints scores in, the source first; empty for a task in one language. A source
             without test data is left out.
         published, language: the task and language that the table has it under, where they differ from its key.
-        split: that the table prints scores on, where it is not the test split.
+        split: that the table prints scores on, where it is not the test split; ``original_dev`` is the task's own dev
+            where runs hold out dev rows of train (``dev_size``), whatever name it has among their test splits.
         set: settings of its runs.
         sample: the embedded task that stands in for it.
         metrics: the table's metric to ours; by default the table's first one is the task's own.

@@ -30,25 +30,29 @@ def kind_of(spec: TaskSpec) -> Kind:
     return KINDS[spec.kind]
 
 
-def load_task(spec: TaskSpec) -> TaskData:
+def load_task(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> TaskData:
     """Read and check every row.
+
+    Args:
+        spec: the task.
+        required: of train and dev, those that must be there; ``dev`` is empty where it is not.
 
     Raises:
         DataError: a fault in the data, with its file and line (or its row where the source has no lines).
     """
-    examples = kind_of(spec).read(spec, read_tables(spec))
+    examples = kind_of(spec).read(spec, read_tables(spec, required))
     tests = {split: rows for split, rows in examples.splits.items() if split not in TRAIN_AND_DEV}
     rows = {split: len(rows) for split, rows in examples.splits.items()}
     division = splits.division_note(spec, rows)
     return TaskData(
         spec=spec,
         train=examples.splits["train"],
-        dev=examples.splits["dev"],
+        dev=examples.splits.get("dev", make_rows({}, {})),
         tests=tests,
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows=rows,
-        notes=(*absent_notes(spec), *([division] if division else []), *examples.notes, *_small(rows)),
+        notes=(*absent_notes(spec), *([division] if division else []), *examples.notes, *small_dev_notes(rows)),
         division=division,
     )
 
@@ -139,8 +143,9 @@ def absent_notes(spec: TaskSpec) -> list[str]:
     return [f"not scored in {', '.join(absent)}: {spec.folder} has no files for it"] if absent else []
 
 
-def _small(rows: dict[str, int]) -> list[str]:
-    return ["dev has one row: which checkpoint it selects is chance"] if rows["dev"] == 1 else []
+def small_dev_notes(rows: dict[str, int]) -> list[str]:
+    """What to say of a dev split that is too small to select on; ``rows`` are counts by split."""
+    return ["dev has one row: which checkpoint it selects is chance"] if rows.get("dev") == 1 else []
 
 
 def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:

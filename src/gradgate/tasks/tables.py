@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,24 +24,28 @@ _WITH_COLUMNS = ("csv", "tsv", "jsonl")
 _FLAG = "`question` of the task"
 _WHY_DEV = (
     "Checkpoints are selected on dev, which may be neither train nor test: hold out some rows of train in a file of "
-    "their own, and add `dev: FILE` to the task's files or give --dev-file FILE, or --split 80/10/10"
+    "their own, and add `dev: FILE` to the task's files or give --dev-file FILE, --dev-size ROWS or --split 80/10/10"
 )
 
 
-def read_tables(spec: TaskSpec) -> dict[str, Table]:
+def read_tables(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> dict[str, Table]:
     """Split -> table of every split that a run reads, ``train`` and ``dev`` first.
 
     Files are read where the task has a folder, else the hub.
 
+    Args:
+        spec: the task.
+        required: of train and dev, those that must be there.
+
     Raises:
-        DataError: no place to read from, no train or dev split, or anything that cannot be read.
+        DataError: no place to read from, no split that is required, or anything that cannot be read.
     """
     check_place(spec)
     if is_cut(spec):
         return cut_by_article(spec, read_tests(spec))
     parts = missing_parts(spec)
     splits = spec.places
-    _require_train_and_dev(spec, (*splits, *parts))
+    _require(spec, (*splits, *parts), required)
     tables = {split: read_one(spec, split) for split in scored(splits)}
     return {**divide(spec, tables["train"]), **{s: t for s, t in tables.items() if s != "train"}} if parts else tables
 
@@ -134,13 +139,13 @@ def _check_different(spec: TaskSpec) -> None:
             )
 
 
-def _require_train_and_dev(spec: TaskSpec, splits: tuple[str, ...]) -> None:
+def _require(spec: TaskSpec, splits: tuple[str, ...], required: Sequence[str]) -> None:
     there = f"it has {', '.join(splits)}" if splits else "it has none"
-    if "train" not in splits:
+    if "train" in required and "train" not in splits:
         raise DataError(
             f"The task {spec.name} has no train split ({there}). Add `train: FILE` to its files or give --train-file"
         )
-    if "dev" not in splits:
+    if DEV in required and DEV not in splits:
         raise DataError(f"The task {spec.name} has no dev split ({there}). {_WHY_DEV}")
     _check_different(spec)
     if spec.folder is None:

@@ -188,6 +188,9 @@ def read_shares(text: str) -> Shares:
 
 TRAIN, DEV = "train", "dev"
 TRAIN_AND_DEV = (TRAIN, DEV)
+TEST = "test"
+ORIGINAL_DEV = "original_dev"
+"""The dev split of a task with test splits, where runs hold out their dev rows of train and this one is scored."""
 LANGUAGE = "{language}"
 """What stands for a language's code in the path of a file or in a name on the hub."""
 

@@ -39,7 +39,7 @@ FREE = (
 # Older run folders lack these, so they count only where they are given.
 _ADDED = (
     "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
-    "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch",
+    "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch", "dev_size",
 )  # fmt: skip
 
 
@@ -85,6 +85,12 @@ class RunConfig(CheckedSettings):
     source: str | None = Field(None, description="language to train and select in; default the task's, mostly en")
     train_size: int | None = Field(
         None, ge=1, description="train on this many examples (of each task), drawn at random by the seed"
+    )
+    dev_size: int | None = Field(
+        None,
+        ge=1,
+        description="select on this many rows of train, drawn at random by the seed from those that train_size leaves "
+        "out, and score the task's own dev split as a test split",
     )
     max_length: int = Field(128, ge=4, le=MOST_IN_BATCH, description="tokens; longer inputs are cut")
     packing: bool | None = Field(
@@ -252,6 +258,12 @@ class RunConfig(CheckedSettings):
             raise ValueError("give epochs or steps, not both")
         if self.tapt_epochs is not None and self.tapt_steps is not None:
             raise ValueError("give tapt_epochs or tapt_steps, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _one_dev(self) -> RunConfig:
+        if self.dev_size is not None and self.dev_file is not None:
+            raise ValueError("dev_size takes dev from train and dev_file is another dev; give one of them")
         return self
 
     @model_validator(mode="after")

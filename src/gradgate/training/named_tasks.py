@@ -55,7 +55,7 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
     """The tasks that the configuration names, where ``config.task`` is several.
 
     Raises:
-        UsageError: settings that are of one task only, an adapter, pre-training, or shards.
+        UsageError: settings that are of one task only, held-out rows, an adapter, pre-training, or shards.
         DataError: files that cannot be found, or a description with faults.
     """
     given = [name for name in (*TASK_FLAGS, "languages", "source") if getattr(config, name) is not None]
@@ -64,6 +64,11 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
         raise UsageError(
             f"{flags}: these describe one task, and --task {config.task} is several. Write them to the task's entry in "
             f"a YAML file of `kind: {KIND}`."
+        )
+    if config.dev_size is not None:
+        raise UsageError(
+            f"--dev-size {config.dev_size}: rows of one task are held out of its train, and --task {config.task} is "
+            f"several. Leave it out, or train one task."
         )
     if config.adapter is not None:
         raise UsageError(
@@ -119,6 +124,10 @@ def check_tasks(config: RunConfig) -> None:
         specs = (find_task_of(config),)
     for spec in specs:
         check_files(spec)
+        if config.dev_size is not None:
+            from gradgate.tasks.held_out import check_held_out  # with the kinds, which few commands need
+
+            check_held_out(spec, config.dev_size)
     if config.forgetting is not None:
         from gradgate.training.forgetting_data import check_forgetting  # with readers that few commands need
 

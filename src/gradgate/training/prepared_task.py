@@ -6,13 +6,14 @@ from typing import Any, Protocol
 
 from gradgate.errors import UsageError
 from gradgate.tasks import TaskData, load_task
+from gradgate.tasks.held_out import dev_as_test
 from gradgate.tasks.kinds.generation import Generation
 from gradgate.tasks.multitask import is_multitask
 from gradgate.training.config import RunConfig
 from gradgate.training.generation import PreparedGeneration
 from gradgate.training.multitask import PreparedMultitask
 from gradgate.training.named_tasks import find_task_of, refuse_mix
-from gradgate.training.records import SplitScores, TaskRecord
+from gradgate.training.records import TRAIN, SplitScores, TaskRecord
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import PreparedSingleTask
 
@@ -63,7 +64,7 @@ class PreparedTask(Protocol):
         """What results say about the data."""
 
     def check_size(self, config: RunConfig) -> None:
-        """UsageError if there are fewer training rows than are to be drawn."""
+        """UsageError if there are fewer training rows than are to be drawn for train and dev."""
 
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedTask:
         """The data as the model takes it."""
@@ -88,8 +89,16 @@ def prepare_task(config: RunConfig) -> PreparedTask:
 
 
 def prepare_single(config: RunConfig) -> PreparedSingleTask:
-    """The one task that the configuration names, read and checked; DataError for a fault in the data."""
-    return prepared(load_task(find_task_of(config)), config)
+    """The one task that the configuration names, read and checked.
+
+    Raises:
+        DataError: for a fault in the data.
+        UsageError: for settings that do not go with them.
+    """
+    spec = find_task_of(config)
+    if config.dev_size is None:
+        return prepared(load_task(spec), config)
+    return prepared(dev_as_test(load_task(spec, required=(TRAIN,)), config.dev_size), config)
 
 
 def prepared(data: TaskData, config: RunConfig) -> PreparedSingleTask:

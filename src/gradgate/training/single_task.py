@@ -13,6 +13,7 @@ from transformers import PrinterCallback
 
 from gradgate.distributed import launch
 from gradgate.tasks import Kind, Scored, TaskData, greater_is_better, kind_of, subsample
+from gradgate.tasks.held_out import hold_out
 from gradgate.tasks.languages import average
 from gradgate.training.config import RunConfig
 from gradgate.training.prediction_files import predictions_text, write_predictions
@@ -193,13 +194,14 @@ class PreparedSingleTask:
         return task_record(self.data)
 
     def check_size(self, config: RunConfig) -> None:
-        """UsageError if there are fewer training rows than are to be drawn."""
-        self._train_rows(config)
+        """UsageError if there are fewer training rows than are to be drawn for train and dev."""
+        self.train_and_dev(config)
 
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedSingleTask:
-        """The splits as the model takes them, training rows drawn where not all are wanted."""
+        """The splits as the model takes them, training and dev rows drawn where a part of train is wanted."""
+        train, dev = self.train_and_dev(config)
         tests = {} if config.skip_test else self.data.tests
-        return self.encode_splits({TRAIN: self._train_rows(config), DEV: self.data.dev, **tests}, config, tokenizer)
+        return self.encode_splits({TRAIN: train, DEV: dev, **tests}, config, tokenizer)
 
     def encode_splits(self, rows: dict[str, Dataset], config: RunConfig, tokenizer: Any) -> EncodedSingleTask:
         """Some splits as the model takes them."""
@@ -216,7 +218,14 @@ class PreparedSingleTask:
         """Write the trained model."""
         model.save_pretrained(folder.model, state_dict=whole)
 
-    def _train_rows(self, config: RunConfig) -> Dataset:
+    def train_and_dev(self, config: RunConfig) -> tuple[Dataset, Dataset]:
+        """The rows that a run trains and selects on.
+
+        Raises:
+            UsageError: if there are fewer rows of train than are to be drawn.
+        """
+        if config.dev_size is not None:
+            return hold_out(self.data.train, config.dev_size, config.train_size, config.seed)
         if config.train_size is None:
-            return self.data.train
-        return subsample(self.data.train, config.train_size, config.seed)
+            return self.data.train, self.data.dev
+        return subsample(self.data.train, config.train_size, config.seed), self.data.dev

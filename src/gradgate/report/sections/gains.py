@@ -75,7 +75,8 @@ def gain_splits(findings: Findings) -> tuple[str, ...]:
     source = results.study.task.source
     spoken = [split for split in (DEV, *results.test_splits) if results.language(split) != split]
     # Dev selected the checkpoint; it is shown where the other languages are scored on theirs.
-    shown = [split for split in spoken if split != DEV or any(name.startswith(f"{DEV}.") for name in spoken)]
+    on_dev = f"{DEV}.{source}" not in spoken and any(name.startswith(f"{DEV}.") for name in spoken)
+    shown = [split for split in spoken if split != DEV or on_dev]
     ordered = sorted(shown, key=lambda split: results.language(split) != source)
     return (*(name for name in _FIRST if name in results.averages), *ordered)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import KindInfo
+from gradgate.tasks.types import ORIGINAL_DEV, KindInfo
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -56,7 +56,8 @@ class TaskData:
 
     Args:
         spec: the task.
-        train, dev: rows with the columns that the task's kind gives them.
+        train, dev: rows with the columns that the task's kind gives them; ``dev`` is empty where each run draws its own
+            from ``train`` (:mod:`gradgate.tasks.held_out`).
         tests: test split -> rows; empty where no test split has labels.
         labels: the outputs' names in their order; None where they are no classes.
         fingerprint: SHA-256 (hex) of every row and of the labels, whatever file or hub they came from.
@@ -77,8 +78,12 @@ class TaskData:
 
     @property
     def languages(self) -> dict[str, str]:
-        """Split -> language, for a task in several languages; else empty."""
-        return {split: self.spec.language_of(split) for split in self.rows} if self.spec.languages else {}
+        """Split -> language, for a task in several languages; else empty.
+
+        ``original_dev`` has none: its language has a test split.
+        """
+        splits = [split for split in self.rows if split != ORIGINAL_DEV] if self.spec.languages else []
+        return {split: self.spec.language_of(split) for split in splits}
 
 
 class Kind(Protocol):

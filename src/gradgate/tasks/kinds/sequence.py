@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 _NO_LABEL = ("", "-1", "-1.0")
 """What stands in the label column of an unlabelled split; the hub writes -1."""
+NO_TEST = "no labelled test split: only dev is scored"
+"""The note of a task that is scored on dev alone."""
 
 
 def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Table], list[str]]:
@@ -38,7 +40,7 @@ def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, T
         else:
             kept[split] = table
     if not set(kept) - {"train", "dev"}:
-        notes.append("no labelled test split: only dev is scored")
+        notes.append(NO_TEST)
     return kept, notes
 
 

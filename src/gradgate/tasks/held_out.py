@@ -1,0 +1,115 @@
+"""Dev rows that a run holds out of train, while the dev split of the task is scored as a test split.
+
+The protocol of He et al. 2021 for GLUE with few examples (Table 2, https://aclanthology.org/2021.acl-long.172): a
+random part of train is trained on, other rows of train select checkpoints, and the original dev split is the test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gradgate.errors import DataError, UsageError
+from gradgate.tasks.data import small_dev_notes, subsample
+from gradgate.tasks.kinds import TaskData
+from gradgate.tasks.kinds.base import make_rows
+from gradgate.tasks.kinds.sequence import NO_TEST
+from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.types import DEV, ORIGINAL_DEV, TEST, TRAIN, base_of
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+_SCORED_TOGETHER = {"question-answering": "questions about one context", "ranking": "the documents of one query"}
+
+
+def check_held_out(spec: TaskSpec, dev_size: int) -> None:
+    """Refuse a kind of task whose rows cannot be drawn one by one.
+
+    Raises:
+        UsageError: if rows that belong together would be on both sides.
+    """
+    if spec.kind in _SCORED_TOGETHER:
+        raise UsageError(
+            f"--dev-size {dev_size}: single rows are drawn, and in {spec.name} ({spec.kind}) "
+            f"{_SCORED_TOGETHER[spec.kind]} would be in both train and dev. Leave it out, or give --dev-file with rows "
+            f"that you have held out."
+        )
+
+
+def dev_as_test(data: TaskData, dev_size: int) -> TaskData:
+    """The data with its own dev split as a test split; each run draws its dev from ``train`` by :func:`hold_out`.
+
+    The split is ``test`` where there is no test split, ``dev.en`` (for the source ``en``) where only dev splits of
+    other languages are tested on, and else ``original_dev``, behind the test splits that are there.
+
+    Args:
+        data: as it was read.
+        dev_size: rows that are drawn.
+
+    Returns:
+        The data with all rows of train, an empty ``dev``, and the row counts of a run without ``train_size``. A task
+        without a dev split has no further test split.
+
+    Raises:
+        UsageError: more rows than train has, or a kind of task whose rows cannot be drawn one by one.
+        DataError: a test split that already has the name.
+    """
+    check_held_out(data.spec, dev_size)
+    _check_room(len(data.train), dev_size, None)
+    own = {_name_as_test(data): data.dev} if len(data.dev) else {}
+    tests = {**data.tests, **own} if ORIGINAL_DEV in own else {**own, **data.tests}
+    rows = {TRAIN: len(data.train) - dev_size, DEV: dev_size, **{split: len(table) for split, table in tests.items()}}
+    said = f"dev is {dev_size:,} rows of train, drawn by the seed"
+    said += "".join(f"; the task's own dev split is scored as {name}" for name in own)
+    kept = [note for note in data.notes if note not in small_dev_notes(data.rows) and not (own and note == NO_TEST)]
+    return replace(data, dev=make_rows({}, {}), tests=tests, rows=rows, notes=(*kept, said, *small_dev_notes(rows)))
+
+
+def hold_out(train: Dataset, dev_size: int, train_size: int | None, seed: int) -> tuple[Dataset, Dataset]:
+    """The rows that a run trains on, and the rows of train that are its dev.
+
+    Both are cut from one random order of train: the training rows from its beginning, which are those of a run without
+    ``dev_size``, and dev from its end. With one seed, dev is the same for every training size.
+
+    Args:
+        train: every row.
+        dev_size: rows of dev.
+        train_size: rows to train on; None for all that dev leaves, in the order of ``train``.
+        seed: of the draw.
+
+    Returns:
+        The training rows, and dev in the order of ``train``.
+
+    Raises:
+        UsageError: fewer rows than are to be drawn.
+    """
+    import numpy as np
+
+    drawn = None if train_size is None else subsample(train, train_size, seed)
+    _check_room(len(train), dev_size, train_size)
+    order = np.random.default_rng(seed).permutation(len(train))
+    held = train.select(np.sort(order[-dev_size:]))
+    return train.select(np.sort(order[:-dev_size])) if drawn is None else drawn, held
+
+
+def _check_room(rows: int, dev_size: int, train_size: int | None) -> None:
+    left = rows - (1 if train_size is None else train_size)
+    if 1 <= dev_size <= left:
+        return
+    expected = f"give 1 to {left}" if left > 0 else "give a smaller --train-size, or leave --dev-size out"
+    taken = "one of them must be left to train on" if train_size is None else f"--train-size takes {train_size} of them"
+    raise UsageError(f"--dev-size {dev_size} is not possible: the train split has {rows} rows, and {taken}; {expected}")
+
+
+def _name_as_test(data: TaskData) -> str:
+    """What the task's own dev split is called among its test splits."""
+    bases = {base_of(split) for split in data.tests}
+    without_test = f"{DEV}.{data.spec.source}" if bases == {DEV} else TEST
+    name = ORIGINAL_DEV if TEST in bases else without_test
+    if name in data.tests:
+        raise DataError(
+            f"The task {data.spec.name} has a test split {name!r}, and with --dev-size its dev split is scored under "
+            f"this name. Rename that test split"
+        )
+    return name

@@ -1,0 +1,91 @@
+"""Runs that hold their dev rows out of train: what selects, what is scored, and that they resume with the same rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.analysis.finished import Computing, Loader
+from gradgate.analysis.runs import find_runs
+from gradgate.errors import DataError, UsageError
+from gradgate.tasks import find_task, load_task
+from gradgate.tasks.held_out import hold_out
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.named_tasks import check_tasks
+from gradgate.training.prepared_task import prepare_single
+from gradgate.training.run import train
+from support.power_cuts import Falls, PowerCutError
+from support.run_folders import assert_same_run, history
+
+
+def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
+    """Two scores on 20 held-out rows; 40 of the other 60 are trained on."""
+    chosen = {"steps": 8, "train_size": 40, "dev_size": 20, "eval_every": 4, "save_every": 3}
+    return make_config(**settings | chosen | changes)
+
+
+@pytest.fixture(scope="module")
+def finished(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with held-out dev rows."""
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    train(config_of(settings), folder)
+    return folder
+
+
+def gold(folder: Path, split: str) -> list[str]:
+    lines = (folder / "predictions" / f"{split}.jsonl").read_text().splitlines()
+    return [json.loads(line)["gold"] for line in lines]
+
+
+def test_held_out_rows_select_and_the_original_dev_rows_are_scored(finished: Path, settings: dict[str, Any]) -> None:
+    record, scores = (json.loads((finished / name).read_text()) for name in ("run.json", "scores.json"))
+    assert record["task"]["rows"] == {"train": 60, "dev": 20, "test": 30, "original_dev": 30}
+    assert record["train_examples"] == 40
+    data = load_task(find_task(settings["task"]))
+    _, dev = hold_out(data.train, 20, 40, seed=0)
+    assert data.labels is not None
+    expected = {"dev": dev, "original_dev": data.dev, "test": data.tests["test"]}
+    for split, rows in expected.items():
+        assert gold(finished, split) == [data.labels[label] for label in rows["label"]], split
+    assert scores["tests"].keys() == {"test", "original_dev"}
+    noted = {line["step"]: line["accuracy"] for line in history(finished, "dev")}
+    assert scores["dev"]["accuracy"] == noted[scores["best_step"]] == max(noted.values())
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_rows(
+    finished: Path, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(PowerCutError):
+        train(config_of(settings), tmp_path / "run", Falls(5))
+    train(config_of(settings), tmp_path / "run")
+    assert_same_run(tmp_path / "run", finished)
+
+
+def test_analyses_see_the_rows_of_each_run(finished: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+    train(config_of(settings, seed=1, steps=2), tmp_path / "other")
+    loader = Loader(Computing(device="cpu"))
+    first, other = (loader.load(find_runs([path], print)[0].runs[0]) for path in (finished, tmp_path / "other"))
+    assert [len(first.rows(split)) for split in ("train", "dev", "test", "original_dev")] == [40, 20, 30, 30]
+    assert set(first.rows("dev")["text"][:]) != set(other.rows("dev")["text"][:])
+    first.check_same_dev(first)
+    with pytest.raises(UsageError, match=r"have other dev rows, as --dev-size draws them by the seed.*--split test"):
+        other.check_same_dev(first)
+
+
+def test_a_task_needs_no_dev_split_of_its_own(settings: dict[str, Any], tiny_task: Path, tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.tsv").write_bytes((tiny_task / f"{split}.tsv").read_bytes())
+    record = prepare_single(config_of(settings, task=str(tmp_path))).record()
+    assert record.rows == {"train": 60, "dev": 20, "test": 30}
+    with pytest.raises(DataError, match=r"has no dev split .* or give --dev-file FILE, --dev-size ROWS or --split"):
+        prepare_single(config_of(settings, task=str(tmp_path), dev_size=None))
+
+
+def test_several_tasks_and_two_dev_splits_are_refused(settings: dict[str, Any], tiny_task: Path) -> None:
+    with pytest.raises(UsageError, match=r"--dev-size 20: rows of one task are held out .*'?sample\+sample-nli is sev"):
+        check_tasks(make_config(task="sample+sample-nli", dev_size=20))
+    with pytest.raises(UsageError, match=r"dev_size takes dev from train and dev_file is another dev; give one"):
+        config_of(settings, dev_file=tiny_task / "dev.tsv")
