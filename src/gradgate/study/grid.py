@@ -126,6 +126,18 @@ class Grid:
                 f"does with these alone. Expected methods without an adapter, got {adapter!r}: give it another --out."
             )
 
+    def check_language_adapters(self) -> None:
+        """Refuse language adapters that no arm, or not every adapter, could be stacked on.
+
+        Raises:
+            UsageError: if so.
+        """
+        if self.base.language_adapters is None:
+            return
+        stacked: list[AdapterSetting | None] = [*self.adapter_settings]
+        for adapter in stacked or [None]:
+            self.base.model_copy(update={"adapter": adapter}).check_adapter()
+
     def check_size(self) -> None:
         """UsageError for more runs than a study can hold, or a seed that is out of range."""
         wrong = [seed for seed in self.seeds if not 0 <= seed <= LARGEST_SEED]
@@ -262,6 +274,8 @@ class Grid:
         }
         if arm.adapter is None and not model_alone(self.arms):
             own |= {"tapt_steps": None, "tapt_epochs": None}
+        if arm.adapter is None:
+            own |= {"language_adapters": None}
         return self.base.model_copy(update=own)
 
     def folder_of(self, arm: Arm, seed: int) -> RunFolder:

@@ -227,6 +227,7 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart
     from gradgate.training.preview import preview  # imports torch: what is wrong without it has been refused
 
     grid = Grid.of(part.path, part.base, request.methods, request.seeds, request.adapters, part.name)
+    grid.check_language_adapters()
     seen = preview(part.base, grid.adapter_settings)
     grid.check_data(seen.task)
     for text in seen.notes:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gradgate.methods import Full
-from gradgate.tasks.types import KindName, read_shares
+from gradgate.tasks.types import LANGUAGE, KindName, read_shares
 from gradgate.training.adapter_setting import titled
 from gradgate.training.config_fields import AdapterField, ForgettingField, LrScaleField, MethodField, TrackField
 from gradgate.training.settings import (
@@ -39,7 +39,7 @@ FREE = (
 # Older run folders lack these, so they count only where they are given.
 _ADDED = (
     "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
-    "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch",
+    "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch", "language_adapters",
 )  # fmt: skip
 
 
@@ -110,6 +110,13 @@ class RunConfig(CheckedSettings):
         "houlsby:size=64, or of PEFT lora:r=16, dora, rslora, ia3, shira, and its others as peft:TYPE,r=4; lr=1e-3, "
         "tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. 2020) among them are this "
         "adapter's own, and pooler=frozen keeps the pretrained pooler as it is, as FUN's code does; none for none",
+    )
+    language_adapters: str | None = Field(
+        None,
+        description="MAD-X: keep a pretrained language adapter frozen below the adapter that is trained, and score "
+        "each test split with that of its language: folders, archives or names on the hub, with {language} for a "
+        "language's code, as adapters/{language}; one without it is for all languages; in a comparison, of the arms "
+        "with an adapter",
     )
     tapt_steps: int | None = Field(
         None,
@@ -234,6 +241,13 @@ class RunConfig(CheckedSettings):
             raise ValueError("expected codes of languages with commas between them, as in de,fr")
         return ",".join(codes)
 
+    @field_validator("language_adapters")
+    @classmethod
+    def _place_of_a_language(cls, text: str | None) -> str | None:
+        if text is not None and set("{}") & set(text.replace(LANGUAGE, "")):
+            raise ValueError(f"expected {LANGUAGE} for the code of a language and no other braces")
+        return text
+
     @field_validator("mix")
     @classmethod
     def _known_mix(cls, text: str | None) -> str | None:
@@ -331,13 +345,17 @@ class RunConfig(CheckedSettings):
         return {"steps": steps, "epochs": epochs, **batch} if steps or epochs else None
 
     def check_adapter(self) -> None:
-        """Refuse an adapter that no model could take, as far as that can be seen without one.
+        """Refuse an adapter that no model could take, or no language adapter, as far as that can be seen without one.
 
         Raises:
-            UsageError: if its package is missing, or an option is wrong.
+            UsageError: if its package is missing, an option is wrong, or it cannot be in a stack.
         """
         if self.adapter is not None:
             self.adapter.kind.check()
+        if self.language_adapters is not None:
+            from gradgate.training.language_adapters import check_stack  # with what reads adapters, for few runs
+
+            check_stack(self.language_adapters, self.adapter, has_tapt=self.tapt is not None)
 
     @property
     def title(self) -> str:

@@ -39,6 +39,7 @@ from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weight
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
 from gradgate.training.kept_weights import KeepWeights
+from gradgate.training.language_adapters import LanguageAdapters
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
 from gradgate.training.pauses import Reached, read_reached
 from gradgate.training.pausing import pause
@@ -172,11 +173,13 @@ def _train(
     encoded = prepared.encode(config, tokenizer)
     for text in encoded.notes:
         progress.note(text)
+    encoded = _with_languages(config, folder, encoded)
     forgetting = _forgetting(config, prepared, tokenizer, cache, progress)
     if config.tapt is not None:
         assert isinstance(encoded, EncodedSingleTask), "several tasks are refused"
         pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
     model, fresh = load_start(config, folder, prepared, tokenizer, forgetting if not config.fsdp else None)
+    _check_languages(model, encoded)
     layers = map_layers(model, layers=config.layers)
     gate = _gate(config, method, layers, kept)
     method.check(layers.at(method.grouped_by))
@@ -212,6 +215,22 @@ def _train(
     scores = replace(scores, cost=replace(scores.cost, files=files))
     launch.on_first(lambda: _finish(folder, scores, config.keep_model))
     return scores
+
+
+def _with_languages(config: RunConfig, folder: RunFolder, encoded: EncodedTask) -> EncodedTask:
+    """The task with the run's language adapters, which are copied into its folder; as it is without any."""
+    if config.language_adapters is None:
+        return encoded
+    assert isinstance(encoded, EncodedSingleTask), "several tasks take no adapter"
+    languages = LanguageAdapters(config.language_adapters, encoded.data.spec.source, folder.language_adapters)
+    launch.on_first(lambda: languages.keep(encoded.tested_languages))
+    return replace(encoded, language_adapters=languages)
+
+
+def _check_languages(model: Any, encoded: EncodedTask) -> None:
+    """Refuse language adapters that do not fit the model before it trains, and not when it is scored."""
+    if isinstance(encoded, EncodedSingleTask) and encoded.language_adapters is not None:
+        encoded.language_adapters.check_fit(model, encoded.tested_languages)
 
 
 def _forgetting(
@@ -266,6 +285,7 @@ def _finish(folder: RunFolder, scores: Scores, keep_model: bool) -> None:
     folder.error_file.unlink(missing_ok=True)
     if not keep_model:
         RunFolder(folder.tapt).encoder.unlink(missing_ok=True)
+        shutil.rmtree(folder.language_adapters, ignore_errors=True)
     folder.clean()
 
 
@@ -283,7 +303,8 @@ def load_start(
 ) -> tuple[Any, frozenset[str]]:
     """The model as training begins with it, and the names of what is fresh.
 
-    It has fresh heads, its adapter if there is one, and what it has learned from the task's texts.
+    It has fresh heads, its adapter if there is one, the source language's below that, and what it has learned from the
+    task's texts.
 
     Sets every random state. ``forgetting`` measures the model before it gets the adapter.
     """
@@ -294,6 +315,8 @@ def load_start(
     if config.adapter is not None:
         trained = fresh | tables(model) if config.open_new_tokens else fresh
         fresh = adapted.put_adapter(model, config.adapter, trained, config.seed)
+    if config.language_adapters is not None:
+        LanguageAdapters(config.language_adapters, prepared.record().source, folder.language_adapters).put(model)
     if config.tapt is not None:
         pretraining.begin_with(model, config, folder.tapt)
     return model, fresh
