@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,21 @@ def test_arms_with_an_adapter_are_trained_on_a_language_adapter(english: dict[st
         ("full", False, None),
         ("pfeiffer + full", True, None),  # the memory of a stack is not estimated
     ]
+
+
+def test_a_study_does_not_go_on_with_other_language_adapters(english: dict[str, Any], tmp_path: Path) -> None:
+    comparison = Comparison(make_config(**english), ["full"], [0], adapters=["pfeiffer"])
+    assert compare(comparison, tmp_path / "study", SilentStudy()) == RunCounts(1, 0)
+    (run_file,) = (tmp_path / "study").glob("runs/*/*/run.json")
+    study = json.loads((tmp_path / "study/study.json").read_text())
+    assert json.loads(run_file.read_text())["language_adapters"] == study["language_adapters"]
+    assert list(study["language_adapters"]) == ["en"]
+    assert compare(comparison, tmp_path / "study", SilentStudy()) == RunCounts(1, 0)
+    model = AutoModelForSequenceClassification.from_pretrained(english["model"])
+    adapters.add(model, "lang", "pfeiffer+inv", train=False, seed=1)
+    adapters.save(model, "lang", tmp_path / "adapters/en", head=False)
+    with pytest.raises(RunError, match=r"begun with other language adapters: those for en in .* have changed since"):
+        compare(replace(comparison, seeds=[0, 1]), tmp_path / "study", SilentStudy())
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -217,13 +217,20 @@ class Grid:
         own = list(arms)
         return [self._run(arm, seed, chosen.get(arm.label, {})) for seed in self.seeds for arm in own]
 
-    def write(self, task: TaskRecord, model: ModelRecord, versions: dict[str, str]) -> Grid:
+    def write(
+        self,
+        task: TaskRecord,
+        model: ModelRecord,
+        versions: dict[str, str],
+        language_adapters: Mapping[str, str] | None = None,
+    ) -> Grid:
         """Write ``study.json``. Returns the grid with what another process may have put there meanwhile.
 
         Raises:
-            RunError: if the study was begun on other data.
+            RunError: if the study was begun on other data or language adapters.
         """
         self.check_data(task)
+        self.check_same_languages(language_adapters or {})
         held = find_study(self.path)
         grid = self
         if held is not None:
@@ -246,6 +253,7 @@ class Grid:
             search=grid.search,
             part=grid.part,
             variants=grid.variants,
+            language_adapters={**(language_adapters or {})},
         )
         write_study_file(self.path, study)
         return grid
@@ -257,6 +265,19 @@ class Grid:
             raise RunError(
                 f"{self.path} was begun on other data: the files of task {task.name!r} have changed since, so "
                 f"that new runs would not compare with finished ones. Give another --out."
+            )
+
+    def check_same_languages(self, digests: Mapping[str, str]) -> None:
+        """RunError if the study was begun with other language adapters than those of these digests, by language."""
+        held = find_study(self.path)
+        changed = (
+            [] if held is None else [code for code, own in held.language_adapters.items() if digests.get(code) != own]
+        )
+        if changed:
+            raise RunError(
+                f"{self.path} was begun with other language adapters: those for {', '.join(changed)} in "
+                f"{self.base.language_adapters} have changed since, so that new runs would not compare with finished "
+                f"ones. Put them back, or give another --out."
             )
 
     def write_search(self) -> None:

@@ -230,6 +230,7 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart
     grid.check_language_adapters()
     seen = preview(part.base, grid.adapter_settings)
     grid.check_data(seen.task)
+    grid.check_same_languages(seen.language_adapters)
     for text in seen.notes:
         progress.note(grid.labelled(text))
     if request.sweep:

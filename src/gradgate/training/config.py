@@ -11,9 +11,18 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gradgate.methods import Full
-from gradgate.tasks.types import LANGUAGE, KindName, read_shares
+from gradgate.tasks.types import KindName
 from gradgate.training.adapter_setting import titled
-from gradgate.training.config_fields import AdapterField, ForgettingField, LrScaleField, MethodField, TrackField
+from gradgate.training.config_fields import (
+    AdapterField,
+    ForgettingField,
+    LanguageField,
+    LrScaleField,
+    MethodField,
+    SplitField,
+    TrackField,
+)
+from gradgate.training.language_adapters import check_stack
 from gradgate.training.settings import (
     LEAST_EPOCHS,
     MOST_EPOCHS,
@@ -76,7 +85,7 @@ class RunConfig(CheckedSettings):
     )
     dev_file: Path | None = Field(None, description="dev file, instead of the task's own")
     test_file: Path | None = Field(None, description="test file, instead of the task's own")
-    split: str | None = Field(
+    split: SplitField = Field(
         None,
         description="percentages of train, dev and test, of which those without a file are taken from the training "
         "file by a fixed data seed, with equal shares of labels; 80/10/10 for a single file",
@@ -111,7 +120,7 @@ class RunConfig(CheckedSettings):
         "tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. 2020) among them are this "
         "adapter's own, and pooler=frozen keeps the pretrained pooler as it is, as FUN's code does; none for none",
     )
-    language_adapters: str | None = Field(
+    language_adapters: LanguageField = Field(
         None,
         description="MAD-X: keep a pretrained language adapter frozen below the adapter that is trained, and score "
         "each test split with that of its language: folders, archives or names on the hub, with {language} for a "
@@ -241,24 +250,12 @@ class RunConfig(CheckedSettings):
             raise ValueError("expected codes of languages with commas between them, as in de,fr")
         return ",".join(codes)
 
-    @field_validator("language_adapters")
-    @classmethod
-    def _place_of_a_language(cls, text: str | None) -> str | None:
-        if text is not None and set("{}") & set(text.replace(LANGUAGE, "")):
-            raise ValueError(f"expected {LANGUAGE} for the code of a language and no other braces")
-        return text
-
     @field_validator("mix")
     @classmethod
     def _known_mix(cls, text: str | None) -> str | None:
         from gradgate.tasks.multitask import read_mix  # with the catalogue, which few commands look at
 
         return None if text is None else read_mix(text).text
-
-    @field_validator("split")
-    @classmethod
-    def _known_split(cls, text: str | None) -> str | None:
-        return None if text is None else str(read_shares(text))
 
     @model_validator(mode="after")
     def _one_length(self) -> RunConfig:
@@ -353,8 +350,6 @@ class RunConfig(CheckedSettings):
         if self.adapter is not None:
             self.adapter.kind.check()
         if self.language_adapters is not None:
-            from gradgate.training.language_adapters import check_stack  # with what reads adapters, for few runs
-
             check_stack(self.language_adapters, self.adapter, has_tapt=self.tapt is not None)
 
     @property

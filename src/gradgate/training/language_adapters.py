@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,15 @@ class LanguageAdapters:
                     f"{copy.parent.parent} was begun with another language adapter: {self._original_of(language)} has "
                     f"changed since. Put it back as it was, or give another --out."
                 )
+
+    def digests(self, languages: Iterable[str]) -> dict[str, str]:
+        """Language -> digest of the files of its adapter, of these and of the source.
+
+        Raises:
+            AdapterFileError: for a language without one.
+        """
+        codes = dict.fromkeys((self.source, *languages))
+        return {code: _digest(_read(str(self._where(code)))) for code in codes}
 
     def put(self, model: Any) -> None:
         """Load the source language's adapter below the task adapter, which the model has; it is frozen.
@@ -216,3 +226,12 @@ def _read(where: str) -> dict[str, bytes]:
     if CONFIG_FILE not in found or not found.keys() & set(WEIGHTS_FILES):
         raise AdapterFileError(f"{files.where} has no {CONFIG_FILE} or no {' or '.join(WEIGHTS_FILES)}.")
     return found
+
+
+def _digest(contents: dict[str, bytes]) -> str:
+    """The BLAKE2b digest of files by name, as 32 hexadecimal digits."""
+    state = blake2b(digest_size=16)
+    for name, data in sorted(contents.items()):
+        state.update(f"{name} {len(data)}\n".encode())
+        state.update(data)
+    return state.hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -14,14 +13,13 @@ from gradgate.training.adapted import try_adapter
 from gradgate.training.adapter_setting import AdapterSetting
 from gradgate.training.config import RunConfig
 from gradgate.training.forgetting_measures import measure_of
-from gradgate.training.language_adapters import LanguageAdapters
+from gradgate.training.language_stack import try_languages
 from gradgate.training.new_tokens import method_of
-from gradgate.training.prepared_task import PreparedTask, prepare_task
+from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.progress import Silent
 from gradgate.training.records import ModelRecord, TaskRecord, versions
 from gradgate.training.run import activation_cache_of
-from gradgate.training.single_task import PreparedSingleTask
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,7 @@ class Preview:
         layers: the layer map of the model with the task's head.
         versions: of what computes.
         notes: what a person should know about the data.
+        language_adapters: language to the digest of its adapter; empty without.
     """
 
     task: TaskRecord
@@ -40,6 +39,7 @@ class Preview:
     layers: LayerMap
     versions: dict[str, str]
     notes: tuple[str, ...]
+    language_adapters: dict[str, str]
 
 
 def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Preview:
@@ -59,8 +59,7 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
         model, _ = prepared.load_model(config, tokenizer)
     for adapter in adapters:
         try_adapter(model, adapter)
-    if config.language_adapters is not None:
-        _try_languages(config, prepared, model)
+    languages = try_languages(config, prepared, model)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Preview(
         task=prepared.record(),
@@ -68,15 +67,5 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
         layers=map_layers(model, layers=config.layers),
         versions=versions(),
         notes=(*prepared.notes, *(forgetting.notes if forgetting is not None else ())),
+        language_adapters=languages,
     )
-
-
-def _try_languages(config: RunConfig, prepared: PreparedTask, model: Any) -> None:
-    """Put each language adapter that a run would score with into a model and take it out again."""
-    assert config.language_adapters is not None
-    assert isinstance(prepared, PreparedSingleTask), "several tasks take no adapter"
-    spec, tests = prepared.data.spec, () if config.skip_test else prepared.data.tests
-    languages = LanguageAdapters(config.language_adapters, spec.source)
-    codes = [spec.language_of(split) for split in tests]
-    languages.check(codes)
-    languages.check_fit(model, codes)

@@ -40,6 +40,7 @@ from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
 from gradgate.training.kept_weights import KeepWeights
 from gradgate.training.language_adapters import LanguageAdapters
+from gradgate.training.language_stack import check_languages, language_digests, with_languages
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
 from gradgate.training.pauses import Reached, read_reached
 from gradgate.training.pausing import pause
@@ -173,17 +174,17 @@ def _train(
     encoded = prepared.encode(config, tokenizer)
     for text in encoded.notes:
         progress.note(text)
-    encoded = _with_languages(config, folder, encoded)
+    encoded = with_languages(config, folder, encoded)
     forgetting = _forgetting(config, prepared, tokenizer, cache, progress)
     if config.tapt is not None:
         assert isinstance(encoded, EncodedSingleTask), "several tasks are refused"
         pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
     model, fresh = load_start(config, folder, prepared, tokenizer, forgetting if not config.fsdp else None)
-    _check_languages(model, encoded)
+    check_languages(model, encoded)
     layers = map_layers(model, layers=config.layers)
     gate = _gate(config, method, layers, kept)
     method.check(layers.at(method.grouped_by))
-    launch.on_first(lambda: _write_run_file(config, folder, prepared, model, encoded.examples))
+    launch.on_first(lambda: _write_run_file(config, folder, prepared, model, encoded))
     arguments = training_arguments(config, folder, encoded.windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
@@ -215,22 +216,6 @@ def _train(
     scores = replace(scores, cost=replace(scores.cost, files=files))
     launch.on_first(lambda: _finish(folder, scores, config.keep_model))
     return scores
-
-
-def _with_languages(config: RunConfig, folder: RunFolder, encoded: EncodedTask) -> EncodedTask:
-    """The task with the run's language adapters, which are copied into its folder; as it is without any."""
-    if config.language_adapters is None:
-        return encoded
-    assert isinstance(encoded, EncodedSingleTask), "several tasks take no adapter"
-    languages = LanguageAdapters(config.language_adapters, encoded.data.spec.source, folder.language_adapters)
-    launch.on_first(lambda: languages.keep(encoded.tested_languages))
-    return replace(encoded, language_adapters=languages)
-
-
-def _check_languages(model: Any, encoded: EncodedTask) -> None:
-    """Refuse language adapters that do not fit the model before it trains, and not when it is scored."""
-    if isinstance(encoded, EncodedSingleTask) and encoded.language_adapters is not None:
-        encoded.language_adapters.check_fit(model, encoded.tested_languages)
 
 
 def _forgetting(
@@ -337,27 +322,23 @@ def _resumed(folder: RunFolder, best: BestCheckpoint, progress: RunProgress) -> 
     return checkpoint
 
 
-def _write_run_file(config: RunConfig, folder: RunFolder, prepared: PreparedTask, model: Any, examples: int) -> None:
+def _write_run_file(
+    config: RunConfig, folder: RunFolder, prepared: PreparedTask, model: Any, encoded: EncodedTask
+) -> None:
     """Write ``run.json`` before the run trains; RunError if its folder was begun in another way or on other data."""
     record = RunRecord(
         config=config.record(),
         fingerprint=config.fingerprint(),
         versions=versions(*prepared.packages),
         task=prepared.record(),
-        train_examples=examples,
+        train_examples=encoded.examples,
         processes=launch.count(),
-        model=_described(config, model),
+        model=adapted.described(model, config.adapter),
         followed=config.followed,
+        language_adapters=language_digests(encoded),
     )
     record.check_continues(read_record(folder.run_file, RunRecord), folder.path)
     write_record(folder.run_file, record)
-
-
-def _described(config: RunConfig, model: Any) -> dict[str, str | int]:
-    """What ``run.json`` says of the model."""
-    record = {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())}
-    place = config.adapter.kind.described(model) if config.adapter is not None else ""
-    return record | ({"adapter": place} if place else {})
 
 
 def activation_cache_of(config: RunConfig, cache: Path, progress: RunProgress) -> ActivationCache | None:
