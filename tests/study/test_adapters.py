@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoModelForSequenceClassification
 
+from gradgate import adapters
 from gradgate.errors import AdapterError, MethodError, RunError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
@@ -16,8 +19,9 @@ from gradgate.report.sections.scores import ScoresSection, main_table
 from gradgate.study.arms import folder_name
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
+from gradgate.study.forecast import forecast
 from gradgate.study.grid import Grid
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.training.config import RunConfig, make_config
@@ -185,3 +189,60 @@ def test_a_study_of_methods_with_their_own_adapters_alone(tmp_path: Path) -> Non
         "lora:r=8 + full",
         "dora:r=8 + full",
     ]
+
+
+@pytest.fixture
+def english(settings: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
+    """Settings with a language adapter for the source language, and with it alone."""
+    model = AutoModelForSequenceClassification.from_pretrained(settings["model"])
+    adapters.add(model, "lang", "pfeiffer+inv", train=False)
+    adapters.save(model, "lang", tmp_path / "adapters/en", head=False)
+    return settings | {"language_adapters": f"{tmp_path}/adapters/{{language}}", "steps": 2}
+
+
+def test_arms_with_an_adapter_are_trained_on_a_language_adapter(english: dict[str, Any], tmp_path: Path) -> None:
+    comparison = Comparison(make_config(**english), ["full"], [0], adapters=["none", "pfeiffer"])
+    assert compare(comparison, tmp_path / "study", SilentStudy()) == RunCounts(2, 0)
+    own = {
+        path.parts[-3]: json.loads(path.read_text())["config"]["language_adapters"]
+        for path in (tmp_path / "study").glob("runs/*/*/run.json")
+    }
+    assert own == {"full": None, "pfeiffer__full": english["language_adapters"]}
+    planned = forecast(comparison, tmp_path / "planned", SilentStudy(), Execution())
+    assert [(arm.label, arm.peak_bytes is None, arm.trouble) for arm in planned.arms] == [
+        ("full", False, None),
+        ("pfeiffer + full", True, None),  # the memory of a stack is not estimated
+    ]
+
+
+def test_a_study_does_not_go_on_with_other_language_adapters(english: dict[str, Any], tmp_path: Path) -> None:
+    comparison = Comparison(make_config(**english), ["full"], [0], adapters=["pfeiffer"])
+    assert compare(comparison, tmp_path / "study", SilentStudy()) == RunCounts(1, 0)
+    (run_file,) = (tmp_path / "study").glob("runs/*/*/run.json")
+    study = json.loads((tmp_path / "study/study.json").read_text())
+    assert json.loads(run_file.read_text())["language_adapters"] == study["language_adapters"]
+    assert list(study["language_adapters"]) == ["en"]
+    assert compare(comparison, tmp_path / "study", SilentStudy()) == RunCounts(1, 0)
+    model = AutoModelForSequenceClassification.from_pretrained(english["model"])
+    adapters.add(model, "lang", "pfeiffer+inv", train=False, seed=1)
+    adapters.save(model, "lang", tmp_path / "adapters/en", head=False)
+    with pytest.raises(RunError, match=r"begun with other language adapters: those for en in .* have changed since"):
+        compare(replace(comparison, seeds=[0, 1]), tmp_path / "study", SilentStudy())
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "message"),
+    [
+        ([], {}, "there is no --adapter"),
+        (["pfeiffer", "par_bn"], {}, "does not go with --adapter par_bn: it is a parallel adapter"),
+        (["pfeiffer"], {"source": "de"}, r"there is no adapter for de, .*Train it with"),
+        (["pfeiffer"], {"task": "cola+sst2", "source": None}, r"--task cola\+sst2 is several"),
+    ],
+)
+def test_a_comparison_without_a_stack_is_refused_before_its_runs(
+    english: dict[str, Any], given: list[str | None], changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    comparison = Comparison(make_config(**english | changes), ["full"], [0], adapters=given)
+    with pytest.raises(UsageError, match=message):
+        compare(comparison, tmp_path / "study", SilentStudy())
+    assert not (tmp_path / "study").exists()

@@ -116,7 +116,7 @@ class Measured:
         """The rows of a split as read; of train, those that the run was trained on.
 
         Raises:
-            UsageError: if the task has no such split.
+            UsageError: if the task has no such split, or the run has a language adapter of its own for it.
         """
         train, dev = self.task.train_and_dev(self.config)
         splits = {TRAIN: train, DEV: dev, **self.task.data.tests}
@@ -124,7 +124,18 @@ class Measured:
             raise UsageError(
                 f"--split {split!r}: the task {self.config.task} has {', '.join(splits)}.{nearest(split, splits)}"
             )
+        self._check_language(split)
         return splits[split]
+
+    def _check_language(self, split: str) -> None:
+        """Refuse a split that the run was scored on with another language adapter than the one in the model."""
+        languages, language = self.found.language_adapters, self.task.data.spec.language_of(split)
+        if languages is not None and languages.replaces(language):
+            raise UsageError(
+                f"--split {split!r} is in {language}, which the run in {self.run.path} is scored in with another "
+                f"language adapter, and what is analyzed is the model with that of {languages.source}. Name a split in "
+                f"{languages.source}, such as dev."
+            )
 
     def features(self, rows: Dataset) -> Dataset:
         """Rows as the model takes them."""

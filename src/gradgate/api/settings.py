@@ -37,6 +37,7 @@ class SharedSettings(TypedDict, total=False):
     packing: bool | None
     max_new_tokens: int | None
     open_new_tokens: bool | None
+    language_adapters: str | None
     tapt_steps: int | None
     tapt_epochs: float | None
     tapt_batch: int | None

@@ -72,7 +72,8 @@ def _begin(out: Path, study: StudyPlan, execution: Execution, progress: StudyPro
     grids = []
     for part in study.planned:
         with locked_folder(part.grid.path):
-            grids.append(part.grid.write(part.seen.task, part.seen.model, part.seen.versions))
+            seen = part.seen
+            grids.append(part.grid.write(seen.task, seen.model, seen.versions, seen.language_adapters))
     better = study.planned[0].higher_is_better
     runs = searches.all_runs(grids) if adds_runs else []
     try:

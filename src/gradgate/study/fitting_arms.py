@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from gradgate.errors import AdapterError, GradgateError, LayerMapError, UsageError
+from gradgate.errors import AdapterError, GradgateError, LayerMapError, RunError, UsageError
 from gradgate.methods import method as read_method
 from gradgate.study.arms import read_arm
 from gradgate.study.portfolio import LeftOut, Portfolio, Subject, installed_packages
@@ -45,7 +45,7 @@ def fitting(portfolio: Portfolio, config: RunConfig, seen: Preview) -> Portfolio
     room = free_bytes(config)
     kept, left_out = [], list(portfolio.left_out)
     for arm in portfolio.arms:
-        reason = _refused(arm, seen) or _too_large(arm, config, seen.task.kind, room)
+        reason = _refused(arm, config, seen) or _too_large(arm, config, seen.task.kind, room)
         if reason is None:
             kept.append(arm)
         else:
@@ -66,10 +66,13 @@ def free_bytes(config: RunConfig) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def _refused(text: str, seen: Preview) -> str | None:
-    """Why a method makes no sense for the model."""
-    method = read_method(read_arm(text).method)
+def _refused(text: str, config: RunConfig, seen: Preview) -> str | None:
+    """Why a method makes no sense for the model, or an adapter none on a language adapter."""
+    arm = read_arm(text)
+    method = read_method(arm.method)
     try:
+        if arm.adapter is not None:
+            config.model_copy(update={"adapter": read_adapter(arm.adapter)}).check_adapter()
         method.check(seen.layers.at(method.grouped_by))
     except (UsageError, LayerMapError) as error:
         return str(error)
@@ -104,6 +107,11 @@ def peak_bytes(text: str, config: RunConfig, kind: str) -> int:
     from gradgate.training.memory_request import estimate_memory
 
     arm = read_arm(text)
+    if config.language_adapters is not None and arm.adapter is not None:
+        raise RunError(
+            f"The memory of {text} on a language adapter is not estimated, only that of the adapter alone. Expected "
+            f"settings without --language-adapters."
+        )
     options: dict[str, Any] = {"weights": config.weights, "checkpointing": bool(config.checkpointing)}
     if kind == "token-classification":
         options["head"] = "token"

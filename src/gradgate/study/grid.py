@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,18 @@ class Grid:
                 f"does with these alone. Expected methods without an adapter, got {adapter!r}: give it another --out."
             )
 
+    def check_language_adapters(self) -> None:
+        """Refuse language adapters that no arm, or not every adapter, could be stacked on.
+
+        Raises:
+            UsageError: if so.
+        """
+        if self.base.language_adapters is None:
+            return
+        stacked: list[AdapterSetting | None] = [*self.adapter_settings]
+        for adapter in stacked or [None]:
+            self.base.model_copy(update={"adapter": adapter}).check_adapter()
+
     def check_size(self) -> None:
         """UsageError for more runs than a study can hold, or a seed that is out of range."""
         wrong = [seed for seed in self.seeds if not 0 <= seed <= LARGEST_SEED]
@@ -205,13 +217,20 @@ class Grid:
         own = list(arms)
         return [self._run(arm, seed, chosen.get(arm.label, {})) for seed in self.seeds for arm in own]
 
-    def write(self, task: TaskRecord, model: ModelRecord, versions: dict[str, str]) -> Grid:
+    def write(
+        self,
+        task: TaskRecord,
+        model: ModelRecord,
+        versions: dict[str, str],
+        language_adapters: Mapping[str, str] | None = None,
+    ) -> Grid:
         """Write ``study.json``. Returns the grid with what another process may have put there meanwhile.
 
         Raises:
-            RunError: if the study was begun on other data.
+            RunError: if the study was begun on other data or language adapters.
         """
         self.check_data(task)
+        self.check_same_languages(language_adapters or {})
         held = find_study(self.path)
         grid = self
         if held is not None:
@@ -234,6 +253,7 @@ class Grid:
             search=grid.search,
             part=grid.part,
             variants=grid.variants,
+            language_adapters={**(language_adapters or {})},
         )
         write_study_file(self.path, study)
         return grid
@@ -245,6 +265,19 @@ class Grid:
             raise RunError(
                 f"{self.path} was begun on other data: the files of task {task.name!r} have changed since, so "
                 f"that new runs would not compare with finished ones. Give another --out."
+            )
+
+    def check_same_languages(self, digests: Mapping[str, str]) -> None:
+        """RunError if the study was begun with other language adapters than those of these digests, by language."""
+        held = find_study(self.path)
+        changed = (
+            [] if held is None else [code for code, own in held.language_adapters.items() if digests.get(code) != own]
+        )
+        if changed:
+            raise RunError(
+                f"{self.path} was begun with other language adapters: those for {', '.join(changed)} in "
+                f"{self.base.language_adapters} have changed since, so that new runs would not compare with finished "
+                f"ones. Put them back, or give another --out."
             )
 
     def write_search(self) -> None:
@@ -262,6 +295,8 @@ class Grid:
         }
         if arm.adapter is None and not model_alone(self.arms):
             own |= {"tapt_steps": None, "tapt_epochs": None}
+        if arm.adapter is None:
+            own |= {"language_adapters": None}
         return self.base.model_copy(update=own)
 
     def folder_of(self, arm: Arm, seed: int) -> RunFolder:

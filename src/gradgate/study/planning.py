@@ -227,8 +227,10 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart
     from gradgate.training.preview import preview  # imports torch: what is wrong without it has been refused
 
     grid = Grid.of(part.path, part.base, request.methods, request.seeds, request.adapters, part.name)
+    grid.check_language_adapters()
     seen = preview(part.base, grid.adapter_settings)
     grid.check_data(seen.task)
+    grid.check_same_languages(seen.language_adapters)
     for text in seen.notes:
         progress.note(grid.labelled(text))
     if request.sweep:

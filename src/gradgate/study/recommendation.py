@@ -159,4 +159,7 @@ def _given_rate(config: RunConfig) -> float | None:
 def _config_of(base: RunConfig, label: str) -> RunConfig:
     """The settings of an arm; an adapter's own rate stays with it."""
     arm = Arm.typed(label)
-    return base.model_copy(update={"method": arm.method, "adapter": arm.adapter, "seed": 0})
+    own: dict[str, Any] = {"method": arm.method, "adapter": arm.adapter, "seed": 0}
+    if arm.adapter is None:
+        own["language_adapters"] = None
+    return base.model_copy(update=own)

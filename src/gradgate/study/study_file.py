@@ -61,7 +61,8 @@ class StudyRecord:
     """``study.json``: the grid of adapters, methods and seeds, and the settings that all runs share.
 
     ``part`` names the task, model or training size in a study of several. ``variants`` are settings, such as rates,
-    that each make an arm of every method, in place of what is shared.
+    that each make an arm of every method, in place of what is shared. ``language_adapters`` has the digest of each
+    language's.
     """
 
     task: TaskRecord
@@ -74,6 +75,7 @@ class StudyRecord:
     search: SearchRecord | None = None
     part: str = ""
     variants: tuple[dict[str, Any], ...] = ()
+    language_adapters: dict[str, str] = field(default_factory=dict)
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -136,7 +138,7 @@ def read_study_file(folder: Path) -> StudyRecord:
 
 def write_study_file(folder: Path, study: StudyRecord) -> None:
     """Write ``study.json``."""
-    optional = ("search", "part", "variants")
+    optional = ("search", "part", "variants", "language_adapters")
     record = {name: value for name, value in to_json(study).items() if value or name not in optional}
     write_json(folder / STUDY_FILE, record)
 

@@ -51,6 +51,13 @@ def try_adapter(model: nn.Module, adapter: AdapterSetting) -> None:
     adapter.kind.remove(model)
 
 
+def described(model: Any, adapter: AdapterSetting | None) -> dict[str, str | int]:
+    """What ``run.json`` says of a model, with its adapter if there is one."""
+    record = {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())}
+    place = adapter.kind.described(model) if adapter is not None else ""
+    return record | ({"adapter": place} if place else {})
+
+
 def save_adapted(model: Any, kind: AdapterKind, folder: Path, fresh: Collection[str]) -> None:
     """Write the adapter and the head in the format of the adapter's library, and the model's configuration.
 

@@ -11,9 +11,18 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gradgate.methods import Full
-from gradgate.tasks.types import KindName, read_shares
+from gradgate.tasks.types import KindName
 from gradgate.training.adapter_setting import titled
-from gradgate.training.config_fields import AdapterField, ForgettingField, LrScaleField, MethodField, TrackField
+from gradgate.training.config_fields import (
+    AdapterField,
+    ForgettingField,
+    LanguageField,
+    LrScaleField,
+    MethodField,
+    SplitField,
+    TrackField,
+)
+from gradgate.training.language_adapters import check_stack
 from gradgate.training.settings import (
     LEAST_EPOCHS,
     MOST_EPOCHS,
@@ -39,7 +48,7 @@ FREE = (
 # Older run folders lack these, so they count only where they are given.
 _ADDED = (
     "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
-    "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch", "dev_size",
+    "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch", "dev_size", "language_adapters",
 )  # fmt: skip
 
 
@@ -76,7 +85,7 @@ class RunConfig(CheckedSettings):
     )
     dev_file: Path | None = Field(None, description="dev file, instead of the task's own")
     test_file: Path | None = Field(None, description="test file, instead of the task's own")
-    split: str | None = Field(
+    split: SplitField = Field(
         None,
         description="percentages of train, dev and test, of which those without a file are taken from the training "
         "file by a fixed data seed, with equal shares of labels; 80/10/10 for a single file",
@@ -116,6 +125,13 @@ class RunConfig(CheckedSettings):
         "houlsby:size=64, or of PEFT lora:r=16, dora, rslora, ia3, shira, and its others as peft:TYPE,r=4; lr=1e-3, "
         "tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. 2020) among them are this "
         "adapter's own, and pooler=frozen keeps the pretrained pooler as it is, as FUN's code does; none for none",
+    )
+    language_adapters: LanguageField = Field(
+        None,
+        description="MAD-X: keep a pretrained language adapter frozen below the adapter that is trained, and score "
+        "each test split with that of its language: folders, archives or names on the hub, with {language} for a "
+        "language's code, as adapters/{language}; one without it is for all languages; in a comparison, of the arms "
+        "with an adapter",
     )
     tapt_steps: int | None = Field(
         None,
@@ -247,11 +263,6 @@ class RunConfig(CheckedSettings):
 
         return None if text is None else read_mix(text).text
 
-    @field_validator("split")
-    @classmethod
-    def _known_split(cls, text: str | None) -> str | None:
-        return None if text is None else str(read_shares(text))
-
     @model_validator(mode="after")
     def _one_length(self) -> RunConfig:
         if self.epochs is not None and self.steps is not None:
@@ -343,13 +354,15 @@ class RunConfig(CheckedSettings):
         return {"steps": steps, "epochs": epochs, **batch} if steps or epochs else None
 
     def check_adapter(self) -> None:
-        """Refuse an adapter that no model could take, as far as that can be seen without one.
+        """Refuse an adapter that no model could take, or no language adapter, as far as that can be seen without one.
 
         Raises:
-            UsageError: if its package is missing, or an option is wrong.
+            UsageError: if its package is missing, an option is wrong, or it cannot be in a stack.
         """
         if self.adapter is not None:
             self.adapter.kind.check()
+        if self.language_adapters is not None:
+            check_stack(self.language_adapters, self.adapter, has_tapt=self.tapt is not None)
 
     @property
     def title(self) -> str:

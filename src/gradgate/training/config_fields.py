@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, InstanceOf, PlainSerialize
 from gradgate.fisher.track import FisherTrack, read_track
 from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
 from gradgate.methods import Method
+from gradgate.tasks.types import LANGUAGE, read_shares
 from gradgate.training.adapter_setting import AdapterSetting, read_adapter, read_method_alone
 from gradgate.training.forgetting_setting import ForgettingSetting, read_forgetting
 
@@ -19,10 +20,19 @@ def _parsed(read: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(lambda given: read(given) if isinstance(given, str) else given)
 
 
+def _place_of_languages(text: str | None) -> str | None:
+    """Refuse braces that stand for no language's code."""
+    if text is not None and set("{}") & set(text.replace(LANGUAGE, "")):
+        raise ValueError(f"expected {LANGUAGE} for the code of a language and no other braces")
+    return text
+
+
 _AS_TEXT = PlainSerializer(lambda given: None if given is None else str(given))
 
 MethodField = Annotated[InstanceOf[Method], _parsed(read_method_alone), PlainSerializer(str)]
 AdapterField = Annotated[InstanceOf[AdapterSetting] | None, _parsed(read_adapter), _AS_TEXT]
+LanguageField = Annotated[str | None, AfterValidator(_place_of_languages)]
+SplitField = Annotated[str | None, AfterValidator(lambda text: None if text is None else str(read_shares(text)))]
 TrackField = Annotated[InstanceOf[FisherTrack] | None, _parsed(read_track), _AS_TEXT]
 ForgettingField = Annotated[InstanceOf[ForgettingSetting] | None, _parsed(read_forgetting), _AS_TEXT]
 LrScaleField = Annotated[

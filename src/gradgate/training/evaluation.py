@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from gradgate.tasks.readers.files import ENDINGS
 from gradgate.tasks.types import QuestionAnsweringOptions
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
+from gradgate.training.language_adapters import LanguageAdapters
 from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.prediction_files import write_predictions
 from gradgate.training.prepared_task import prepared
@@ -51,8 +52,10 @@ class FinishedRun:
     Attributes:
         folder, config: of the run; ``settings`` are those of the configuration as ``run.json`` has them.
         task: what ``run.json`` says of its task: name, kind, metric, labels and more.
-        model: with the weights that were best on dev, its adapter active; in evaluation mode.
+        model: with the weights that were best on dev, its adapter active, on that of the source language if the run had
+            language adapters; in evaluation mode.
         tokenizer: that of the model.
+        language_adapters: those of the run; None without.
     """
 
     folder: RunFolder
@@ -61,6 +64,7 @@ class FinishedRun:
     task: TaskRecord
     model: Any
     tokenizer: Any
+    language_adapters: LanguageAdapters | None = None
 
     def prepared(self, data: TaskData) -> PreparedSingleTask:
         """Data that were read, for the model of the run."""
@@ -102,7 +106,11 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     check_vocabulary(model, tokenizer, saved.model)
     if config.adapter is not None:
         config.adapter.kind.load(model, folder.model)
-    return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer)
+    languages = None
+    if config.language_adapters is not None:
+        languages = LanguageAdapters(config.language_adapters, task.source, folder.language_adapters)
+        languages.put(model)
+    return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer, languages)
 
 
 def _config(record: RunRecord, folder: RunFolder) -> RunConfig:
@@ -197,6 +205,11 @@ def evaluate(
 def _score_task(found: FinishedRun, held: TaskData, folder: RunFolder, progress: RunProgress) -> EvaluationRecord:
     """Score every split of a task, and write the scores and predictions."""
     encoded = found.prepared(held).encode_splits(held.tests, found.config, found.tokenizer)
+    if found.language_adapters is not None:
+        found.language_adapters.check(encoded.tested_languages)
+        if found.task.languages and "test" in encoded.tests:
+            progress.note(f"The rows have no language of their own: the adapter of {held.spec.source!r} runs for them.")
+        encoded = replace(encoded, language_adapters=found.language_adapters)
     for text in encoded.notes:
         progress.note(text)
     try:

@@ -75,6 +75,11 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
             f"--adapter: adapters are trained on one task, and --task {config.task} is several. Train the tasks "
             f"together without one, then one task from the run's model folder with it."
         )
+    if config.language_adapters is not None:
+        raise UsageError(
+            f"--language-adapters: they are for an adapter that is trained on one task, and --task {config.task} is "
+            f"several. Leave them out, or train one task."
+        )
     if config.tapt is not None:
         raise UsageError(
             f"--tapt-steps, --tapt-epochs: a model is pre-trained on the texts of one task, and --task {config.task} "

@@ -83,6 +83,8 @@ def predict(
         run = load_finished(path, trust_remote_code=trust_remote_code)
         changed = run.config.model_copy(update=columns)
         spec = find_task_of(changed) if data else task_of_run(changed, run.task)
+        if run.language_adapters is not None and run.task.languages:
+            progress.note(f"The rows are taken to be in {run.task.source!r}, whose language adapter runs.")
         table = read_text(rows, spec) if isinstance(rows, str) else read_file(rows, spec)
         kept = kept or _kept(table, keep)
         tasks.append(_Task.of(run, spec, table, batch_size, progress.note))

@@ -13,6 +13,7 @@ from gradgate.training.adapted import try_adapter
 from gradgate.training.adapter_setting import AdapterSetting
 from gradgate.training.config import RunConfig
 from gradgate.training.forgetting_measures import measure_of
+from gradgate.training.language_stack import try_languages
 from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
@@ -30,6 +31,7 @@ class Preview:
         layers: the layer map of the model with the task's head.
         versions: of what computes.
         notes: what a person should know about the data.
+        language_adapters: language to the digest of its adapter; empty without.
     """
 
     task: TaskRecord
@@ -37,6 +39,7 @@ class Preview:
     layers: LayerMap
     versions: dict[str, str]
     notes: tuple[str, ...]
+    language_adapters: dict[str, str]
 
 
 def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Preview:
@@ -56,6 +59,7 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
         model, _ = prepared.load_model(config, tokenizer)
     for adapter in adapters:
         try_adapter(model, adapter)
+    languages = try_languages(config, prepared, model)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Preview(
         task=prepared.record(),
@@ -63,4 +67,5 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
         layers=map_layers(model, layers=config.layers),
         versions=versions(),
         notes=(*prepared.notes, *(forgetting.notes if forgetting is not None else ())),
+        language_adapters=languages,
     )

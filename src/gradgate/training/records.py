@@ -104,6 +104,7 @@ class RunRecord:
         processes: that were launched together.
         model: ``class`` and number of ``parameters``; with PEFT, where the ``adapter`` is.
         followed: the method with the digest of its plan file, where it follows one.
+        language_adapters: language to the digest of its adapter, of those that the run scores with.
     """
 
     config: Annotated[dict[str, Any], AfterValidator(_check_settings)]
@@ -114,6 +115,7 @@ class RunRecord:
     processes: int | None = None
     model: dict[str, str | int] = field(default_factory=dict)
     followed: str | None = field(default=None, metadata=_IF_GIVEN)
+    language_adapters: dict[str, str] | None = field(default=None, metadata=_IF_GIVEN)
 
     @property
     def method(self) -> str:

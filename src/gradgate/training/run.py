@@ -39,6 +39,8 @@ from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weight
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
 from gradgate.training.kept_weights import KeepWeights
+from gradgate.training.language_adapters import LanguageAdapters
+from gradgate.training.language_stack import check_languages, language_digests, with_languages
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
 from gradgate.training.pauses import Reached, read_reached
 from gradgate.training.pausing import pause
@@ -172,15 +174,17 @@ def _train(
     encoded = prepared.encode(config, tokenizer)
     for text in encoded.notes:
         progress.note(text)
+    encoded = with_languages(config, folder, encoded)
     forgetting = _forgetting(config, prepared, tokenizer, cache, progress)
     if config.tapt is not None:
         assert isinstance(encoded, EncodedSingleTask), "several tasks are refused"
         pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
     model, fresh = load_start(config, folder, prepared, tokenizer, forgetting if not config.fsdp else None)
+    check_languages(model, encoded)
     layers = map_layers(model, layers=config.layers)
     gate = _gate(config, method, layers, kept)
     method.check(layers.at(method.grouped_by))
-    launch.on_first(lambda: _write_run_file(config, folder, prepared, model, encoded.examples))
+    launch.on_first(lambda: _write_run_file(config, folder, prepared, model, encoded))
     arguments = training_arguments(config, folder, encoded.windows)
     if config.fsdp:
         shard(model, layers, arguments.device)
@@ -266,6 +270,7 @@ def _finish(folder: RunFolder, scores: Scores, keep_model: bool) -> None:
     folder.error_file.unlink(missing_ok=True)
     if not keep_model:
         RunFolder(folder.tapt).encoder.unlink(missing_ok=True)
+        shutil.rmtree(folder.language_adapters, ignore_errors=True)
     folder.clean()
 
 
@@ -283,7 +288,8 @@ def load_start(
 ) -> tuple[Any, frozenset[str]]:
     """The model as training begins with it, and the names of what is fresh.
 
-    It has fresh heads, its adapter if there is one, and what it has learned from the task's texts.
+    It has fresh heads, its adapter if there is one, the source language's below that, and what it has learned from the
+    task's texts.
 
     Sets every random state. ``forgetting`` measures the model before it gets the adapter.
     """
@@ -294,6 +300,8 @@ def load_start(
     if config.adapter is not None:
         trained = fresh | tables(model) if config.open_new_tokens else fresh
         fresh = adapted.put_adapter(model, config.adapter, trained, config.seed)
+    if config.language_adapters is not None:
+        LanguageAdapters(config.language_adapters, prepared.record().source, folder.language_adapters).put(model)
     if config.tapt is not None:
         pretraining.begin_with(model, config, folder.tapt)
     return model, fresh
@@ -314,27 +322,23 @@ def _resumed(folder: RunFolder, best: BestCheckpoint, progress: RunProgress) -> 
     return checkpoint
 
 
-def _write_run_file(config: RunConfig, folder: RunFolder, prepared: PreparedTask, model: Any, examples: int) -> None:
+def _write_run_file(
+    config: RunConfig, folder: RunFolder, prepared: PreparedTask, model: Any, encoded: EncodedTask
+) -> None:
     """Write ``run.json`` before the run trains; RunError if its folder was begun in another way or on other data."""
     record = RunRecord(
         config=config.record(),
         fingerprint=config.fingerprint(),
         versions=versions(*prepared.packages),
         task=prepared.record(),
-        train_examples=examples,
+        train_examples=encoded.examples,
         processes=launch.count(),
-        model=_described(config, model),
+        model=adapted.described(model, config.adapter),
         followed=config.followed,
+        language_adapters=language_digests(encoded),
     )
     record.check_continues(read_record(folder.run_file, RunRecord), folder.path)
     write_record(folder.run_file, record)
-
-
-def _described(config: RunConfig, model: Any) -> dict[str, str | int]:
-    """What ``run.json`` says of the model."""
-    record = {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())}
-    place = config.adapter.kind.described(model) if config.adapter is not None else ""
-    return record | ({"adapter": place} if place else {})
 
 
 def activation_cache_of(config: RunConfig, cache: Path, progress: RunProgress) -> ActivationCache | None:

@@ -91,6 +91,11 @@ class RunFolder:
         return self.path / CACHE_FOLDER
 
     @property
+    def language_adapters(self) -> Path:
+        """Copies of the frozen language adapters that the run began with, a folder for each language."""
+        return self.path / "language-adapters"
+
+    @property
     def tapt(self) -> Path:
         """Task-adaptive pre-training: a folder like this one, and what learned: the adapter, or :attr:`encoder`."""
         return self.path / "tapt"
@@ -283,6 +288,7 @@ class RunFolder:
         """
         with self.locked():
             self.clean()
+            shutil.rmtree(self.language_adapters, ignore_errors=True)
             pretraining = RunFolder(self.tapt)
             pretraining.clean()
             pretraining.encoder.unlink(missing_ok=True)

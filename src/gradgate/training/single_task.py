@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 from datasets import Dataset
@@ -16,6 +16,7 @@ from gradgate.tasks import Kind, Scored, TaskData, greater_is_better, kind_of, s
 from gradgate.tasks.held_out import hold_out
 from gradgate.tasks.languages import average
 from gradgate.training.config import RunConfig
+from gradgate.training.language_adapters import LanguageAdapters
 from gradgate.training.prediction_files import predictions_text, write_predictions
 from gradgate.training.pretrained import load_with_fresh
 from gradgate.training.records import DEV, TRAIN, SplitScores, TaskRecord
@@ -68,12 +69,14 @@ class EncodedSingleTask:
 
     Attributes:
         scorer: scores the split that it is set to, and keeps what was predicted for it.
+        language_adapters: of which that of a split's language runs while it is scored; None without.
     """
 
     data: TaskData
     kind: Kind
     splits: dict[str, Split]
     scorer: Scorer
+    language_adapters: LanguageAdapters | None = field(default=None, kw_only=True)
 
     @property
     def examples(self) -> int:
@@ -94,6 +97,11 @@ class EncodedSingleTask:
     def tests(self) -> list[str]:
         """Names of the test splits that are scored."""
         return [name for name in self.data.tests if name in self.splits]
+
+    @property
+    def tested_languages(self) -> list[str]:
+        """The languages of the test splits that are scored."""
+        return list(dict.fromkeys(map(self.data.spec.language_of, self.tests)))
 
     @property
     def metric(self) -> str:
@@ -151,7 +159,14 @@ class EncodedSingleTask:
     def score(self, trainer: Any, name: str) -> dict[str, float]:
         """The metrics of the weights in the model on a split; what was predicted is the latest of the scorer."""
         self.scorer.split = name
-        return dev_scores(trainer.predict(self.splits[name].features, metric_key_prefix="eval").metrics)
+        with self._in_language(trainer.model, name):
+            return dev_scores(trainer.predict(self.splits[name].features, metric_key_prefix="eval").metrics)
+
+    def _in_language(self, model: Any, split: str) -> AbstractContextManager[None]:
+        """Where a model has language adapters, that of the split's language runs in the body."""
+        if self.language_adapters is None:
+            return nullcontext()
+        return self.language_adapters.running(model, self.data.spec.language_of(split))
 
     def split_scores(self, dev: dict[str, float], tests: dict[str, dict[str, float]]) -> SplitScores:
         """The scores with their means over languages."""

@@ -1,0 +1,237 @@
+"""The language adapters of a run: frozen, one for each language, below the task adapter that is trained.
+
+MAD-X, Pfeiffer et al. 2020: https://arxiv.org/abs/2005.00052. Liu et al. 2023, Sec. 3.1, train task adapters so. The
+source language's runs in training; in the score of another language, that one's takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from gradgate import adapters
+from gradgate.adapters.archive import CONFIG_FILE, open_files
+from gradgate.errors import AdapterFileError, RunError, UsageError
+from gradgate.files import write_files
+from gradgate.tasks.types import LANGUAGE
+from gradgate.training.adapter_kinds import NAME as TASK
+from gradgate.training.adapter_setting import AdapterSetting
+
+NAME, OTHER = "language", "other_language"
+"""Of the source language's adapter in the model, and of the one that takes its place."""
+_FLAG = "--language-adapters"
+_FOR_ALL = "every-language"
+
+
+def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -> None:
+    """Refuse what cannot be trained on top of a language adapter, before anything is loaded.
+
+    Args:
+        place: the setting.
+        adapter: that of the run.
+        has_tapt: whether the adapter is first trained on the task's texts.
+
+    Raises:
+        UsageError: if so.
+    """
+    if adapter is None:
+        raise UsageError(
+            f"{_FLAG} {place} stacks a task adapter on a language adapter, and there is no --adapter. Expected a "
+            f"bottleneck adapter, as --adapter pfeiffer:reduction=16; give one, or leave {_FLAG} out."
+        )
+    config = adapter.kind.bottleneck
+    if config is None:
+        reason = "one of PEFT's adapters, which has no place in a stack"
+    elif config.is_parallel:
+        reason = "a parallel adapter, which would drop what the language adapter gives"
+    elif config.inv_adapter:
+        reason = "an adapter with an invertible part, which would not run: that of the lowest adapter does"
+    else:
+        reason = ""
+    if reason:
+        raise UsageError(
+            f"{_FLAG} {place} does not go with --adapter {adapter}: it is {reason}. Expected a bottleneck adapter such "
+            f"as pfeiffer:reduction=16 or houlsby:size=64."
+        )
+    if has_tapt:
+        raise UsageError(
+            f"{_FLAG} {place} and tapt_steps or tapt_epochs do not go together: the pre-training on the task's texts "
+            f"runs the task adapter alone, and not in its stack. Leave out one of them."
+        )
+
+
+@dataclass(frozen=True)
+class LanguageAdapters:
+    """Where the language adapters of a run are, and the stack that they make.
+
+    Attributes:
+        place: a folder, an archive or a name on the hub; ``{language}`` in it stands for a language's code. Without
+            it, one adapter is for all languages.
+        source: the language that is trained and selected in.
+        folder: of the run's own copies, which are read first; None for a run that has none.
+    """
+
+    place: str
+    source: str
+    folder: Path | None = None
+
+    def check(self, languages: Iterable[str]) -> None:
+        """Refuse languages that lack an adapter.
+
+        Raises:
+            UsageError: naming them.
+            AdapterFileError: for an adapter's file that cannot be read.
+        """
+        self._contents(languages)
+
+    def keep(self, languages: Iterable[str]) -> None:
+        """Copy the adapters of these languages and of the source into the run's folder.
+
+        So the run resumes and is scored later with what it began with, wherever its folder is.
+
+        Raises:
+            UsageError: naming languages that lack one.
+            RunError: for an adapter that has changed since the run was begun.
+        """
+        for language, contents in self._contents(languages).items():
+            copy = self._copy_of(language)
+            assert copy is not None
+            if not (copy / CONFIG_FILE).is_file():
+                write_files(copy, contents)
+            elif any(not (copy / name).is_file() or (copy / name).read_bytes() != contents[name] for name in contents):
+                raise RunError(
+                    f"{copy.parent.parent} was begun with another language adapter: {self._original_of(language)} has "
+                    f"changed since. Put it back as it was, or give another --out."
+                )
+
+    def digests(self, languages: Iterable[str]) -> dict[str, str]:
+        """Language -> digest of the files of its adapter, of these and of the source.
+
+        Raises:
+            AdapterFileError: for a language without one.
+        """
+        codes = dict.fromkeys((self.source, *languages))
+        return {code: _digest(_read(str(self._where(code)))) for code in codes}
+
+    def put(self, model: Any) -> None:
+        """Load the source language's adapter below the task adapter, which the model has; it is frozen.
+
+        Raises:
+            AdapterError: if it does not fit the model, or cannot be in a stack.
+        """
+        adapters.load(model, self._where(self.source), NAME, head=False)
+        adapters.activate(model, NAME, TASK)
+
+    def check_fit(self, model: Any, languages: Iterable[str]) -> None:
+        """Load the adapter of each language and take it out again; AdapterError for one that does not fit.
+
+        Args:
+            model: from transformers, with the stack or without adapters.
+            languages: codes.
+        """
+        for language in dict.fromkeys((self.source, *languages)):
+            adapters.load(model, self._where(language), OTHER, head=False)
+            try:
+                stack = adapters.active(model)
+                if stack:
+                    adapters.switch(model, OTHER)
+                    adapters.switch(model, stack[0])
+            finally:
+                adapters.remove(model, OTHER)
+
+    def replaces(self, language: str) -> bool:
+        """Whether a language has another adapter than the source language."""
+        return language != self.source and LANGUAGE in self.place
+
+    @contextmanager
+    def running(self, model: Any, language: str) -> Iterator[None]:
+        """The body runs with a language's adapter below the task adapter, in place of the source language's.
+
+        Raises:
+            AdapterError: if the language has none, or it does not fit.
+        """
+        if not self.replaces(language):
+            yield
+            return
+        adapters.load(model, self._where(language), OTHER, head=False)
+        try:
+            adapters.switch(model, OTHER)
+            yield
+        finally:
+            adapters.switch(model, NAME)
+            adapters.remove(model, OTHER)
+
+    def _contents(self, languages: Iterable[str]) -> dict[str, dict[str, bytes]]:
+        """Language -> the files of its adapter by name; of one whose original is gone, what was copied counts."""
+        found: dict[str, dict[str, bytes]] = {}
+        lacking: dict[str, str] = {}
+        for language in dict.fromkeys((self.source, *languages)):
+            if LANGUAGE not in self.place and found:
+                break
+            try:
+                found[language] = _read(self._original_of(language))
+            except AdapterFileError as error:
+                if not self._is_kept(language):
+                    lacking[language] = str(error)
+        if lacking:
+            raise UsageError(self._lacking(lacking))
+        return found
+
+    def _lacking(self, reasons: dict[str, str]) -> str:
+        first, reason = next(iter(reasons.items()))
+        others = [language for language in reasons if language != self.source]
+        remedy = f"Train {'it' if len(reasons) == 1 else 'them'} with 'gradgate pretrain-adapter --out "
+        remedy += f"{self._original_of(first)}'"
+        if others and self.source not in reasons:
+            remedy += f", or leave {', '.join(others)} out with --languages"
+        return (
+            f"{_FLAG} {self.place}: there is no adapter for {', '.join(reasons)}, and each language that is scored "
+            f"needs one. {reason} {remedy}."
+        )
+
+    def _where(self, language: str) -> Path | str:
+        copy = self._copy_of(language)
+        return copy if copy is not None and self._is_kept(language) else self._original_of(language)
+
+    def _original_of(self, language: str) -> str:
+        where = self.place.replace(LANGUAGE, language)
+        return str(Path(where).expanduser()) if where.startswith("~") else where
+
+    def _copy_of(self, language: str) -> Path | None:
+        return None if self.folder is None else self.folder / (language if LANGUAGE in self.place else _FOR_ALL)
+
+    def _is_kept(self, language: str) -> bool:
+        copy = self._copy_of(language)
+        return copy is not None and (copy / CONFIG_FILE).is_file()
+
+
+def _read(where: str) -> dict[str, bytes]:
+    """The files of an adapter by name, its configuration last, so that a copy with one is whole.
+
+    What would be in a folder that is there is not looked for on the hub.
+
+    Raises:
+        AdapterFileError: if there is no adapter.
+    """
+    if not Path(where).exists() and Path(where).parent.is_dir():
+        raise AdapterFileError(f"There is no folder or archive {where!r}.")
+    from gradgate.adapters.files import NORMS_FILE, WEIGHTS_FILES  # imports torch
+
+    files = open_files(where)
+    found = {name: data for name in (*WEIGHTS_FILES, NORMS_FILE, CONFIG_FILE) if (data := files.read(name)) is not None}
+    if CONFIG_FILE not in found or not found.keys() & set(WEIGHTS_FILES):
+        raise AdapterFileError(f"{files.where} has no {CONFIG_FILE} or no {' or '.join(WEIGHTS_FILES)}.")
+    return found
+
+
+def _digest(contents: dict[str, bytes]) -> str:
+    """The BLAKE2b digest of files by name, as 32 hexadecimal digits."""
+    state = blake2b(digest_size=16)
+    for name, data in sorted(contents.items()):
+        state.update(f"{name} {len(data)}\n".encode())
+        state.update(data)
+    return state.hexdigest()
