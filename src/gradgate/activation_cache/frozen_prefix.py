@@ -11,7 +11,7 @@ from torch import nn
 
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.units import EMBEDDINGS, HEAD
-from gradgate.methods.base import Plan
+from gradgate.methods.plan import Plan
 
 
 def closed_prefix(plan: Plan, layers: LayerMap) -> tuple[str, ...]:

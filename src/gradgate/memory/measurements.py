@@ -19,7 +19,8 @@ from gradgate.memory.phases import Request
 from gradgate.memory.shrunken import LayerStack
 from gradgate.memory.usage import Usage
 from gradgate.memory.workload import Workload
-from gradgate.methods.base import CLOSED, OPEN, Method, Plan
+from gradgate.methods.base import Method
+from gradgate.methods.plan import CLOSED, OPEN, Plan
 from gradgate.tuner.gating import Gating
 
 Key = tuple[bool, Labels, bool]

@@ -12,7 +12,8 @@ from torch import nn
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection
 from gradgate.memory.shrunken import LayerStack
-from gradgate.methods.base import Gate, Method, Plan
+from gradgate.methods.base import Method
+from gradgate.methods.plan import Gate, Plan
 from gradgate.tuner.gating import Gating
 
 _NUMBERING = re.compile("idx|index|layer_id|layer_number")

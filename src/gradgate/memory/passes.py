@@ -21,7 +21,8 @@ from gradgate.memory.live_bytes import LiveBytes
 from gradgate.memory.opening import FixedGates, Opening, form
 from gradgate.memory.shrunken import LayerStack, shrunken, without
 from gradgate.memory.workload import Workload, without_padding
-from gradgate.methods.base import Method, Plan
+from gradgate.methods.base import Method
+from gradgate.methods.plan import Plan
 from gradgate.methods.plan_file import Timeline
 from gradgate.tuner.backward import Checkpointing
 from gradgate.tuner.dropout import DropoutOff

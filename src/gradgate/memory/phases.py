@@ -9,8 +9,9 @@ from gradgate.clock import Clock
 from gradgate.fisher import SelectionRequest
 from gradgate.importance import Measurement
 from gradgate.layers import LayerMap
-from gradgate.methods.base import Memory, Method, Plan
+from gradgate.methods.base import Memory, Method
 from gradgate.methods.phases import Phase
+from gradgate.methods.plan import Plan
 from gradgate.methods.plan_file import next_clock
 
 Request = Measurement | SelectionRequest

@@ -21,7 +21,8 @@ from gradgate.memory.sharding import Sharding
 from gradgate.memory.shrunken import layer_stacks
 from gradgate.memory.usage import PhaseMemory, Usage, in_words
 from gradgate.memory.workload import Workload
-from gradgate.methods.base import Gate, Method
+from gradgate.methods.base import Method
+from gradgate.methods.plan import Gate
 from gradgate.tuner.float32_states import HALF
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.mixout import Mixing

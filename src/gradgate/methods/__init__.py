@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradgate.lazy import lazy_names
-from gradgate.methods.base import CLOSED, OPEN, ByUnit, Closing, Gate, Memory, Method, MixoutSettings, Modifier, Plan
+from gradgate.methods.base import ByUnit, Closing, Memory, Method, MixoutSettings, Modifier
 from gradgate.methods.catalog import OWN_METHODS, MethodInfo, method, methods, register
+from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
 
 if TYPE_CHECKING:
     from gradgate.methods.blocks import Blocks

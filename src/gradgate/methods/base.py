@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -16,79 +16,11 @@ from gradgate.fisher import SelectionRequest
 from gradgate.importance import Measurement
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection
+from gradgate.methods.plan import Plan
 
-Scope = Literal["encoder", "attention"]
 Watched = Literal["norm", "change", "weights"]
 State = Literal["keep", "reset", "drop", "offload"]
 _PACKAGE = Path(__file__).parents[1]
-
-
-@dataclass(frozen=True)
-class Gate:
-    """What a gradient passes on its way to the optimizer.
-
-    Element ``i`` of a parameter passes iff ``lo <= u_i < hi``, with ``u_i`` uniform in [0, 1) under the gate's
-    stream and draw; what passes is multiplied by ``scale``.
-
-    Attributes:
-        lo, hi: the window; (0, 1) lets everything pass, an empty one nothing.
-        scale: factor on what passes.
-        stream: what the mask is for; masks of two streams are independent.
-        draw: the step or epoch that the mask belongs to; gates with equal draws have equal masks.
-        each_step: whether ``draw`` is the number of steps done, a new one for each.
-        hold: True: what does not pass is bit-identical after the step (``mask_target="update"``). False: only its
-            gradient is zero, and momentum and weight decay may still move it (``mask_target="grad"``).
-        scope: ``encoder`` gates every parameter of the group; ``attention`` the weight matrices of its attention
-            modules, and leaves the others open.
-        noise: standard deviation of a normal factor with mean 1 on what passes; 0 for none.
-        chosen: what the method's :meth:`Method.selects` chose passes, instead of a window; ``hi - lo`` is its share.
-        momentum: the elements of each matrix pass whose momentum is largest after the optimizer has taken up the
-            gradient, which passes whole; ``hi - lo`` is their share, and vectors are open. Needs Adam or AdamW.
-        lr: factor on the learning rate, above 0. Unlike ``scale`` it is felt in full by optimizers that divide the
-            gradient by its size, and by decoupled weight decay.
-    """
-
-    lo: float = 0.0
-    hi: float = 1.0
-    scale: float = 1.0
-    stream: str = ""
-    draw: int = 0
-    each_step: bool = False
-    hold: bool = True
-    scope: Scope = "encoder"
-    noise: float = 0.0
-    chosen: bool = False
-    momentum: bool = False
-    lr: float = 1.0
-
-    @property
-    def share(self) -> float:
-        """Expected share of elements that pass."""
-        return max(0.0, self.hi - self.lo)
-
-    @property
-    def closed(self) -> bool:
-        """Nothing passes and nothing may move."""
-        return self.share == 0.0 and self.hold
-
-    @property
-    def dropped(self) -> bool:
-        """No gradient passes, yet the optimizer still acts on a gradient of zero."""
-        return self.share == 0.0 and not self.hold
-
-    @property
-    def open(self) -> bool:
-        """Everything passes unchanged, at whatever learning rate."""
-        return self.lo <= 0.0 and self.hi >= 1.0 and self.scale == 1.0 and self.noise == 0.0
-
-    @property
-    def sparse(self) -> bool:
-        """Some elements pass, or all with factors."""
-        return not self.open and self.share > 0.0
-
-
-OPEN = Gate()
-CLOSED = Gate(lo=0.0, hi=0.0)
 
 
 @dataclass(frozen=True)
@@ -97,31 +29,6 @@ class MixoutSettings:
 
     p: float
     unit: Literal["neuron", "element"]
-
-
-class Plan(Mapping[str, Gate]):
-    """One gate for each group, for the step that comes next; iterates from the bottom up."""
-
-    def __init__(self, gates: Mapping[str, Gate]) -> None:
-        self._gates = dict(gates)
-
-    def __getitem__(self, group: str) -> Gate:
-        return self._gates[group]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._gates)
-
-    def __len__(self) -> int:
-        return len(self._gates)
-
-    def __repr__(self) -> str:
-        words = {name: "open" if g == OPEN else "closed" if g.closed else repr(g) for name, g in self._gates.items()}
-        return f"Plan({', '.join(f'{name}: {word}' for name, word in words.items())})"
-
-    @classmethod
-    def opening(cls, layers: LayerMap, groups: Mapping[str, bool]) -> Plan:
-        """Every group of the map, open where ``groups`` says so and closed elsewhere."""
-        return cls({group.name: OPEN if groups.get(group.name) else CLOSED for group in layers})
 
 
 @dataclass(frozen=True)
@@ -385,7 +292,6 @@ class ByUnit(Method):
         return self.unit
 
 
-@cache
 def failure(error: Exception) -> str:
     """What stopped the code of a method, with its file and line: the user's, where gradgate's own failed below it."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -395,6 +301,7 @@ def failure(error: Exception) -> str:
     return f"{said} ({Path(at[0].filename).name}, line {at[0].lineno})" if at else said
 
 
+@cache
 def option_types(kind: type[Method]) -> dict[str, Any]:
     """The types of a method's options, which take milliseconds to find and are needed for each method that is made."""
     return get_type_hints(kind)

@@ -10,7 +10,8 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.layers.units import EMBEDDINGS, HEAD
-from gradgate.methods.base import ByUnit, Closing, Memory, Plan, State
+from gradgate.methods.base import ByUnit, Closing, Memory, State
+from gradgate.methods.plan import Plan
 from gradgate.methods.unfreezing import refuse_shared_layers
 
 Ends = Literal["open", "closed"]

@@ -12,7 +12,8 @@ from gradgate.fisher import SelectionRequest
 from gradgate.importance import Measurement
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection
-from gradgate.methods.base import Memory, Method, MixoutSettings, Modifier, Plan, State, Watched
+from gradgate.methods.base import Memory, Method, MixoutSettings, Modifier, State, Watched
+from gradgate.methods.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import AnyTower
-from gradgate.methods.base import Memory, Method, Plan, needed_without
+from gradgate.methods.base import Memory, Method, needed_without
+from gradgate.methods.plan import Plan
 from gradgate.methods.towers import embeddings_follow, layers_of
 
 

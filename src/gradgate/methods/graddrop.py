@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import OPEN, ByUnit, Closing, Gate, Memory, Method, Plan
+from gradgate.methods.base import ByUnit, Closing, Memory, Method
+from gradgate.methods.plan import OPEN, Gate, Plan
 
 MaskTarget = Literal["grad", "update"]
 Anneal = Literal["linear", "literal"]

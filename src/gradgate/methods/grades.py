@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
 from gradgate.layers import Group, LayerMap, Unit
-from gradgate.methods.base import ByUnit, Closing, Memory, Plan, State, Watched
+from gradgate.methods.base import ByUnit, Closing, Memory, State, Watched
+from gradgate.methods.plan import Plan
 
 STOPPED = "stopped"
 

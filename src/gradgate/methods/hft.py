@@ -8,8 +8,9 @@ from typing import ClassVar
 from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap, Unit
-from gradgate.methods.base import ByUnit, Closing, Memory, Plan
+from gradgate.methods.base import ByUnit, Closing, Memory
 from gradgate.methods.blocks import Ends, open_ends
+from gradgate.methods.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)

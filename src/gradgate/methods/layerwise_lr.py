@@ -10,7 +10,8 @@ from typing import ClassVar
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
 from gradgate.layers.units import EMBEDDINGS, AnyTower
-from gradgate.methods.base import OPEN, Memory, Modifier, Plan
+from gradgate.methods.base import Memory, Modifier
+from gradgate.methods.plan import OPEN, Plan
 from gradgate.methods.towers import embeddings_follow, layers_of
 
 

@@ -12,8 +12,9 @@ from gradgate.errors import MethodError
 from gradgate.fisher import FisherRequest
 from gradgate.importance import Measurement, OutlierRequest
 from gradgate.layers import LayerMap
-from gradgate.methods.base import ByUnit, Closing, Memory, Plan
+from gradgate.methods.base import ByUnit, Closing, Memory
 from gradgate.methods.blocks import Ends, open_ends
+from gradgate.methods.plan import Plan
 from gradgate.methods.unfreezing import refuse_shared_layers
 
 SCORES, MEASURED = "scores", "measured"

@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import OPEN, Memory, MixoutSettings, Modifier, Plan
+from gradgate.methods.base import Memory, MixoutSettings, Modifier
+from gradgate.methods.plan import OPEN, Plan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import OPEN, Gate, Memory, Method, Plan
+from gradgate.methods.base import Memory, Method
+from gradgate.methods.plan import OPEN, Gate, Plan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ from gradgate.clock import Clock
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Rows, Selection, select, union
 from gradgate.layers.units import EMBEDDINGS, HEAD
-from gradgate.methods.base import OPEN, Memory, Method, Plan
+from gradgate.methods.base import Memory, Method
 from gradgate.methods.combined import Decided
+from gradgate.methods.plan import OPEN, Plan
 
 
 @dataclass(frozen=True, kw_only=True)

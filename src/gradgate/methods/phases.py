@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from gradgate.methods.base import CLOSED, OPEN, Gate, Plan
+from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
 from gradgate.specs import shown
 
 EACH_STEP = "step"

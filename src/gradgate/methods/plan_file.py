@@ -18,8 +18,9 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError, RunError, nearest
 from gradgate.files import parse_yaml, read_bytes, remedy
 from gradgate.layers import LayerMap, Unit
-from gradgate.methods.base import Memory, Method, Plan
+from gradgate.methods.base import Memory, Method
 from gradgate.methods.phases import Phase
+from gradgate.methods.plan import Plan
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,8 @@ from gradgate.fisher import FisherRequest, GradientRequest, SelectionRequest, We
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import HEAD
-from gradgate.methods.base import CLOSED, OPEN, Gate, Memory, Method, Plan
+from gradgate.methods.base import Memory, Method
+from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
 
 
 @dataclass(frozen=True, kw_only=True)

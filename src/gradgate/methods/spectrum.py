@@ -11,8 +11,9 @@ from gradgate.errors import MethodError
 from gradgate.importance import Measurement, SignalRequest
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection, select
-from gradgate.methods.base import ByUnit, Memory, Plan
+from gradgate.methods.base import ByUnit, Memory
 from gradgate.methods.blocks import Ends, open_ends
+from gradgate.methods.plan import Plan
 
 SNR = "snr"
 

@@ -12,7 +12,8 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
 from gradgate.layers.units import AnyTower
-from gradgate.methods.base import CLOSED, OPEN, ByUnit, Closing, Gate, Memory, Method, Plan
+from gradgate.methods.base import ByUnit, Closing, Memory, Method
+from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
 from gradgate.methods.towers import embeddings_follow, layers_of
 
 Timing = Literal["text", "code_gu", "algorithm"]

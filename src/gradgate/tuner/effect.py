@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from gradgate.methods.base import Plan
+from gradgate.methods.plan import Plan
 from gradgate.methods.plan_file import Timeline
 
 

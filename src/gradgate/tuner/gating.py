@@ -18,7 +18,8 @@ from gradgate.errors import RunError
 from gradgate.fisher.selection import unpack
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.lr_scale import lr_factors
-from gradgate.methods.base import OPEN, Gate, Method, Plan
+from gradgate.methods.base import Method
+from gradgate.methods.plan import OPEN, Gate, Plan
 from gradgate.tuner import backward
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.momentum import with_largest_momentum

@@ -8,7 +8,7 @@ from torch import Tensor
 from gradgate.distributed.shards import local, whole
 from gradgate.errors import AttachError
 from gradgate.fisher.selection import largest
-from gradgate.methods.base import Plan
+from gradgate.methods.plan import Plan
 from gradgate.tuner.optimizers import Optimizers
 
 

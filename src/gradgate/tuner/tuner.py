@@ -19,8 +19,9 @@ from gradgate.fisher import Batches
 from gradgate.layers import LayerMap, map_layers, named_parameters
 from gradgate.layers.lr_scale import checked_lr_scale
 from gradgate.layers.names import unwrap
-from gradgate.methods.base import Memory, Method, Plan
+from gradgate.methods.base import Memory, Method
 from gradgate.methods.catalog import method as read_method
+from gradgate.methods.plan import Plan
 from gradgate.methods.plan_file import Timeline
 from gradgate.tuner.audit import Audit, audited
 from gradgate.tuner.averaged_weights import AveragedWeights
