@@ -22,6 +22,7 @@ BENCHMARKS = (
     "activation_cache",
     "processes",
     "adapters",
+    "masked_head",
     "unfreezing",
     "shared_prefix",
     "deltas",

@@ -21,6 +21,7 @@ from gradgate.files import read_json, write_json
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.config import RunConfig
 from gradgate.training.gate_callback import GateCallback
+from gradgate.training.masked_head import NO_LOSS, head_on_chosen
 from gradgate.training.pretrained import load_masked_model
 from gradgate.training.progress import RunProgress
 from gradgate.training.run_folder import Recorded, RunFolder
@@ -106,7 +107,7 @@ class SeededMasking:
         self._collator.generator = torch.Generator().manual_seed(int(state[0] >> 1))
         plain = [{name: value for name, value in row.items() if name != _NUMBER} for row in rows]
         batch: dict[str, Tensor] = dict(self._collator(plain))
-        if bool((batch["labels"] == -100).all()):  # few short texts: a loss over nothing is no number
+        if bool((batch["labels"] == NO_LOSS).all()):  # few short texts: a loss over nothing is no number
             place = min(1, len(plain[0]["input_ids"]) - 1)
             batch["labels"][0, place] = plain[0]["input_ids"][place]
         return batch
@@ -184,6 +185,7 @@ def _trainer(
     set_seed(config.seed)
     model, fresh = load_masked_model(config, tokenizer)
     stage.prepare(model, fresh)
+    head_on_chosen(model)
     together = config.batch_size * config.accumulate * launch.count()
     steps = config.steps or max(1, math.ceil(len(stage.train) * (config.epochs or 1.0) / together))
     every = max(1, steps // _PARTS)
