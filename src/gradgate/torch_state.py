@@ -108,3 +108,15 @@ def _seed(seed: int, devices: Collection[int]) -> None:
     torch.default_generator.manual_seed(seed)
     for device in devices:
         torch.cuda.default_generators[device].manual_seed(seed)
+
+
+@contextmanager
+def cpu_threads(count: int | None) -> Iterator[None]:
+    """Compute with so many CPU threads in the body; None for as many as before."""
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -14,6 +14,7 @@ from gradgate.training.settings import (
     MOST_IN_BATCH,
     MOST_SEED,
     MOST_STEPS,
+    MOST_THREADS,
     CheckedSettings,
 )
 
@@ -50,6 +51,7 @@ class PretrainConfig(CheckedSettings):
         None, ge=1, le=MOST_STEPS, description="optimizer steps between checkpoints; default ten in all"
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
+    threads: int | None = Field(None, ge=1, le=MOST_THREADS, description="CPU threads of the computation")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
     audit: bool | None = Field(None, description="prove at the end that the pretrained weights are bit-identical")
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")

@@ -21,6 +21,7 @@ from gradgate.distributed import launch
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
 from gradgate.layers import named_parameters
+from gradgate.torch_state import cpu_threads
 from gradgate.training.adapter_kinds import NAME, AdapterKind, BottleneckKind
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
@@ -125,7 +126,7 @@ def _rows(features: Any) -> Iterator[Row]:
 
 _OF_RUN = (
     "model", "max_length", "steps", "epochs", "batch_size", "accumulate", "lr", "schedule", "warmup", "weight_decay",
-    "clip", "dropout", "seed", "save_every", "device", "precision", "audit", "trust_remote_code",
+    "clip", "dropout", "seed", "save_every", "device", "threads", "precision", "audit", "trust_remote_code",
 )  # fmt: skip
 
 
@@ -168,7 +169,7 @@ def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progres
     train, dev = (packed(part, tokenizer, config.max_length) for part in hold_out(texts, config.held_out, config.seed))
     data = {"texts": len(texts), "blocks": len(train), "held_out_blocks": len(dev), "fingerprint": _digest(texts)}
     launch.on_first(lambda: _note(folder, config, data, versions()))
-    with writing_to(folder.path), stoppable(progress.note) as stop:
+    with writing_to(folder.path), stoppable(progress.note) as stop, cpu_threads(config.threads):
         kind = BottleneckKind.read(config.kind, config.name)
         stage = Stage(
             run,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any, overload
 
-import torch
 from transformers import PrinterCallback, set_seed
 
 from gradgate.activation_cache import ActivationCache
@@ -19,6 +18,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap, map_layers
 from gradgate.methods.base import Method
 from gradgate.methods.new_tokens import NewTokens
+from gradgate.torch_state import cpu_threads
 from gradgate.training import adapted, pretraining
 from gradgate.training.callbacks import (
     PREDICTIONS_FOLDER,
@@ -126,7 +126,7 @@ def train(
             progress.note(f"{folder.path} {done}; nothing to do.")
             scores = None
         else:
-            with writing_to(folder.path), stoppable(progress.note) as stop, _threads(config.threads):
+            with writing_to(folder.path), stoppable(progress.note) as stop, cpu_threads(config.threads):
                 scores = _train(config, folder, progress, stop, cache or folder.cache, until)
     if until is not None:
         reached = launch.on_first(lambda: read_reached(folder))
@@ -145,17 +145,6 @@ def _claim(config: RunConfig, folder: RunFolder, held: ExitStack, until: int | N
     if done:
         read_record(folder.run_file, RunRecord).check_plan(config.followed, folder.path)
     return done
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _train(
