@@ -14,6 +14,7 @@ from gradgate.errors import DataError, UsageError
 from gradgate.tasks import find_task, load_task
 from gradgate.tasks.held_out import hold_out
 from gradgate.training.config import RunConfig, make_config
+from gradgate.training.evaluation import evaluate
 from gradgate.training.named_tasks import check_tasks
 from gradgate.training.prepared_task import prepare_single
 from gradgate.training.run import train
@@ -55,6 +56,13 @@ def test_held_out_rows_select_and_the_original_dev_rows_are_scored(finished: Pat
     assert scores["dev"]["accuracy"] == noted[scores["best_step"]] == max(noted.values())
 
 
+def test_the_original_dev_rows_are_scored_later_under_the_same_name(finished: Path, tmp_path: Path) -> None:
+    scores = json.loads((finished / "scores.json").read_text())["tests"]
+    assert evaluate(finished, out=tmp_path / "out")["tests"] == {
+        split: pytest.approx(each, abs=1e-6) for split, each in scores.items()
+    }
+
+
 def test_a_run_that_was_stopped_goes_on_with_the_same_rows(
     finished: Path, settings: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -82,6 +90,17 @@ def test_a_task_needs_no_dev_split_of_its_own(settings: dict[str, Any], tiny_tas
     assert record.rows == {"train": 60, "dev": 20, "test": 30}
     with pytest.raises(DataError, match=r"has no dev split .* or give --dev-file FILE, --dev-size ROWS or --split"):
         prepare_single(config_of(settings, task=str(tmp_path), dev_size=None))
+
+
+def test_a_run_without_test_rows_is_scored_later_on_the_original_dev_rows(
+    settings: dict[str, Any], tiny_task: Path, tmp_path: Path
+) -> None:
+    for name in ("train.tsv", "dev.tsv"):
+        (tmp_path / name).write_bytes((tiny_task / name).read_bytes())
+    train(config_of(settings, task=str(tmp_path)), tmp_path / "run")
+    scores = json.loads((tmp_path / "run/scores.json").read_text())["tests"]
+    assert scores.keys() == {"test"}
+    assert evaluate(tmp_path / "run", out=tmp_path / "out")["tests"]["test"] == pytest.approx(scores["test"], abs=1e-6)
 
 
 def test_several_tasks_and_two_dev_splits_are_refused(settings: dict[str, Any], tiny_task: Path) -> None:

@@ -187,13 +187,17 @@ class Heard(Silent):
         self.notes.append(text)
 
 
-def test_a_file_is_scored_with_the_source_language_unless_its_task_names_another(
+def test_a_file_is_scored_with_the_source_language_unless_another_is_named(
     done: Path, task: Path, tmp_path: Path
 ) -> None:
     heard = Heard()
     found = evaluate(done, test_file=task / "de.tsv", out=tmp_path / "file", progress=heard)
     assert found["tests"]["test"]["loss"] == pytest.approx(losses(done)["test.en"], abs=1e-6)
-    assert "The rows have no language of their own: the adapter of 'en' runs for them." in heard.notes
+    assert "The rows are taken to be in 'en', whose language adapter runs." in heard.notes
+    found = evaluate(done, test_file=task / "de.tsv", languages=["de"], out=tmp_path / "named")
+    assert found["tests"]["test"]["loss"] == pytest.approx(losses(done)["test.de"], abs=1e-6)
+    with pytest.raises(UsageError, match="is scored in one language"):
+        evaluate(done, test_file=task / "de.tsv", languages=["de", "sw"], out=tmp_path / "two")
     shutil.copy(task / "de.tsv", tmp_path)
     (tmp_path / "task.yaml").write_text("source: sw\nfiles: {test: de.tsv}\n")
     found = evaluate(done, task=str(tmp_path / "task.yaml"), out=tmp_path / "task")
@@ -204,8 +208,17 @@ def test_rows_are_predicted_with_the_source_language(done: Path, task: Path) -> 
     written = [json.loads(line) for line in (done / "predictions/test.en.jsonl").read_text().splitlines()]
     heard = Heard()
     found = next(iter(predict([done], task / "de.tsv", progress=heard).by_run.values()))
-    assert heard.notes == ["The rows are taken to be in 'en', whose language adapter runs."]
+    assert heard.notes == ["The rows are taken to be in 'en', whose language adapter runs. --language names another."]
     assert [row["predicted"] for row in found] == [row["predicted"] for row in written]
+
+
+def test_rows_in_another_language_are_predicted_with_its_adapter(done: Path, task: Path, spoken: Path) -> None:
+    rows = {code: predict([done], task / f"{code}.tsv", language=code).by_run["run"] for code in ("en", "de")}
+    written = [json.loads(line) for line in (done / "predictions/test.de.jsonl").read_text().splitlines()]
+    assert rows["de"] == [{name: value for name, value in row.items() if name != "gold"} for row in written]
+    assert rows["de"] != rows["en"]
+    with pytest.raises(UsageError, match="there is no adapter for ru"):
+        predict([done], task / "en.tsv", language="ru")
 
 
 def test_an_analysis_runs_the_source_language_and_refuses_others(done: Path, spoken: Path) -> None:

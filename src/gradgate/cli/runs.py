@@ -113,6 +113,12 @@ def predict(
         list[str] | None,
         typer.Option(help="Column of the file to give back with each prediction, such as an id; repeatable."),
     ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            help="Language of the rows, whose adapter runs, for runs that were made with --language-adapters."
+        ),
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Rows of a batch [default: the run's].")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task, where they have moved.")] = None,
     out_file: Annotated[
@@ -140,7 +146,7 @@ def predict(
     from gradgate.training.progress import Bar
 
     asked: dict[str, Any] = {"text": text, "text_pair": text_pair, "batch_size": batch_size, "data": data}
-    asked |= {"trust_remote_code": trust_remote_code, "keep": keep or ()}
+    asked |= {"language": language, "trust_remote_code": trust_remote_code, "keep": keep or ()}
     rows = typer.get_text_stream("stdin", encoding="utf-8").read() if file == "-" else Path(file)
     if quiet or as_json:
         found = predict_rows(runs, rows, **asked)

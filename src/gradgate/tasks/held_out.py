@@ -6,20 +6,23 @@ random part of train is trained on, other rows of train select checkpoints, and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gradgate.errors import DataError, UsageError
-from gradgate.tasks.data import small_dev_notes, subsample
+from gradgate.tasks.data import small_dev_notes, subsample, tests_of
 from gradgate.tasks.kinds import TaskData
 from gradgate.tasks.kinds.base import make_rows
 from gradgate.tasks.kinds.sequence import NO_TEST
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import DEV, ORIGINAL_DEV, TEST, TRAIN, base_of
+from gradgate.tasks.tables import read_tables
+from gradgate.tasks.types import DEV, ORIGINAL_DEV, TEST, TRAIN, TRAIN_AND_DEV, base_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
+Rows = TypeVar("Rows")
 _SCORED_TOGETHER = {"question-answering": "questions about one context", "ranking": "the documents of one query"}
 
 
@@ -57,13 +60,28 @@ def dev_as_test(data: TaskData, dev_size: int) -> TaskData:
     """
     check_held_out(data.spec, dev_size)
     _check_room(len(data.train), dev_size, None)
-    own = {_name_as_test(data): data.dev} if len(data.dev) else {}
-    tests = {**data.tests, **own} if ORIGINAL_DEV in own else {**own, **data.tests}
+    tests = _with_dev(data.spec, data.tests, data.dev if len(data.dev) else None)
+    own = [split for split in tests if split not in data.tests]
     rows = {TRAIN: len(data.train) - dev_size, DEV: dev_size, **{split: len(table) for split, table in tests.items()}}
     said = f"dev is {dev_size:,} rows of train, drawn by the seed"
     said += "".join(f"; the task's own dev split is scored as {name}" for name in own)
     kept = [note for note in data.notes if note not in small_dev_notes(data.rows) and not (own and note == NO_TEST)]
     return replace(data, dev=make_rows({}, {}), tests=tests, rows=rows, notes=(*kept, said, *small_dev_notes(rows)))
+
+
+def load_tests_and_dev(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
+    """What the model of a run that held out its dev rows is scored on, under the names that :func:`dev_as_test` gives.
+
+    Args:
+        spec: the run's task.
+        labels: the names of the model's outputs, in their order; None where they are no classes.
+
+    Raises:
+        DataError: as ``load_tests``.
+    """
+    tables = read_tables(spec, required=())
+    tests = {split: table for split, table in tables.items() if split not in TRAIN_AND_DEV}
+    return tests_of(spec, labels, _with_dev(spec, tests, tables.get(DEV)))
 
 
 def hold_out(train: Dataset, dev_size: int, train_size: int | None, seed: int) -> tuple[Dataset, Dataset]:
@@ -102,14 +120,16 @@ def _check_room(rows: int, dev_size: int, train_size: int | None) -> None:
     raise UsageError(f"--dev-size {dev_size} is not possible: the train split has {rows} rows, and {taken}; {expected}")
 
 
-def _name_as_test(data: TaskData) -> str:
-    """What the task's own dev split is called among its test splits."""
-    bases = {base_of(split) for split in data.tests}
-    without_test = f"{DEV}.{data.spec.source}" if bases == {DEV} else TEST
+def _with_dev(spec: TaskSpec, tests: Mapping[str, Rows], dev: Rows | None) -> dict[str, Rows]:
+    """The test splits with the task's own dev split among them, where there is one."""
+    if dev is None:
+        return {**tests}
+    bases = {base_of(split) for split in tests}
+    without_test = f"{DEV}.{spec.source}" if bases == {DEV} else TEST
     name = ORIGINAL_DEV if TEST in bases else without_test
-    if name in data.tests:
+    if name in tests:
         raise DataError(
-            f"The task {data.spec.name} has a test split {name!r}, and with --dev-size its dev split is scored under "
+            f"The task {spec.name} has a test split {name!r}, and with --dev-size its dev split is scored under "
             f"this name. Rename that test split"
         )
-    return name
+    return {**tests, name: dev} if name == ORIGINAL_DEV else {name: dev, **tests}

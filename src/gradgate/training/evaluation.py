@@ -17,6 +17,7 @@ from gradgate.files import in_use
 from gradgate.methods import Full
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task
 from gradgate.tasks.data import load_tests
+from gradgate.tasks.held_out import load_tests_and_dev
 from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.languages import average
 from gradgate.tasks.multitask import KIND as MIXED
@@ -169,8 +170,9 @@ def evaluate(
         task: a task of the same kind; the run's own by default. All rows of a data file are scored.
         data: folder with its files.
         text, text_pair, label: columns; the task's own by default.
-        languages: score in these only.
-        test_file: in place of the task's test splits; in one language, where the run's task has several.
+        languages: score in these only; with ``test_file`` the one that the file is in.
+        test_file: in place of the task's test splits; in one language, where the run's task has several, which is that
+            of training unless ``languages`` names another.
         trust_remote_code: run code that comes with the model. What the run's folder says of it does not count.
         out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's.
 
@@ -178,7 +180,7 @@ def evaluate(
         What ``scores.json`` holds: the run's configuration, the task, scores by split and their averages.
 
     Raises:
-        UsageError: a task of another kind than the run's.
+        UsageError: a task of another kind than the run's, or a file in several languages.
         GradgateError: for a run or data that cannot be read.
     """
     launch.refuse("gradgate evaluate")
@@ -195,7 +197,9 @@ def evaluate(
     name = "-".join((spec.name, *(languages or ())))
     folder = RunFolder(out if out is not None else found.folder.path / "evaluations" / name)
     _check_free(folder)
-    held = load_tests(spec, found.task.labels)
+    own = test_file is None and task in (None, found.config.task)
+    load = load_tests_and_dev if own and found.config.dev_size is not None else load_tests
+    held = load(spec, found.task.labels)
     for note in held.notes:
         progress.note(note)
     record: dict[str, Any] = to_json(_score_task(found, held, folder, progress))
@@ -208,7 +212,7 @@ def _score_task(found: FinishedRun, held: TaskData, folder: RunFolder, progress:
     if found.language_adapters is not None:
         found.language_adapters.check(encoded.tested_languages)
         if found.task.languages and "test" in encoded.tests:
-            progress.note(f"The rows have no language of their own: the adapter of {held.spec.source!r} runs for them.")
+            progress.note(f"The rows are taken to be in {held.spec.source!r}, whose language adapter runs.")
         encoded = replace(encoded, language_adapters=found.language_adapters)
     for text in encoded.notes:
         progress.note(text)
@@ -240,12 +244,12 @@ def _task(
     if task is not None and is_multitask(task):
         raise UsageError(f"--task {task} is several tasks, and a model is scored on one. Name one of them.")
     if task is None or task == run.config.task:
-        changes: dict[str, Any] = {"data": data, "languages": ",".join(languages) if languages else None}
-        changes = {name: value for name, value in changes.items() if value is not None} | columns
+        changes: dict[str, Any] = {} if data is None else {"data": data}
         if test_file is not None:
-            changes = {"languages": None, **changes, "test_file": test_file}  # the file is in one
-        changed = run.config.model_copy(update=changes)
-        return find_task_of(changed) if test_file is None or data else task_of_run(changed, run.task)
+            return _task_of_file(run, test_file, languages, changes | columns)
+        if languages:
+            changes["languages"] = ",".join(languages)
+        return find_task_of(run.config.model_copy(update=changes | columns))
     if test_file is None and Path(task).is_file() and Path(task).suffix in ENDINGS:
         test_file = Path(task)  # a file that is trained on is divided
     spec = find_task(task, data=data, languages=languages, test_file=test_file, **columns)
@@ -254,6 +258,17 @@ def _task(
         return spec
     whole = options.model_copy(update={"articles": None})  # none of them was trained on
     return spec.model_copy(update={"options": whole})
+
+
+def _task_of_file(run: FinishedRun, file: Path, languages: Sequence[str] | None, changes: dict[str, Any]) -> TaskSpec:
+    """The run's task with one file, which is in one language, in place of its test splits."""
+    if languages and len(languages) > 1:
+        raise UsageError(
+            f"--languages {','.join(languages)}: --test-file {file} is scored in one language. Name that of its rows."
+        )
+    changed = run.config.model_copy(update={"languages": None, **changes, "test_file": file})
+    spec = find_task_of(changed) if "data" in changes else task_of_run(changed, run.task)
+    return spec.model_copy(update={"source": languages[0]}) if languages else spec
 
 
 def _check_free(folder: RunFolder) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ def predict(
     text: str | None = None,
     text_pair: str | None = None,
     keep: Sequence[str] = (),
+    language: str | None = None,
     batch_size: int | None = None,
     data: Path | None = None,
     progress: RunProgress | None = None,
@@ -59,12 +60,13 @@ def predict(
             or itself: one example a line, or JSON lines.
         text, text_pair: columns of the file; by default those of each run's task.
         keep: columns of the file to give back with each prediction, such as an identifier or the language of the row.
+        language: that of the rows, for runs on language adapters; by default that in which they were trained.
         batch_size: rows of a batch; by default the run's.
         data: folder with the files of the runs' task, where it is not where it was.
         trust_remote_code: run code that comes with the models. What the runs' folders say of it does not count.
 
     Raises:
-        UsageError: without a run, or for a run that is named twice.
+        UsageError: without a run, for a run that is named twice, or for a language that a run has no adapter for.
         DataError: for rows that the task of a run cannot be of, or a column to keep that is not there.
         RunError: for a run that has not finished, or cannot be read.
     """
@@ -79,21 +81,38 @@ def predict(
     progress.begin(len(names), 0)
     tasks: list[_Task] = []
     kept: list[dict[str, Any]] = []
-    for path in runs:
-        run = load_finished(path, trust_remote_code=trust_remote_code)
-        changed = run.config.model_copy(update=columns)
-        spec = find_task_of(changed) if data else task_of_run(changed, run.task)
-        if run.language_adapters is not None and run.task.languages:
-            progress.note(f"The rows are taken to be in {run.task.source!r}, whose language adapter runs.")
-        table = read_text(rows, spec) if isinstance(rows, str) else read_file(rows, spec)
-        kept = kept or _kept(table, keep)
-        tasks.append(_Task.of(run, spec, table, batch_size, progress.note))
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for group in _groups(tasks):
-        for task, outputs in zip(group, _outputs(group), strict=True):
-            found[names[tasks.index(task)]] = task.records(outputs)
-        progress.advance(sum(map(bool, found.values())), None)
+    with ExitStack() as spoken:
+        for path in runs:
+            run = load_finished(path, trust_remote_code=trust_remote_code)
+            changed = run.config.model_copy(update=columns)
+            spec = find_task_of(changed) if data else task_of_run(changed, run.task)
+            spoken.enter_context(_in_language(run, language, progress.note))
+            table = read_text(rows, spec) if isinstance(rows, str) else read_file(rows, spec)
+            kept = kept or _kept(table, keep)
+            tasks.append(_Task.of(run, spec, table, batch_size, progress.note))
+        for group in _groups(tasks):
+            for task, outputs in zip(group, _outputs(group), strict=True):
+                found[names[tasks.index(task)]] = task.records(outputs)
+            progress.advance(sum(map(bool, found.values())), None)
     return Predictions(found, kept)
+
+
+def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], None]) -> AbstractContextManager[None]:
+    """The body runs with the adapter of the rows' language, where the run has language adapters."""
+    adapters = run.language_adapters
+    if language is None:
+        if adapters is not None and run.task.languages:
+            source = run.task.source
+            note(f"The rows are taken to be in {source!r}, whose language adapter runs. --language names another.")
+        return nullcontext()
+    if adapters is None:
+        raise UsageError(
+            f"--language {language} names the language adapter that is to run, and {run.folder.path} was trained "
+            f"without --language-adapters. Leave --language out: its model is the same for all languages."
+        )
+    adapters.check([language])
+    return adapters.running(run.model, language)
 
 
 def _kept(table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
