@@ -13,6 +13,7 @@ import torch
 
 from evidence.advice import ADVICE, Arm, advice, rank
 from evidence.commands import first_rows
+from evidence.language_adapters import running_text
 from evidence.page import PAGE, page
 from evidence.running import settings_here
 from evidence.studies import Study, read_studies
@@ -20,6 +21,7 @@ from evidence.verdicts import changed, check_all, equal_numbers
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, Place
 from gradgate.papers.recorded import RecordedNumber, read_numbers, write_numbers
+from gradgate.sample import DATA
 from gradgate.study.arms import read_arm
 from gradgate.study.search import SEARCHED
 from gradgate.training.config import make_config
@@ -42,6 +44,16 @@ def test_its_settings_are_those_of_compare(study: Study, scale: Any) -> None:
 def test_no_rate_is_picked_by_hand(study: Study) -> None:
     assert "search" in study.compare
     assert "lr" not in study.compare
+
+
+def test_language_adapters_learn_from_texts_in_their_language_and_from_no_sentence_of_a_task() -> None:
+    text = running_text("hi")
+    assert text == running_text("hi")
+    assert text.count("\n") > 5_000
+    rows = [json.loads(line) for line in (DATA / "nli/test.hi.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 180
+    assert not [row for row in rows if row["premise"] in text or row["hypothesis"] in text]
+    assert all(study.compare["model"] == "sample" for study in STUDIES if study.on_language_adapters)
 
 
 @pytest.mark.parametrize("study", [each for each in STUDIES if each.results.exists()], ids=lambda study: study.name)
