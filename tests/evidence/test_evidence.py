@@ -50,9 +50,10 @@ def test_language_adapters_learn_from_texts_in_their_language_and_from_no_senten
     text = running_text("hi")
     assert text == running_text("hi")
     assert text.count("\n") > 5_000
+    learned = set(re.split(r"(?<=[।?]) |\n", text))
     rows = [json.loads(line) for line in (DATA / "nli/test.hi.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 180
-    assert not [row for row in rows if row["premise"] in text or row["hypothesis"] in text]
+    assert not learned & {row[column] for row in rows for column in ("premise", "hypothesis")}
     assert all(study.compare["model"] == "sample" for study in STUDIES if study.on_language_adapters)
 
 
