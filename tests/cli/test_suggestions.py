@@ -23,6 +23,10 @@ WORDS = {
         ("train", "-m", "lora:r=4"),
         "'lora:r=4' is an adapter, not a method: give it as --adapter",
     ),
+    "an arm of a table for a method": (
+        ("train", "-m", "pfeiffer+inv:reduction=2 + gradual:every=4"),
+        "give --adapter 'pfeiffer+inv:reduction=2' and --method 'gradual:every=4'",
+    ),
     "an adapter of a plan": (("plan", "-m", "lora:r=4", "--steps", "4"), "'lora:r=4' is an adapter, not a method"),
     "an option": (("train", "-m", "gradual:evry=5"), "Did you mean 'every'?"),
     "an option's word": (("train", "-m", "gradual:order=bottomup"), "Did you mean 'bottom-up'?"),

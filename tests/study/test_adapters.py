@@ -16,7 +16,7 @@ from gradgate.errors import AdapterError, MethodError, RunError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.scores import ScoresSection, main_table
-from gradgate.study.arms import folder_name
+from gradgate.study.arms import Arm, folder_name, read_arm
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.forecast import forecast
@@ -154,6 +154,22 @@ def test_an_adapter_that_cannot_work_is_refused_before_anything_is_written(
     with pytest.raises((AdapterError, UsageError), match=message):
         compare(Comparison(base, ["full"], [0], adapters=[adapter]), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "adapter", "method"),
+    [
+        ("pfeiffer+inv:reduction=2 + gradual:every=4", "pfeiffer+inv:reduction=2", "gradual:every=4"),
+        ("pfeiffer+inv", "pfeiffer+inv", "full"),
+        ("pfeiffer + head", "pfeiffer", "head"),
+        ("lora:r=8,lr=1e-3+graddrop:p=0.2 + layerwise-lr", "lora:r=8,lr=1e-3", "graddrop:p=0.2 + layerwise-lr"),
+        ("graddrop:p=0.2 + layerwise-lr", None, "graddrop:p=0.2 + layerwise-lr"),
+    ],
+)
+def test_an_arm_is_an_adapter_and_a_method(text: str, adapter: str | None, method: str) -> None:
+    arm = read_arm(text)
+    assert (arm.adapter, arm.method) == (adapter, method)
+    assert Arm.typed(arm.label) == arm
 
 
 def test_a_method_with_an_adapter_of_its_own_is_not_crossed(tmp_path: Path) -> None:

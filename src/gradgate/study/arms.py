@@ -13,7 +13,7 @@ from typing import Any
 from gradgate.errors import GradgateError, UsageError
 from gradgate.methods import Full
 from gradgate.methods import method as read_method
-from gradgate.training.adapter_setting import NONE, names_adapter, read_adapter, titled
+from gradgate.training.adapter_setting import NONE, parted, read_adapter, titled
 from gradgate.training.config import RunConfig
 
 _LONGEST = 60  # characters of a folder's name
@@ -41,10 +41,8 @@ class Arm:
     @classmethod
     def typed(cls, text: str) -> Arm:
         """The arm that a text of ``--method`` stands for; see :func:`read_arm`, which checks it as well."""
-        adapter, _, method = text.partition("+")
-        if not names_adapter(adapter):
-            return cls(text)
-        return cls(method.strip() or Full.name, "".join(adapter.split()))
+        adapter, method = parted(text)
+        return cls(text) if adapter is None else cls(method or Full.name, adapter)
 
     @property
     def label(self) -> str:

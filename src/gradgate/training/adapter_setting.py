@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -15,6 +16,9 @@ from gradgate.training.adapter_kinds import AdapterKind, BottleneckKind
 from gradgate.training.peft_kind import PeftKind
 
 NONE = "none"
+# The longest names first, as one kind has a plus in its name.
+_NAMES = sorted((*KINDS, *peft_kind.NAMED, peft_kind.ANY), key=len, reverse=True)
+_ADAPTER_FIRST = re.compile(rf"\s*((?:{'|'.join(map(re.escape, _NAMES))})\s*(?::[^+]*)?)(?:\+(.*))?", re.DOTALL)
 _SYNTAX = Syntax("adapter", error=AdapterError)
 Pooler = Literal["trained", "frozen"]
 _POOLER = "pooler"
@@ -107,9 +111,14 @@ def _read_kind(text: str, spec: Spec) -> AdapterKind:
     )
 
 
-def names_adapter(text: str) -> bool:
-    """Whether a text begins with a kind of adapter, as ``"lora:r=8"`` does; its options may still be wrong."""
-    return text.partition(":")[0].strip() in (*KINDS, *peft_kind.NAMED, peft_kind.ANY)
+def parted(text: str) -> tuple[str | None, str]:
+    """The adapter and the method of a text as tables print them, ``"lora:r=8 + graddrop"``; either may be wrong.
+
+    Returns:
+        The adapter without blanks, or None; and the method, or ``""``.
+    """
+    found = _ADAPTER_FIRST.fullmatch(text)
+    return (None, text) if found is None else ("".join(found[1].split()), (found[2] or "").strip())
 
 
 def read_method_alone(text: str) -> Method:
@@ -118,7 +127,13 @@ def read_method_alone(text: str) -> Method:
     Raises:
         MethodError: for a text that names none; for an adapter it says where that goes.
     """
-    if names_adapter(text):
+    adapter, rest = parted(text)
+    if adapter is not None and rest:
+        raise MethodError(
+            f"{shown(text)} is an adapter and a method, as tables print them: give --adapter {shown(adapter)} and "
+            f"--method {shown(rest)}, or adapter= and method= in Python."
+        )
+    if adapter is not None:
         raise MethodError(
             f"{shown(text)} is an adapter, not a method: give it as --adapter, or adapter= in Python. "
             f"'gradgate compare' also takes it as --method."
