@@ -162,8 +162,8 @@ def test_an_adapter_that_cannot_work_is_refused_before_anything_is_written(
         ("pfeiffer+inv:reduction=2 + gradual:every=4", "pfeiffer+inv:reduction=2", "gradual:every=4"),
         ("pfeiffer+inv", "pfeiffer+inv", "full"),
         ("pfeiffer + head", "pfeiffer", "head"),
-        ("lora:r=8,lr=1e-3+graddrop:p=0.2 + layerwise-lr", "lora:r=8,lr=1e-3", "graddrop:p=0.2 + layerwise-lr"),
-        ("graddrop:p=0.2 + layerwise-lr", None, "graddrop:p=0.2 + layerwise-lr"),
+        ("lora:r=8,lr=1e-3+graddrop:p=0.2 + layerwise-lr", "lora:r=8,lr=1e-3", "graddrop:p=0.2+layerwise-lr"),
+        ("graddrop:p=0.2 + layerwise-lr", None, "graddrop:p=0.2+layerwise-lr"),
     ],
 )
 def test_an_arm_is_an_adapter_and_a_method(text: str, adapter: str | None, method: str) -> None:
