@@ -29,42 +29,19 @@ from gradgate.training.run import train
 from gradgate.training.trainer import RunTrainer
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run, history
-from support.tiny_folders import save_texts
+from support.spoken_folders import save_language_adapter, save_language_adapters, save_spoken_task
 
-TASK = """
-languages: [en, de, sw]
-files: {train: train.tsv, dev: dev.tsv, test: "{language}.tsv"}
-"""
 ADAPTER = "pfeiffer:reduction=4"
 
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A task with the same rows in each language, so that scores differ by their language adapters alone."""
-    folder = save_texts(tmp_path_factory.mktemp("moods"))
-    for code in ("de", "sw"):
-        shutil.copy(folder / "test.tsv", folder / f"{code}.tsv")
-    (folder / "test.tsv").rename(folder / "en.tsv")
-    (folder / "task.yaml").write_text(TASK)
-    return folder
+    return save_spoken_task(tmp_path_factory.mktemp("moods"))
 
 
 @pytest.fixture(scope="module")
 def spoken(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Language adapters that change what the model gives: ``en``, ``de`` and ``sw``, the first two invertible."""
-    folder = tmp_path_factory.mktemp("adapters")
-    for seed, code in enumerate(("en", "de", "sw")):
-        write_adapter(tiny_model, folder / code, "pfeiffer" if code == "sw" else "pfeiffer+inv", seed)
-    return folder
-
-
-def write_adapter(model: Path, folder: Path, kind: str, seed: int) -> None:
-    host = AutoModelForSequenceClassification.from_pretrained(model)
-    adapters.add(host, "lang", kind, train=False, seed=seed)
-    with torch.no_grad():
-        for parameter in adapters.parameters(host, "lang"):
-            parameter.mul_(40)
-    adapters.save(host, "lang", folder, head=False)
+    return save_language_adapters(tiny_model, tmp_path_factory.mktemp("adapters"))
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +260,7 @@ def lacking(spoken: Path, folder: Path) -> str:
 
 
 def parallel(tiny_model: Path, folder: Path) -> str:
-    write_adapter(tiny_model, folder, "par_bn", 0)
+    save_language_adapter(tiny_model, folder, "par_bn", 0)
     return str(folder)
 
 

@@ -23,6 +23,7 @@ from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
 from support.generators import save_generator, save_prompts
 from support.run_folders import assert_same_run, history, weights
+from support.spoken_folders import save_language_adapters, save_spoken_task
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 ACCELERATE = (
@@ -72,6 +73,27 @@ def test_two_processes_train_as_one_with_twice_the_batch(
     for name, tensor in weights(tmp_path / "two").items():
         if not name.endswith("key.bias"):  # its gradient is rounding, which Adam makes large
             torch.testing.assert_close(tensor, weights(tmp_path / "one")[name], rtol=0, atol=1e-5)
+
+
+@slow
+def test_two_processes_score_each_language_with_its_adapter(short: dict[str, Any], tmp_path: Path) -> None:
+    task, spoken = save_spoken_task(tmp_path / "task"), save_language_adapters(short["model"], tmp_path / "adapters")
+    own = {"task": str(task), "adapter": "pfeiffer:reduction=4", "language_adapters": f"{spoken}/{{language}}"}
+    ended = launch(short | own, tmp_path / "two")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    one = train(make_config(**short | own | {"batch_size": 8}), tmp_path / "one")
+    two = json.loads((tmp_path / "two/scores.json").read_text())
+    assert len({scores["loss"] for scores in one["tests"].values()}) == 3
+    for split, scores in one["tests"].items():
+        assert two["tests"][split]["loss"] == pytest.approx(scores["loss"], rel=1e-5)
+
+
+@slow
+def test_two_processes_pretrain_an_adapter_on_the_texts_as_one(short: dict[str, Any], tmp_path: Path) -> None:
+    own = {"adapter": "pfeiffer:reduction=4,tapt_steps=4"}
+    ended = launch(short | own, tmp_path / "two")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert json.loads((tmp_path / "two/tapt/scores.json").read_text())["steps"] == 4
 
 
 @slow
