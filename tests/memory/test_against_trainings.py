@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import PreTrainedModel
 
-from gradgate import MethodInfo, map_layers
+from gradgate import MethodInfo, adapters, estimate_memory, map_layers
 from gradgate.memory.estimate import Estimator, Setup
 from gradgate.memory.workload import Workload
+from gradgate.training.adapted import put_adapter
+from gradgate.training.adapter_setting import read_adapter
+from gradgate.training.language_adapters import LanguageAdapters
 from support.catalog_table import MODELS, ROWS, build, layers_of, method_of
 from support.counted import counted_peak
 from support.tiny_models import _DECODER, _ENCODER, _T5, tiny
@@ -82,6 +86,23 @@ def test_weights_in_16_bits_take_what_was_estimated_with_and_without_masters(met
     real = counted_peak(model, method, adamw, work, steps=STEPS, layers=layers, master=master)
     assert estimate.peak_bytes == pytest.approx(real, rel=0.01)
     assert (estimate.worst.usage.masters > 0) == (master == "float32")
+
+
+def test_an_adapter_on_a_language_adapter_takes_what_was_estimated(tmp_path: Path) -> None:
+    config = {"num_labels": 2} | _ENCODER
+    adapters.add(
+        host := tiny("BertConfig", "BertForSequenceClassification", **config)(), "en", "pfeiffer+inv:reduction=2"
+    )
+    adapters.save(host, "en", tmp_path / "en", head=False)
+    model = tiny("BertConfig", "BertForSequenceClassification", **config)()
+    put_adapter(model, setting := read_adapter("pfeiffer:reduction=2"), (), seed=0)
+    LanguageAdapters(str(tmp_path / "en"), "en").put(model)
+    real = counted_peak(model, "full", adamw, Workload(4, 16), steps=2)
+    sizes = {"batch_size": 4, "max_length": 16, "optim": adamw, "total_steps": 2, "head": "sequence"}
+    estimate = estimate_memory(model.config, adapter=setting, language_adapter=str(tmp_path / "en"), **sizes)
+    alone = estimate_memory(model.config, adapter=setting, **sizes)
+    assert estimate.peak_bytes == pytest.approx(real, rel=0.01)
+    assert alone.peak_bytes < 0.95 * real
 
 
 EIGHT = {"num_hidden_layers": 8}

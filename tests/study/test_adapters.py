@@ -225,10 +225,17 @@ def test_arms_with_an_adapter_are_trained_on_a_language_adapter(english: dict[st
     }
     assert own == {"full": None, "pfeiffer__full": english["language_adapters"]}
     planned = forecast(comparison, tmp_path / "planned", SilentStudy(), Execution())
-    assert [(arm.label, arm.peak_bytes is None, arm.trouble) for arm in planned.arms] == [
-        ("full", False, None),
-        ("pfeiffer + full", True, None),  # the memory of a stack is not estimated
-    ]
+    assert [(arm.label, arm.trouble) for arm in planned.arms] == [("full", None), ("pfeiffer + full", None)]
+    without = forecast(
+        replace(comparison, base=make_config(**english | {"language_adapters": None})),
+        tmp_path / "alone",
+        SilentStudy(),
+        Execution(),
+    )
+    stacked, alone = (each.arms[1].peak_bytes for each in (planned, without))
+    assert stacked is not None
+    assert alone is not None
+    assert stacked > alone
 
 
 def test_a_study_does_not_go_on_with_other_language_adapters(english: dict[str, Any], tmp_path: Path) -> None:

@@ -184,7 +184,8 @@ def _load(model: nn.Module, files: Files, name: str | None, leave_out: tuple[int
     read |= keys.read_norms(norms, stem, blocks.norms, files.where)
     placed = _head(host, files, record.name, head)
     for module, state in read.items():
-        module.load_state_dict(state)
+        if not any(parameter.is_meta for parameter in module.parameters()):  # a model without memory has shapes alone
+            module.load_state_dict(state)
     for parameter in blocks.parameters():
         parameter.requires_grad_(False)
     found = attach(host)

@@ -6,15 +6,17 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from gradgate.errors import AdapterError, GradgateError, LayerMapError, RunError, UsageError
+from gradgate.errors import AdapterError, GradgateError, LayerMapError, UsageError
 from gradgate.methods import method as read_method
 from gradgate.study.arms import read_arm
 from gradgate.study.portfolio import LeftOut, Portfolio, Subject, installed_packages
+from gradgate.tasks.types import LANGUAGE
 from gradgate.training.adapter_setting import read_adapter
 from gradgate.training.config import RunConfig
 
 if TYPE_CHECKING:
     from gradgate.training.preview import Preview
+    from gradgate.training.records import TaskRecord
 
 _GIB = 2**30
 _TRAIN = "train"
@@ -45,7 +47,7 @@ def fitting(portfolio: Portfolio, config: RunConfig, seen: Preview) -> Portfolio
     room = free_bytes(config)
     kept, left_out = [], list(portfolio.left_out)
     for arm in portfolio.arms:
-        reason = _refused(arm, config, seen) or _too_large(arm, config, seen.task.kind, room)
+        reason = _refused(arm, config, seen) or _too_large(arm, config, seen.task, room)
         if reason is None:
             kept.append(arm)
         else:
@@ -79,13 +81,13 @@ def _refused(text: str, config: RunConfig, seen: Preview) -> str | None:
     return None
 
 
-def _too_large(text: str, config: RunConfig, kind: str, room: int) -> str | None:
+def _too_large(text: str, config: RunConfig, task: TaskRecord, room: int) -> str | None:
     """Why an arm cannot be trained here: its adapter does not fit the model, or its peak not the device.
 
     None as well for a model whose memory cannot be estimated: the runs will tell.
     """
     try:
-        peak = peak_bytes(text, config, kind)
+        peak = peak_bytes(text, config, task)
     except (AdapterError, UsageError) as error:
         return str(error) if read_arm(text).adapter is not None else None
     except GradgateError:
@@ -98,8 +100,8 @@ def _too_large(text: str, config: RunConfig, kind: str, room: int) -> str | None
     )
 
 
-def peak_bytes(text: str, config: RunConfig, kind: str) -> int:
-    """The estimated peak of an arm's training (:func:`gradgate.estimate_memory`), for a task of this kind.
+def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
+    """The estimated peak of an arm's training (:func:`gradgate.estimate_memory`), for a task of its kind.
 
     Raises:
         GradgateError: for a model or an adapter whose memory cannot be estimated.
@@ -107,18 +109,15 @@ def peak_bytes(text: str, config: RunConfig, kind: str) -> int:
     from gradgate.training.memory_request import estimate_memory
 
     arm = read_arm(text)
-    if config.language_adapters is not None and arm.adapter is not None:
-        raise RunError(
-            f"The memory of {text} on a language adapter is not estimated, only that of the adapter alone. Expected "
-            f"settings without --language-adapters."
-        )
     options: dict[str, Any] = {"weights": config.weights, "checkpointing": bool(config.checkpointing)}
-    if kind == "token-classification":
+    if task.kind == "token-classification":
         options["head"] = "token"
-    elif kind != "generation":
+    elif task.kind != "generation":
         options["head"] = "sequence"
     if config.optim is not None:
         options["optim"] = config.optim
+    if config.language_adapters is not None and arm.adapter is not None:
+        options["language_adapter"] = config.language_adapters.replace(LANGUAGE, task.source)
     return estimate_memory(
         config.model,
         arm.method,

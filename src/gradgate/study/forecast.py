@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gradgate.study.planning import Comparison, Execution
     from gradgate.study.progress import StudyProgress
     from gradgate.training.config import RunConfig
+    from gradgate.training.records import TaskRecord
 
 _FLOAT = 4  # bytes
 _FORWARD = 1 / 3  # of a step, as the backward pass takes twice as long as the forward one
@@ -116,7 +117,7 @@ def forecast(comparison: Comparison, out: Path, progress: StudyProgress, executi
             group = [run for run in every if not run.folder.finished]
             if not group:
                 continue
-            arm = _arm(part.grid.labelled(label), group, part.seen.task.kind, progress)
+            arm = _arm(part.grid.labelled(label), group, part.seen.task, progress)
             arms.append(arm)
             scoring += arm.runs * _scoring(group[0].config, part.seen.task.rows, arm)
             disk += sum(bool(run.config.keep_model) for run in group) * _FLOAT * part.seen.model.parameters
@@ -145,7 +146,7 @@ def _by_arm(runs: Iterable[GridRun]) -> dict[str, list[GridRun]]:
     return found
 
 
-def _arm(label: str, runs: list[GridRun], kind: str, progress: StudyProgress) -> ArmForecast:
+def _arm(label: str, runs: list[GridRun], task: TaskRecord, progress: StudyProgress) -> ArmForecast:
     from gradgate.training.first_steps import time_first_steps  # imports torch
 
     config = runs[0].config
@@ -153,13 +154,13 @@ def _arm(label: str, runs: list[GridRun], kind: str, progress: StudyProgress) ->
     try:
         first = time_first_steps(config)
     except GradgateError as error:
-        return ArmForecast(label, len(runs), config.steps or 0, None, _peak(config, kind), str(error))
-    return ArmForecast(label, len(runs), first.total, first.seconds, _peak(config, kind))
+        return ArmForecast(label, len(runs), config.steps or 0, None, _peak(config, task), str(error))
+    return ArmForecast(label, len(runs), first.total, first.seconds, _peak(config, task))
 
 
-def _peak(config: RunConfig, kind: str) -> int | None:
+def _peak(config: RunConfig, task: TaskRecord) -> int | None:
     try:
-        return peak_bytes(Arm.of(config).label, config, kind)
+        return peak_bytes(Arm.of(config).label, config, task)
     except GradgateError:
         return None
 

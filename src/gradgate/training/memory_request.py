@@ -16,6 +16,7 @@ from gradgate.memory.workload import Precision, Weights, Workload
 from gradgate.methods.base import Method
 from gradgate.training.adapted import put_adapter
 from gradgate.training.adapter_setting import AdapterSetting, read_adapter, read_method_alone, titled
+from gradgate.training.language_adapters import LanguageAdapters, check_stack
 
 
 def estimate_memory(
@@ -31,6 +32,7 @@ def estimate_memory(
     shards: int = 1,
     master: Master | None = None,
     adapter: str | AdapterSetting | None = None,
+    language_adapter: str | None = None,
     head: Head = "auto",
     layers: LayerMap | str | None = None,
     total_steps: int = 1000,
@@ -59,6 +61,7 @@ def estimate_memory(
         shards: FSDP2 processes over which weights, gradients, states and masters are divided; what is counted is one.
         master: as for :class:`gradgate.Tuner`.
         adapter: an adapter that is trained on the frozen model, such as ``"lora:r=32"``.
+        language_adapter: a frozen language adapter below it (MAD-X): a folder, an archive or a name on the hub.
         head: what a configuration's model ends with: ``causal-lm``, ``seq2seq``, ``sequence`` or ``token``.
         layers: a layer map, or the path of the layer stack, where it cannot be found.
         total_steps: of the training; with ``steps_per_epoch`` for methods that count epochs.
@@ -84,7 +87,7 @@ def estimate_memory(
         seed=seed,
     )
     own = read_adapter(adapter)
-    estimator = estimator_of(config_or_model, setup, own, head, layers, trust_remote_code)
+    estimator = estimator_of(config_or_model, setup, own, language_adapter, head, layers, trust_remote_code)
     read = read_method_alone(method) if isinstance(method, str) else method
     return estimator.of(read, titled(str(method), None if own is None else str(own)))
 
@@ -113,6 +116,7 @@ def estimator_of(
     config_or_model: Any,
     setup: Setup,
     adapter: AdapterSetting | None = None,
+    language_adapter: str | None = None,
     head: str = "auto",
     layers: LayerMap | str | None = None,
     trust_remote_code: bool = False,
@@ -127,6 +131,9 @@ def estimator_of(
     if adapter is not None:
         adapter.kind.check()
         put_adapter(model, adapter, (), seed=0)
+    if language_adapter is not None:
+        check_stack(language_adapter, adapter, has_tapt=False)
+        LanguageAdapters(language_adapter, source="").put(model)
     return Estimator(model, setup, layers)
 
 
