@@ -228,7 +228,7 @@ def _failed(found: Sequence[Checked]) -> str:
 
 def _failures(found: Sequence[Checked]) -> Iterator[str]:
     for each in found:
-        for kind, verdict in each.measured.items():
+        for kind, verdict in ((kind, verdict) for kind, own in each.measured.items() for verdict in own):
             if verdict.outcome.state == "fails":
                 first = next(finding for finding in verdict.outcome.findings if finding.state == "fails")
                 yield f"- **{each.claim.id}** ({kind} data) {each.claim.wording} Here: {first.text}."

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from evidence.studies import FIGURES, FOLDER, Study
-from evidence.verdicts import KINDS, Checked
+from evidence.verdicts import KINDS, TASKS, Checked
 from gradgate.papers.check import Verdict
 from gradgate.papers.claims import check
 from gradgate.papers.claims.numbers import Numbers
@@ -27,7 +28,8 @@ many parts fails by chance more often than 1 time in 20.
 *Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder of 22.7 M parameters
 (all-MiniLM-L6-v2) on public data sets in English. *Synthetic* is the encoder that gradgate embeds, on its generated
 tasks in ten languages: it shows whether a claim follows from the method on any model that transfers between
-languages, not whether it holds for a large pretrained one.
+languages, not whether it holds for a large pretrained one. Where studies of one kind are in part on tasks of the paper
+and in part on others of their kind, each part has a verdict.
 
 Each study searches the learning rate of each method on dev with the same number of runs, then trains with 3 seeds or
 more. Nothing is selected on test data.
@@ -78,14 +80,15 @@ def _printed(each: Checked) -> str:
 
 
 def _cells(each: Checked) -> str:
-    return " | ".join(_state(each.measured.get(kind)) for kind in KINDS)
+    return " | ".join(_states(each.states(kind)) for kind in KINDS)
 
 
-def _state(verdict: Verdict | None) -> str:
-    if verdict is None:
-        return "–"
-    state = verdict.outcome.state
-    return state if state == "cannot tell" else f"**{state}**"
+def _states(by_tasks: dict[bool, str]) -> str:
+    """One state, or those on the paper's tasks and on others where they differ."""
+    shown = {stand_in: state if state == "cannot tell" else f"**{state}**" for stand_in, state in by_tasks.items()}
+    if len(set(shown.values())) < 2:
+        return next(iter(shown.values()), "–")
+    return "; ".join(f"{state} on {TASKS[stand_in]}" for stand_in, state in shown.items())
 
 
 def _numbers(each: Checked) -> str:
@@ -93,8 +96,10 @@ def _numbers(each: Checked) -> str:
     lines = [f"- **{each.claim.id}** {each.claim.wording}"]
     for verdict in each.printed:
         lines += _findings(verdict, f"printed ({verdict.source})") if verdict.checked else []
-    for kind, verdict in each.measured.items():
-        lines += _findings(verdict, f"{kind} data ({', '.join(each.studies(kind))})")
+    for kind, verdicts in each.measured.items():
+        for verdict in verdicts:
+            names = ", ".join(Path(part).stem for part in verdict.parts)
+            lines += _findings(verdict, f"{kind} data, {TASKS[verdict.stand_in]} ({names})")
     return "\n".join(lines)
 
 
@@ -120,8 +125,9 @@ def _reasons(each: Checked) -> Iterator[str]:
     if not each.measured:
         text = check(each.claim, Numbers({}, exact=False)).findings[0].text
         yield f"  - {text[0].upper()}{text[1:]}."
-    for kind, verdict in each.measured.items():
-        undecided = [finding.text for finding in verdict.outcome.findings if finding.state == "cannot tell"]
+    for kind, verdicts in each.measured.items():
+        findings = [finding for verdict in verdicts for finding in verdict.outcome.findings]
+        undecided = [finding.text for finding in findings if finding.state == "cannot tell"]
         yield from (f"  - {kind} data: {text}" for text in undecided[:REASONS])
         if len(undecided) > REASONS:
             yield f"  - {kind} data: and {len(undecided) - REASONS} more"

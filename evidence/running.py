@@ -10,7 +10,6 @@ import torch
 import yaml
 
 from evidence.commands import anywhere, first_rows, gradgate
-from evidence.language_adapters import train_adapters
 from evidence.studies import FIGURES, Scale, Study
 
 
@@ -41,18 +40,13 @@ def run_study(study: Study, scale: Scale, out: Path) -> Path:
 
 
 def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
-    """Its settings with the data and the precision of this machine.
-
-    The first rows of its data and the language adapters that it needs go below ``out``.
-    """
+    """Its settings with the data and the precision of this machine; the first rows of its data go below ``out``."""
     given = study.settings(scale)
     if given.get("precision") == "bf16" and not _fast_in_bf16():
         print("This machine has no instructions for bf16, which would take many times as long: fp32 in its place.")
         given["precision"] = "fp32"
     if study.first_rows:
         given["data"] = str(first_rows(Path(given["data"]), study.first_rows, out / f"{study.name}-data"))
-    if study.on_language_adapters:
-        given["language_adapters"] = train_adapters(scale, out / "language-adapters")
     return given
 
 

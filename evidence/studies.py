@@ -29,7 +29,6 @@ class Study(BaseModel):
         differs: what is different from the papers, and what that may explain.
         compare: settings of ``gradgate compare``. ``model`` and ``data`` may begin with ``$GRADGATE_SHARED``.
         first_rows: a file of the folder of data to how many of its rows are used; others are used whole.
-        on_language_adapters: whether the task adapters are stacked on language adapters of the embedded encoder.
         quick: what replaces them at scale ``quick``; None takes a setting away.
         analyses: commands of ``gradgate analyze`` that follow, with their options.
         figures: those of the study's report that are kept.
@@ -44,7 +43,6 @@ class Study(BaseModel):
     differs: str
     compare: dict[str, Any]
     first_rows: dict[str, int] = Field(default_factory=dict)
-    on_language_adapters: bool = False
     quick: dict[str, Any] = Field(default_factory=dict)
     analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: tuple[str, ...] = ("scores",)

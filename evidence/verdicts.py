@@ -15,6 +15,8 @@ from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.recorded import read_numbers
 
 KINDS = ("real", "synthetic")
+TASKS = {False: "the paper's tasks", True: "other tasks"}
+"""Whether tasks stand in for those of the paper, in words."""
 
 
 @dataclass(frozen=True)
@@ -23,36 +25,34 @@ class Checked:
 
     Attributes:
         printed: of the tables of the paper, one verdict for each place where it prints the numbers.
-        measured: the kind of data to the verdict there, of those kinds that have something to compare.
+        measured: the kind of data to the verdicts there, of those kinds that have something to compare: one on tasks of
+            the paper, one on tasks that stand in for them, or both.
     """
 
     claim: Claim
     printed: tuple[Verdict, ...]
-    measured: dict[str, Verdict]
+    measured: dict[str, tuple[Verdict, ...]]
 
     @property
     def told(self) -> bool:
         """Whether the claim holds or fails on data of some kind."""
-        return any(verdict.outcome.state != "cannot tell" for verdict in self.measured.values())
+        return any(verdict.outcome.state != "cannot tell" for own in self.measured.values() for verdict in own)
 
-    def studies(self, kind: str) -> list[str]:
-        """The studies whose numbers give the verdict on data of a kind."""
-        return [Path(part).stem for part in self.measured[kind].parts]
+    def states(self, kind: str) -> dict[bool, str]:
+        """What data of a kind say, by whether tasks stand in for those of the paper."""
+        return {verdict.stand_in: verdict.outcome.state for verdict in self.measured.get(kind, ())}
 
 
 def check_all(results: Path = RESULTS) -> list[Checked]:
     """Every claim on the numbers in a folder of results, those of one kind of data together."""
-    measured = {
-        kind: {verdict.claim.id: verdict for verdict in check_studies([results / kind]) if verdict.checked}
-        for kind in KINDS
-        if (results / kind).is_dir()
-    }
+    there = [kind for kind in KINDS if (results / kind).is_dir()]
+    measured = {kind: [each for each in check_studies([results / kind]) if each.checked] for kind in there}
     printed = check_printed()
     return [
         Checked(
             claim,
-            tuple(verdict for verdict in printed if verdict.claim.id == claim.id),
-            {kind: by_claim[claim.id] for kind, by_claim in measured.items() if claim.id in by_claim},
+            _of(claim, printed),
+            {kind: own for kind, verdicts in measured.items() if (own := _of(claim, verdicts))},
         )
         for claim in claims()
     ]
@@ -62,11 +62,15 @@ def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) 
     """Claims whose verdict on these studies alone differs from that on their committed numbers, in words."""
     then = {each.claim.id: each for each in _check_alone(studies, committed)}
     for each in _check_alone(studies, results):
-        before = then[each.claim.id].measured
-        for kind in sorted(each.measured.keys() | before.keys()):
-            here, was = (_state(found.get(kind)) for found in (each.measured, before))
-            if here != was:
-                yield f"{each.claim.id} on {kind} data: {here} here, {was} in the committed numbers"
+        for kind in KINDS:
+            here, was = (found.states(kind) for found in (each, then[each.claim.id]))
+            for stand_in in sorted(here.keys() | was.keys()):
+                now, before = (states.get(stand_in, "not compared") for states in (here, was))
+                if now != before:
+                    yield (
+                        f"{each.claim.id} on {kind} data, {TASKS[stand_in]}: {now} here, {before} in the committed "
+                        f"numbers"
+                    )
 
 
 def equal_numbers(study: Study, results: Path, committed: Path = RESULTS) -> tuple[int, int]:
@@ -90,5 +94,5 @@ def _check_alone(studies: Sequence[Study], results: Path) -> list[Checked]:
         return check_all(Path(folder))
 
 
-def _state(verdict: Verdict | None) -> str:
-    return "not compared" if verdict is None else verdict.outcome.state
+def _of(claim: Claim, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    return tuple(verdict for verdict in verdicts if verdict.claim.id == claim.id)

@@ -13,15 +13,13 @@ import torch
 
 from evidence.advice import ADVICE, Arm, advice, rank
 from evidence.commands import first_rows
-from evidence.language_adapters import running_text
 from evidence.page import PAGE, page
 from evidence.running import settings_here
 from evidence.studies import Study, read_studies
-from evidence.verdicts import changed, check_all, equal_numbers
+from evidence.verdicts import KINDS, changed, check_all, equal_numbers
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, Place
 from gradgate.papers.recorded import RecordedNumber, read_numbers, write_numbers
-from gradgate.sample import DATA
 from gradgate.study.arms import read_arm
 from gradgate.study.search import SEARCHED
 from gradgate.training.config import make_config
@@ -44,17 +42,6 @@ def test_its_settings_are_those_of_compare(study: Study, scale: Any) -> None:
 def test_no_rate_is_picked_by_hand(study: Study) -> None:
     assert "search" in study.compare
     assert "lr" not in study.compare
-
-
-def test_language_adapters_learn_from_texts_in_their_language_and_from_no_sentence_of_a_task() -> None:
-    text = running_text("hi")
-    assert text == running_text("hi")
-    assert text.count("\n") > 5_000
-    learned = set(re.split(r"(?<=[।?]) |\n", text))
-    rows = [json.loads(line) for line in (DATA / "nli/test.hi.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert len(rows) == 180
-    assert not learned & {row[column] for row in rows for column in ("premise", "hypothesis")}
-    assert all(study.compare["model"] == "sample" for study in STUDIES if study.on_language_adapters)
 
 
 @pytest.mark.parametrize("study", [each for each in STUDIES if each.results.exists()], ids=lambda study: study.name)
@@ -115,10 +102,12 @@ def test_studies_of_one_kind_are_checked_together_and_kinds_apart(tmp_path: Path
     _record(tmp_path / "real" / "two.csv", "POS", gain=-10)
     _record(tmp_path / "synthetic" / "three.csv", "XNLI", gain=-10)
     found = {each.claim.id: each for each in check_all(tmp_path)}
-    states = {kind: verdict.outcome.state for kind, verdict in found["G1"].measured.items()}
-    assert states == {"real": "holds", "synthetic": "fails"}
-    assert found["G1"].studies("real") == ["one"]
-    assert found["G6"].studies("real") == ["two"]
+    assert {kind: found["G1"].states(kind) for kind in KINDS} == {
+        "real": {False: "holds"},
+        "synthetic": {False: "fails"},
+    }
+    assert [Path(part).stem for part in found["G1"].measured["real"][0].parts] == ["one"]
+    assert [Path(part).stem for part in found["G6"].measured["real"][0].parts] == ["two"]
 
 
 def test_a_verdict_that_differs_is_named_whatever_other_studies_say(tmp_path: Path) -> None:
@@ -130,7 +119,9 @@ def test_a_verdict_that_differs_is_named_whatever_other_studies_say(tmp_path: Pa
     _record(tmp_path / "committed" / "real" / "other.csv", "XNLI", gain=-10)
     _record(tmp_path / "again" / "real" / "other.csv", "XNLI", gain=-10)
     again, committed = tmp_path / "again", tmp_path / "committed"
-    assert "G1 on real data: fails here, holds in the committed numbers" in list(changed([one], again, committed))
+    assert "G1 on real data, the paper's tasks: fails here, holds in the committed numbers" in list(
+        changed([one], again, committed)
+    )
     assert list(changed([other], again, committed)) == []
 
 

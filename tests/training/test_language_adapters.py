@@ -24,9 +24,9 @@ from gradgate.training.config import make_config
 from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.language_adapters import NAME, OTHER
 from gradgate.training.prediction import predict
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from gradgate.training.trainer import RunTrainer
+from support.heard import Heard
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run, history
 from support.spoken_folders import save_language_adapter, save_language_adapters, save_spoken_task
@@ -154,14 +154,6 @@ def test_a_moved_run_scores_later_what_it_scored(given: dict[str, Any], done: Pa
     assert list(evaluate(moved, languages=["en", "de"], out=tmp_path / "two")["tests"]) == ["test.en", "test.de"]
     with pytest.raises(UsageError, match=r"there is no adapter for sw, .*or leave sw out with --languages"):
         evaluate(moved, out=tmp_path / "three")
-
-
-class Heard(Silent):
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 def test_a_file_is_scored_with_the_source_language_unless_another_is_named(

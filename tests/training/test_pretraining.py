@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForMaskedLM
 
 from gradgate import adapters
 from gradgate.errors import AdapterError, DataError, FolderLockedError, RunError, UsageError
@@ -24,6 +24,7 @@ from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.settings import checked_settings
 from support.crossed import some_fast
+from support.heard import Heard
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run
 from support.tiny_folders import GOOD, OTHER
@@ -108,6 +109,20 @@ def test_a_finished_one_is_left_alone_and_another_is_refused(tiny_model: Path, l
 def test_two_processes_do_not_train_one_adapter(tiny_model: Path, language: Path, tmp_path: Path) -> None:
     with RunFolder(tmp_path / "out").locked(), pytest.raises(FolderLockedError, match="is being trained by process"):
         pretrain_adapter(config_of(tiny_model, language), tmp_path / "out")
+
+
+def test_a_fresh_head_for_masked_words_is_said_and_a_pretrained_one_is_not(
+    tiny_model: Path, language: Path, tmp_path: Path
+) -> None:
+    told: dict[str, list[str]] = {}
+    whole = tmp_path / "whole"
+    BertForMaskedLM.from_pretrained(tiny_model).save_pretrained(whole)
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(whole)
+    for name, model in (("without", tiny_model), ("with", whole)):
+        heard = Heard()
+        pretrain_adapter(config_of(model, language, steps=2), tmp_path / name, heard)
+        told[name] = [note for note in heard.notes if "no pretrained head for masked words" in note]
+    assert list(map(len, told.values())) == [1, 0]
 
 
 def test_a_decoder_is_refused(tiny_gpt2: Path, language: Path, tmp_path: Path) -> None:

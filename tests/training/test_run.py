@@ -16,9 +16,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from gradgate import deltas
 from gradgate.errors import NonFiniteError, RunError, UsageError
 from gradgate.training.config import RunConfig, make_config
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from support.bits import assert_same_bits, on_disk
+from support.heard import Heard
 from support.run_folders import assert_same_run, files, history, outcome, weights
 from support.tiny_folders import save_bert, save_mixtral, save_pairs, save_scores
 
@@ -123,18 +123,13 @@ def test_the_cost_counts_what_learned(finished: tuple[Path, RunConfig]) -> None:
 
 
 def test_a_finished_run_is_not_done_again(finished: tuple[Path, RunConfig]) -> None:
-    class Heard(Silent):
-        notes: list[str] = []  # noqa: RUF012 - one object, one test
-
-        def note(self, text: str) -> None:
-            self.notes.append(text)
-
+    heard = Heard()
     folder, config = finished
     before = files(folder)
-    scores = train(config, folder, Heard())
+    scores = train(config, folder, heard)
     assert files(folder) == before
     assert scores == json.loads((folder / "scores.json").read_text())
-    assert Heard.notes == [f"{folder} is finished; nothing to do."]
+    assert heard.notes == [f"{folder} is finished; nothing to do."]
 
 
 def test_one_configuration_gives_one_result(settings: dict[str, Any], tmp_path: Path) -> None:

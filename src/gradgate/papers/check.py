@@ -23,6 +23,7 @@ class Verdict:
         source: studies, a folder of their recorded numbers, or tables of the paper.
         notes: what a reader of the numbers must know.
         parts: the studies or files of a source whose numbers were taken together.
+        stand_in: whether they are on tasks that stand in for the paper's. Where a source has both, each has a verdict.
     """
 
     claim: Claim
@@ -30,6 +31,7 @@ class Verdict:
     source: str
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    stand_in: bool = False
 
     @property
     def checked(self) -> bool:
@@ -51,6 +53,7 @@ class Verdict:
             "paper": self.claim.paper,
             "wording": self.claim.wording,
             "source": self.source,
+            "stand_in": self.stand_in,
             "state": self.outcome.state,
             "rule": self.outcome.rule,
             "findings": [{"state": finding.state, "text": finding.text} for finding in self.outcome.findings],
@@ -173,26 +176,30 @@ def _not_there(folder: Path) -> str:
 
 
 def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[Verdict]:
+    """Each claim on the parts of a source; verdicts on tasks that stand in for the paper's come last."""
     found = []
     for claim in claims(paper):
-        used = _used(claim, parts)
-        numbers = together(used) if len(used) > 1 else used[0]
-        found.append(Verdict(claim, check(claim, numbers), source, numbers.notes, tuple(part.source for part in used)))
-    return found
+        for used in _groups(claim, parts):
+            numbers = together(used) if len(used) > 1 else used[0]
+            names = tuple(part.source for part in used)
+            found.append(Verdict(claim, check(claim, numbers), source, numbers.notes, names, numbers.stand_in))
+    return sorted(found, key=lambda verdict: verdict.stand_in)
 
 
-def _used(claim: Claim, parts: Sequence[Numbers]) -> Sequence[Numbers]:
-    """The parts that have what a claim compares; where none has it alone, those that have it together."""
-    alone = [part for part in parts if _compares(claim, [part])]
+def _groups(claim: Claim, parts: Sequence[Numbers]) -> list[Sequence[Numbers]]:
+    """The parts that have what a claim compares, those on the paper's tasks and those on others apart; else all."""
+    apart = ([part for part in parts if part.stand_in is stand_in] for stand_in in (False, True))
+    return [_used(claim, group) for group in apart if group and _compares(claim, group)] or [parts]
+
+
+def _used(claim: Claim, group: Sequence[Numbers]) -> Sequence[Numbers]:
+    """The parts that have what a claim compares alone; where none has it alone, those that have it together."""
+    alone = [part for part in group if _compares(claim, [part])]
     if alone:
         return alone
-    for stand_in in (False, True):
-        group = [part for part in parts if part.stand_in is stand_in]
-        if _compares(claim, group):
-            outcome = check(claim, together(group))
-            without = ((part, [other for other in group if other is not part]) for part in group)
-            return [part for part, others in without if check(claim, together(others)) != outcome] or group
-    return parts
+    outcome = check(claim, together(group))
+    without = ((part, [other for other in group if other is not part]) for part in group)
+    return [part for part, others in without if check(claim, together(others)) != outcome] or group
 
 
 def _compares(claim: Claim, parts: Sequence[Numbers]) -> bool:

@@ -130,6 +130,12 @@ _OF_RUN = (
 )  # fmt: skip
 
 
+_OWN_HEAD = (
+    "{model} has no pretrained head for masked words, so a fresh one learns with this adapter. Adapters of several "
+    "languages that learn so have a head each, and a task adapter that was trained on one of them may fail on another."
+)
+
+
 def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | None = None) -> dict[str, Any]:
     """Train a language adapter on a frozen model, or go on where the folder holds a checkpoint.
 
@@ -171,10 +177,16 @@ def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progres
     launch.on_first(lambda: _note(folder, config, data, versions()))
     with writing_to(folder.path), stoppable(progress.note) as stop, cpu_threads(config.threads):
         kind = BottleneckKind.read(config.kind, config.name)
+
+        def prepare(model: Any, fresh: frozenset[str]) -> None:
+            if fresh:
+                progress.note(_OWN_HEAD.format(model=config.model))
+            kind.put(model, fresh, config.seed)
+
         stage = Stage(
             run,
             config,
-            lambda model, fresh: kind.put(model, fresh, config.seed),
+            prepare,
             lambda model: kind.save(model, folder.path, head=False),
             config.mlm_probability,
             train,
