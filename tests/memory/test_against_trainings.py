@@ -99,7 +99,7 @@ def test_an_adapter_on_a_language_adapter_takes_what_was_estimated(tmp_path: Pat
     LanguageAdapters(str(tmp_path / "en"), "en").put(model)
     real = counted_peak(model, "full", adamw, Workload(4, 16), steps=2)
     sizes = {"batch_size": 4, "max_length": 16, "optim": adamw, "total_steps": 2, "head": "sequence"}
-    estimate = estimate_memory(model.config, adapter=setting, language_adapter=str(tmp_path / "en"), **sizes)
+    estimate = estimate_memory(model.config, adapter=setting, language_adapters=str(tmp_path / "en"), **sizes)
     alone = estimate_memory(model.config, adapter=setting, **sizes)
     assert estimate.peak_bytes == pytest.approx(real, rel=0.01)
     assert alone.peak_bytes < 0.95 * real

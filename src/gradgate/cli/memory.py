@@ -48,8 +48,9 @@ def memory(
         str | None, typer.Option(help="float32 or none: copies that are stepped where weights are in 16 bits.")
     ] = None,
     adapter: Annotated[str | None, typer.Option(help="Adapter on a frozen model, as lora:r=32.")] = None,
-    language_adapter: Annotated[
-        str | None, typer.Option(help="Folder, archive or hub name of a frozen language adapter below it (MAD-X).")
+    language_adapters: Annotated[
+        str | None,
+        typer.Option(help="Frozen language adapters below it (MAD-X), as for train; English stands for {language}."),
     ] = None,
     head: Annotated[
         str, typer.Option(help="What the model ends with: auto, causal-lm, seq2seq, sequence or token.")
@@ -93,7 +94,7 @@ def memory(
         seed=seed,
     )
     own = read_adapter(adapter)
-    estimator = estimator_of(model, setup, own, language_adapter, head, layers, trust_remote_code)
+    estimator = estimator_of(model, setup, own, language_adapters, head, layers, trust_remote_code)
     found = []
     for one in methods:
         estimate = estimator.of(one, titled(str(one), None if own is None else str(own)))

@@ -117,7 +117,7 @@ def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
     if config.optim is not None:
         options["optim"] = config.optim
     if config.language_adapters is not None and arm.adapter is not None:
-        options["language_adapter"] = config.language_adapters.replace(LANGUAGE, task.source)
+        options["language_adapters"] = config.language_adapters.replace(LANGUAGE, task.source)
     return estimate_memory(
         config.model,
         arm.method,

@@ -18,6 +18,8 @@ from gradgate.training.adapted import put_adapter
 from gradgate.training.adapter_setting import AdapterSetting, read_adapter, read_method_alone, titled
 from gradgate.training.language_adapters import LanguageAdapters, check_stack
 
+_SOURCE = "en"  # the language of a stack where no task names one
+
 
 def estimate_memory(
     config_or_model: Any,
@@ -32,7 +34,7 @@ def estimate_memory(
     shards: int = 1,
     master: Master | None = None,
     adapter: str | AdapterSetting | None = None,
-    language_adapter: str | None = None,
+    language_adapters: str | None = None,
     head: Head = "auto",
     layers: LayerMap | str | None = None,
     total_steps: int = 1000,
@@ -61,7 +63,7 @@ def estimate_memory(
         shards: FSDP2 processes over which weights, gradients, states and masters are divided; what is counted is one.
         master: as for :class:`gradgate.Tuner`.
         adapter: an adapter that is trained on the frozen model, such as ``"lora:r=32"``.
-        language_adapter: a frozen language adapter below it (MAD-X): a folder, an archive or a name on the hub.
+        language_adapters: frozen ones below it (MAD-X), as of a run; that of English stands for ``{language}``.
         head: what a configuration's model ends with: ``causal-lm``, ``seq2seq``, ``sequence`` or ``token``.
         layers: a layer map, or the path of the layer stack, where it cannot be found.
         total_steps: of the training; with ``steps_per_epoch`` for methods that count epochs.
@@ -87,7 +89,7 @@ def estimate_memory(
         seed=seed,
     )
     own = read_adapter(adapter)
-    estimator = estimator_of(config_or_model, setup, own, language_adapter, head, layers, trust_remote_code)
+    estimator = estimator_of(config_or_model, setup, own, language_adapters, head, layers, trust_remote_code)
     read = read_method_alone(method) if isinstance(method, str) else method
     return estimator.of(read, titled(str(method), None if own is None else str(own)))
 
@@ -116,7 +118,7 @@ def estimator_of(
     config_or_model: Any,
     setup: Setup,
     adapter: AdapterSetting | None = None,
-    language_adapter: str | None = None,
+    language_adapters: str | None = None,
     head: str = "auto",
     layers: LayerMap | str | None = None,
     trust_remote_code: bool = False,
@@ -131,9 +133,9 @@ def estimator_of(
     if adapter is not None:
         adapter.kind.check()
         put_adapter(model, adapter, (), seed=0)
-    if language_adapter is not None:
-        check_stack(language_adapter, adapter, has_tapt=False)
-        LanguageAdapters(language_adapter, source="").put(model)
+    if language_adapters is not None:
+        check_stack(language_adapters, adapter, has_tapt=False)
+        LanguageAdapters(language_adapters, _SOURCE).put(model)
     return Estimator(model, setup, layers)
 
 
