@@ -9,7 +9,8 @@ import pytest
 from gradgate.errors import UsageError
 from gradgate.methods import Gradual, Head
 from gradgate.training.adapter_kinds import BottleneckKind
-from gradgate.training.config import RunConfig, fingerprint_of, make_config
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.config_identity import fingerprint_of
 
 
 def test_a_run_takes_three_epochs_unless_told() -> None:

@@ -20,7 +20,8 @@ from gradgate.study.study_file import (
     write_study_file,
 )
 from gradgate.training.adapter_setting import AdapterSetting, read_adapter
-from gradgate.training.config import FREE, RunConfig, make_config
+from gradgate.training.config import RunConfig, make_config
+from gradgate.training.config_identity import FREE
 from gradgate.training.records import ModelRecord, TaskRecord
 from gradgate.training.run_folder import RunFolder
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +10,6 @@ from pydantic import Field, field_validator, model_validator
 from gradgate.methods import Full
 from gradgate.tasks.types import KindName
 from gradgate.training.adapter_setting import titled
-from gradgate.training.config_conflicts import check_together
 from gradgate.training.config_fields import (
     AdapterField,
     ForgettingField,
@@ -23,6 +19,7 @@ from gradgate.training.config_fields import (
     SplitField,
     TrackField,
 )
+from gradgate.training.config_identity import fingerprint_of
 from gradgate.training.language_adapters import check_stack
 from gradgate.training.settings import (
     LEAST_EPOCHS,
@@ -34,23 +31,6 @@ from gradgate.training.settings import (
     CheckedSettings,
     checked_settings,
 )
-
-# What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
-FREE = (
-    "audit",
-    "keep_model",
-    "store",
-    "activation_cache",
-    "activation_cache_size",
-    "track",
-    "test_each_epoch",
-    "keep_checkpoints",
-)
-# Older run folders lack these, so they count only where they are given.
-_ADDED = (
-    "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
-    "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch", "dev_size", "language_adapters",
-)  # fmt: skip
 
 
 class RunConfig(CheckedSettings):
@@ -265,8 +245,83 @@ class RunConfig(CheckedSettings):
         return None if text is None else read_mix(text).text
 
     @model_validator(mode="after")
-    def _together(self) -> RunConfig:
-        check_together(self)
+    def _one_length(self) -> RunConfig:
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("give epochs or steps, not both")
+        if self.tapt_epochs is not None and self.tapt_steps is not None:
+            raise ValueError("give tapt_epochs or tapt_steps, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _one_dev(self) -> RunConfig:
+        if self.dev_size is not None and self.dev_file is not None:
+            raise ValueError("dev_size takes dev from train and dev_file is another dev; give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _whole_adapters(self) -> RunConfig:
+        if self.adapter is not None and self.fsdp:
+            raise ValueError(
+                f"adapter and fsdp do not go together: {str(self.adapter)!r} is small, so copy the model (DDP). Leave "
+                f"--fsdp out"
+            )
+        if self.tapt is not None and self.fsdp:
+            raise ValueError(
+                "tapt_steps or tapt_epochs and fsdp do not go together: the model is pre-trained whole in each process "
+                "(DDP). Leave --fsdp out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_half(self) -> RunConfig:
+        if self.weights == "bfloat16" and self.precision == "fp16":
+            raise ValueError("weights=bfloat16 and precision=fp16 do not go together; give precision bf16 or fp32")
+        return self
+
+    @model_validator(mode="after")
+    def _released_alone(self) -> RunConfig:
+        refused = {
+            f"clip={self.clip}, which needs all gradients at once (give clip=0)": self.clip > 0,
+            f"accumulate={self.accumulate}, which needs several backward passes": self.accumulate > 1,
+            "precision=fp16, which scales gradients until the step": self.precision == "fp16",
+            "fsdp, which averages gradients over processes": self.fsdp,
+        }
+        reasons = [reason for reason, applies in refused.items() if applies]
+        if self.release_gradients and reasons:
+            raise ValueError(f"release_gradients does not go with {'; nor with '.join(reasons)}")
+        return self
+
+    @model_validator(mode="after")
+    def _scored_or_not(self) -> RunConfig:
+        if self.test_each_epoch and self.skip_test:
+            raise ValueError("test_each_epoch scores the test splits and skip_test leaves them alone; give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _tracked_whole(self) -> RunConfig:
+        if self.track is not None and self.fsdp:
+            raise ValueError(
+                f"track={str(self.track)!r} and fsdp do not go together: whole weights are measured, and FSDP2 keeps "
+                f"shards. Leave out one of them"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rows_of_one_model(self) -> RunConfig:
+        if self.open_new_tokens and self.tapt is not None:
+            raise ValueError(
+                "open_new_tokens and tapt_steps or tapt_epochs do not go together: new rows would be drawn anew after "
+                "the pre-training. Add the tokens, train their rows in a run of its own, and go on from its model"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _cacheable(self) -> RunConfig:
+        if self.frozen_dropout and self.activation_cache not in ("auto", "off"):
+            raise ValueError(
+                f"activation_cache={self.activation_cache!r} and frozen_dropout do not go together: with dropout the "
+                f"output of closed layers differs in each forward pass. Leave out one of them"
+            )
         return self
 
     @property
@@ -320,13 +375,6 @@ class RunConfig(CheckedSettings):
     def followed(self) -> str | None:
         """The method with the digest of the plan file that it follows; None where it follows none."""
         return self.method.fingerprint if self.method.fingerprint != self.method.spec else None
-
-
-def fingerprint_of(record: Mapping[str, Any]) -> str:
-    """The fingerprint of a configuration from its record, which an earlier version may have written."""
-    absent = {name for name in _ADDED if record.get(name) is None}
-    computed = {name: value for name, value in record.items() if name not in FREE and name not in absent}
-    return sha256(json.dumps(computed, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def make_config(**values: Any) -> RunConfig:
