@@ -13,7 +13,8 @@ from transformers import BertConfig, BertForMaskedLM
 
 from benchmarks.timing import medians, rows
 from gradgate import adapters
-from gradgate.training.masked_head import NO_LOSS, head_on_chosen
+from gradgate.tasks.types import IGNORED
+from gradgate.training.masked_head import head_on_chosen
 
 ROWS, TOKENS, SHARE = 8, 128, 0.15
 MODELS = {"6 layers of 384, 30,522 word pieces": (6, 384, 30_522), "12 layers of 768, 250,002": (12, 768, 250_002)}
@@ -29,7 +30,7 @@ def run(rounds: int = 5) -> list[str]:
         assert head_on_chosen(chosen)
         rivals = {"all tokens": partial(step, model, batch), "chosen tokens": partial(step, chosen, batch)}
         times = medians(rivals, rounds)
-        count = int((batch["labels"] != NO_LOSS).sum())
+        count = int((batch["labels"] != IGNORED).sum())
         size = 4 * vocabulary / 2**20
         lines += rows(f"{name}; {ROWS} rows of {TOKENS} tokens, {count} of them to be filled in", times)
         lines.append(f"  the logits take {count * size:.0f} MiB in place of {ROWS * TOKENS * size:.0f} MiB")
@@ -57,7 +58,7 @@ def masked(vocabulary: int) -> dict[str, torch.Tensor]:
     """A batch, the same at every call."""
     draw = torch.Generator().manual_seed(0)
     ids = torch.randint(5, vocabulary, (ROWS, TOKENS), generator=draw)
-    return {"input_ids": ids, "labels": torch.where(torch.rand(ids.shape, generator=draw) < SHARE, ids, NO_LOSS)}
+    return {"input_ids": ids, "labels": torch.where(torch.rand(ids.shape, generator=draw) < SHARE, ids, IGNORED)}
 
 
 def step(model: Any, batch: dict[str, torch.Tensor]) -> None:

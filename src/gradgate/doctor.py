@@ -109,10 +109,10 @@ def time_arithmetic() -> tuple[float, float]:
     """Seconds of one product of two 256 x 256 matrices on one CPU thread, in float32 and in bfloat16; medians."""
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        taken = []
+    from gradgate.torch_state import cpu_threads
+
+    taken = []
+    with cpu_threads(1):
         for dtype in (torch.float32, torch.bfloat16):
             one = torch.ones(_SIDE, _SIDE, dtype=dtype)
             times = []
@@ -121,8 +121,6 @@ def time_arithmetic() -> tuple[float, float]:
                 one @ one
                 times.append(time.perf_counter() - begun)
             taken.append(median(times))
-    finally:
-        torch.set_num_threads(before)
     return taken[0], taken[1]
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from datasets import Dataset
 from transformers import PrinterCallback
 
@@ -49,17 +46,6 @@ class Computing:
         for name, value in (("batch-size", self.batch_size), ("threads", self.threads)):
             if value is not None and value < 1:
                 raise UsageError(f"--{name} {value}: expected 1 or more.")
-
-    @contextmanager
-    def limited(self) -> Iterator[None]:
-        """The body runs with so many threads."""
-        before = torch.get_num_threads()
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.forgetting import ForgettingRow
 from gradgate.analysis.runs import KeptRun
 from gradgate.distributed import launch
+from gradgate.torch_state import cpu_threads
 from gradgate.training.forgetting_data import fingerprint_of, read_forgotten
 from gradgate.training.forgetting_measures import Measure, measure_of
 from gradgate.training.forgetting_setting import ForgettingSetting
@@ -51,7 +52,7 @@ def measure(
     launch.refuse("gradgate analyze")
     silence_libraries()
     fingerprint = fingerprint_of(read_forgotten(setting))
-    with folder.locked(), computing.limited():
+    with folder.locked(), cpu_threads(computing.threads):
         folder.claim({})
         current = {(run.arm, run.seed, run.mark) for run in runs}
         whole = {row.key for row in folder.read() if row.best}

@@ -20,6 +20,7 @@ from gradgate.analysis.runs import KeptRun
 from gradgate.analysis.similarity import linear_cka, rsa
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
+from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
 from gradgate.training.progress import RunProgress, about
 from gradgate.training.records import DEV
@@ -87,7 +88,7 @@ def measure(
     """
     launch.refuse("gradgate analyze")
     silence_libraries()
-    with folder.locked(), computing.limited():
+    with folder.locked(), cpu_threads(computing.threads):
         return _measure(runs, folder, request, Loader(computing), progress)
 
 

@@ -21,6 +21,7 @@ from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.layers import map_layers, named_parameters
 from gradgate.layers.units import HEAD
+from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
 from gradgate.training.progress import RunProgress, about
 from gradgate.training.records import DEV, TRAIN
@@ -117,7 +118,7 @@ def measure(
     """
     launch.refuse("gradgate analyze")
     silence_libraries()
-    with folder.locked(), computing.limited():
+    with folder.locked(), cpu_threads(computing.threads):
         return _measure(runs, folder, request, plane_seeds, Loader(computing), progress)
 
 

@@ -191,6 +191,8 @@ TRAIN_AND_DEV = (TRAIN, DEV)
 TEST = "test"
 ORIGINAL_DEV = "original_dev"
 """The dev split of a task with test splits, where runs hold out their dev rows of train and this one is scored."""
+IGNORED = -100
+"""The label of a token that the loss does not count, as in transformers."""
 LANGUAGE = "{language}"
 """What stands for a language's code in the path of a file or in a name on the hub."""
 

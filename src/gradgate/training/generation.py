@@ -15,12 +15,11 @@ from gradgate.distributed import launch
 from gradgate.errors import DataError, RunError, UsageError
 from gradgate.tasks import TaskData
 from gradgate.tasks.kinds.base import PLACE
-from gradgate.tasks.kinds.conversations import IGNORED
 from gradgate.tasks.kinds.generation import Generation
 from gradgate.tasks.kinds.sequence import check_padding
 from gradgate.tasks.metrics import GENERATED
 from gradgate.tasks.metrics.texts import PACKAGES, check_libraries
-from gradgate.tasks.types import GenerationOptions
+from gradgate.tasks.types import IGNORED, GenerationOptions
 from gradgate.training.config import RunConfig
 from gradgate.training.generate import Greedy, new_tokens
 from gradgate.training.generation_trainer import EncoderDecoderTrainer, GenerationTrainer

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gradgate.training.trainer import IGNORED, ExactTrainer, RunTrainer
+from gradgate.tasks.types import IGNORED
+from gradgate.training.trainer import ExactTrainer, RunTrainer
 
 _LARGEST_EXPONENT = 700.0  # whose power is a float
 

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradgate.tasks.types import IGNORED
 from gradgate.torch_state import preserved_state
 
-NO_LOSS = -100
-"""The label of a token that is not filled in, as in transformers."""
 _ROWS, _LENGTH, _FIRST = 2, 8, 5  # of what a head is tried on
 _TOLERANCE = 1e-3  # wide enough for 16 bits; a head that needs all tokens is off by far more, or fails
 
@@ -54,7 +53,7 @@ def _loss(model: Any) -> float:
     """The loss of a few tokens, every other one of which is to be filled in."""
     ids = torch.arange(_FIRST, _FIRST + _ROWS * _LENGTH, device=model.device).view(_ROWS, _LENGTH)
     ids = ids % model.config.get_text_config().vocab_size
-    labels = torch.where(ids % 2 == 0, ids, NO_LOSS)
+    labels = torch.where(ids % 2 == 0, ids, IGNORED)
     return float(model(input_ids=ids, attention_mask=torch.ones_like(ids), labels=labels).loss)
 
 
@@ -68,7 +67,7 @@ class _Chosen:
         self, model: Any, given: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         labels = named.get("labels")
-        self._where = None if labels is None else labels != NO_LOSS
+        self._where = None if labels is None else labels != IGNORED
         return None if labels is None else (given, {**named, "labels": labels[self._where].unsqueeze(0)})
 
     def of_states(self, encoder: Any, given: tuple[Any, ...], output: Any) -> Any:

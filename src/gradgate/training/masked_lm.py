@@ -18,10 +18,11 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBas
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import read_json, write_json
+from gradgate.tasks.types import IGNORED
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.config import RunConfig
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.masked_head import NO_LOSS, head_on_chosen
+from gradgate.training.masked_head import head_on_chosen
 from gradgate.training.pretrained import load_masked_model
 from gradgate.training.progress import RunProgress
 from gradgate.training.run_folder import Recorded, RunFolder
@@ -107,7 +108,7 @@ class SeededMasking:
         self._collator.generator = torch.Generator().manual_seed(int(state[0] >> 1))
         plain = [{name: value for name, value in row.items() if name != _NUMBER} for row in rows]
         batch: dict[str, Tensor] = dict(self._collator(plain))
-        if bool((batch["labels"] == NO_LOSS).all()):  # few short texts: a loss over nothing is no number
+        if bool((batch["labels"] == IGNORED).all()):  # few short texts: a loss over nothing is no number
             place = min(1, len(plain[0]["input_ids"]) - 1)
             batch["labels"][0, place] = plain[0]["input_ids"][place]
         return batch

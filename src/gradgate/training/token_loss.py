@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from gradgate.distributed import launch
+from gradgate.tasks.types import IGNORED
 from gradgate.training.generate import autocast_of
-from gradgate.training.trainer import IGNORED
 
 Row = Mapping[str, Sequence[int]]
 """``input_ids``, and ``labels`` of as many tokens, or in a model with an encoder of the response."""

@@ -18,6 +18,7 @@ from gradgate import hub
 from gradgate.distributed import launch
 from gradgate.errors import NonFiniteError, RunError, UsageError, nearest
 from gradgate.files import read_json, write_json
+from gradgate.tasks.types import IGNORED
 from gradgate.training import fsdp
 from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import InterruptedRunError
@@ -130,7 +131,6 @@ def check_complete(trainer: Trainer, folder: RunFolder) -> None:
 
 
 WEIGHTS_FILE = "model.safetensors"
-IGNORED = -100
 _REMEDY = "Lower --lr, raise --warmup, or use --precision fp32 or bf16."
 
 

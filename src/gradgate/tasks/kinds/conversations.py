@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError, RunError
 from gradgate.tasks.readers.turns import ASSISTANT, Turn
-from gradgate.tasks.types import GenerationOptions
+from gradgate.tasks.types import IGNORED, GenerationOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-IGNORED = -100
-"""The label of a token that the loss does not count."""
 
 
 class Rendering:

@@ -15,7 +15,7 @@ from gradgate.tasks.metrics import ENTITIES
 from gradgate.tasks.metrics.tags import OUTSIDE, are_entities, score_tags
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import KIND_INFO
+from gradgate.tasks.types import IGNORED, KIND_INFO
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -83,7 +83,7 @@ class TokenClassification:
             )
         predicted: list[list[str]] = [[] for _ in range(len(rows))]
         for window, row, own in zip(logits, features["row"][:], features["labels"][:], strict=True):
-            chosen = window[np.flatnonzero(np.asarray(own) != tokens.IGNORED)]
+            chosen = window[np.flatnonzero(np.asarray(own) != IGNORED)]
             if not np.isfinite(chosen).all():
                 raise NonFiniteError(
                     f"The model's outputs for sentence {row} are not finite; expected finite numbers for each word"

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import RunError
 from gradgate.tasks.kinds.sequence import pad
+from gradgate.tasks.types import IGNORED
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
-
-IGNORED = -100
 
 
 def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None) -> Dataset:
