@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evidence.studies import FIGURES, FOLDER, Study
-from evidence.verdicts import KINDS, TASKS, Checked
+from evidence.verdicts import KINDS, Checked
 from gradgate.papers.check import Verdict
 from gradgate.papers.claims import check
 from gradgate.papers.claims.numbers import Numbers
@@ -83,12 +83,12 @@ def _cells(each: Checked) -> str:
     return " | ".join(_states(each.states(kind)) for kind in KINDS)
 
 
-def _states(by_tasks: dict[bool, str]) -> str:
+def _states(by_tasks: dict[str, str]) -> str:
     """One state, or those on the paper's tasks and on others where they differ."""
-    shown = {stand_in: state if state == "cannot tell" else f"**{state}**" for stand_in, state in by_tasks.items()}
+    shown = {tasks: state if state == "cannot tell" else f"**{state}**" for tasks, state in by_tasks.items()}
     if len(set(shown.values())) < 2:
         return next(iter(shown.values()), "–")
-    return "; ".join(f"{state} on {TASKS[stand_in]}" for stand_in, state in shown.items())
+    return "; ".join(f"{state} on {tasks}" for tasks, state in shown.items())
 
 
 def _numbers(each: Checked) -> str:
@@ -99,7 +99,7 @@ def _numbers(each: Checked) -> str:
     for kind, verdicts in each.measured.items():
         for verdict in verdicts:
             names = ", ".join(Path(part).stem for part in verdict.parts)
-            lines += _findings(verdict, f"{kind} data, {TASKS[verdict.stand_in]} ({names})")
+            lines += _findings(verdict, f"{kind} data, {verdict.tasks} ({names})")
     return "\n".join(lines)
 
 

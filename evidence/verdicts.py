@@ -15,8 +15,6 @@ from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.recorded import read_numbers
 
 KINDS = ("real", "synthetic")
-TASKS = {False: "the paper's tasks", True: "other tasks"}
-"""Whether tasks stand in for those of the paper, in words."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,9 @@ class Checked:
         """Whether the claim holds or fails on data of some kind."""
         return any(verdict.outcome.state != "cannot tell" for own in self.measured.values() for verdict in own)
 
-    def states(self, kind: str) -> dict[bool, str]:
-        """What data of a kind say, by whether tasks stand in for those of the paper."""
-        return {verdict.stand_in: verdict.outcome.state for verdict in self.measured.get(kind, ())}
+    def states(self, kind: str) -> dict[str, str]:
+        """What data of a kind say, by the tasks that they are of: the paper's, or others in their place."""
+        return {verdict.tasks: verdict.outcome.state for verdict in self.measured.get(kind, ())}
 
 
 def check_all(results: Path = RESULTS) -> list[Checked]:
@@ -64,13 +62,10 @@ def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) 
     for each in _check_alone(studies, results):
         for kind in KINDS:
             here, was = (found.states(kind) for found in (each, then[each.claim.id]))
-            for stand_in in sorted(here.keys() | was.keys()):
-                now, before = (states.get(stand_in, "not compared") for states in (here, was))
+            for tasks in dict.fromkeys((*here, *was)):
+                now, before = (states.get(tasks, "not compared") for states in (here, was))
                 if now != before:
-                    yield (
-                        f"{each.claim.id} on {kind} data, {TASKS[stand_in]}: {now} here, {before} in the committed "
-                        f"numbers"
-                    )
+                    yield f"{each.claim.id} on {kind} data, {tasks}: {now} here, {before} in the committed numbers"
 
 
 def equal_numbers(study: Study, results: Path, committed: Path = RESULTS) -> tuple[int, int]:

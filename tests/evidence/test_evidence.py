@@ -103,8 +103,8 @@ def test_studies_of_one_kind_are_checked_together_and_kinds_apart(tmp_path: Path
     _record(tmp_path / "synthetic" / "three.csv", "XNLI", gain=-10)
     found = {each.claim.id: each for each in check_all(tmp_path)}
     assert {kind: found["G1"].states(kind) for kind in KINDS} == {
-        "real": {False: "holds"},
-        "synthetic": {False: "fails"},
+        "real": {"the paper's tasks": "holds"},
+        "synthetic": {"the paper's tasks": "fails"},
     }
     assert [Path(part).stem for part in found["G1"].measured["real"][0].parts] == ["one"]
     assert [Path(part).stem for part in found["G6"].measured["real"][0].parts] == ["two"]

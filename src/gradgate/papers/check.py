@@ -34,6 +34,11 @@ class Verdict:
     stand_in: bool = False
 
     @property
+    def tasks(self) -> str:
+        """Of which tasks the numbers are, in words."""
+        return "other tasks" if self.stand_in else "the paper's tasks"
+
+    @property
     def checked(self) -> bool:
         """Whether the source had anything to compare."""
         return any(finding.compared for finding in self.outcome.findings)

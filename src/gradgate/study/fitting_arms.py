@@ -10,7 +10,6 @@ from gradgate.errors import AdapterError, GradgateError, LayerMapError, UsageErr
 from gradgate.methods import method as read_method
 from gradgate.study.arms import read_arm
 from gradgate.study.portfolio import LeftOut, Portfolio, Subject, installed_packages
-from gradgate.tasks.types import LANGUAGE
 from gradgate.training.adapter_setting import read_adapter
 from gradgate.training.config import RunConfig
 
@@ -106,6 +105,7 @@ def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
     Raises:
         GradgateError: for a model or an adapter whose memory cannot be estimated.
     """
+    from gradgate.training.language_adapters import LanguageAdapters
     from gradgate.training.memory_request import estimate_memory
 
     arm = read_arm(text)
@@ -117,7 +117,7 @@ def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
     if config.optim is not None:
         options["optim"] = config.optim
     if config.language_adapters is not None and arm.adapter is not None:
-        options["language_adapters"] = config.language_adapters.replace(LANGUAGE, task.source)
+        options["language_adapters"] = LanguageAdapters(config.language_adapters, task.source)
     return estimate_memory(
         config.model,
         arm.method,

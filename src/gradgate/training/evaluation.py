@@ -188,7 +188,8 @@ def evaluate(
     progress = progress or Silent()
     found = load_finished(run, trust_remote_code=trust_remote_code)
     columns = {"text": text, "text_pair": text_pair, "label": label}
-    spec = _task(found, task, data, languages, test_file, {k: v for k, v in columns.items() if v is not None})
+    other = None if task == found.config.task else task
+    spec = _task(found, other, data, languages, test_file, {k: v for k, v in columns.items() if v is not None})
     if spec.kind != found.task.kind:
         raise UsageError(
             f"The task {spec.name} is {spec.kind}, and the model of {run} was trained for {found.task.kind}. Give a "
@@ -197,9 +198,8 @@ def evaluate(
     name = "-".join((spec.name, *(languages or ())))
     folder = RunFolder(out if out is not None else found.folder.path / "evaluations" / name)
     _check_free(folder)
-    own = test_file is None and task in (None, found.config.task)
-    load = load_tests_and_dev if own and found.config.dev_size is not None else load_tests
-    held = load(spec, found.task.labels)
+    dev_is_test = other is None and test_file is None and found.config.dev_size is not None
+    held = (load_tests_and_dev if dev_is_test else load_tests)(spec, found.task.labels)
     for note in held.notes:
         progress.note(note)
     record: dict[str, Any] = to_json(_score_task(found, held, folder, progress))
@@ -243,7 +243,7 @@ def _task(
 ) -> TaskSpec:
     if task is not None and is_multitask(task):
         raise UsageError(f"--task {task} is several tasks, and a model is scored on one. Name one of them.")
-    if task is None or task == run.config.task:
+    if task is None:
         changes: dict[str, Any] = {} if data is None else {"data": data}
         if test_file is not None:
             return _task_of_file(run, test_file, languages, changes | columns)

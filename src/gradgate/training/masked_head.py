@@ -71,9 +71,10 @@ class _Chosen:
         return None if labels is None else (given, {**named, "labels": labels[self._where].unsqueeze(0)})
 
     def of_states(self, encoder: Any, given: tuple[Any, ...], output: Any) -> Any:
-        if self._where is None:
+        where, self._where = self._where, None  # the encoder may also be called by itself
+        if where is None:
             return None
-        states = output[0][self._where].unsqueeze(0)
+        states = output[0][where].unsqueeze(0)
         if isinstance(output, tuple):
             return states, *output[1:]
         output[next(iter(output))] = states

@@ -34,7 +34,7 @@ def estimate_memory(
     shards: int = 1,
     master: Master | None = None,
     adapter: str | AdapterSetting | None = None,
-    language_adapters: str | None = None,
+    language_adapters: str | LanguageAdapters | None = None,
     head: Head = "auto",
     layers: LayerMap | str | None = None,
     total_steps: int = 1000,
@@ -118,7 +118,7 @@ def estimator_of(
     config_or_model: Any,
     setup: Setup,
     adapter: AdapterSetting | None = None,
-    language_adapters: str | None = None,
+    language_adapters: str | LanguageAdapters | None = None,
     head: str = "auto",
     layers: LayerMap | str | None = None,
     trust_remote_code: bool = False,
@@ -134,8 +134,10 @@ def estimator_of(
         adapter.kind.check()
         put_adapter(model, adapter, (), seed=0)
     if language_adapters is not None:
-        check_stack(language_adapters, adapter, has_tapt=False)
-        LanguageAdapters(language_adapters, _SOURCE).put(model)
+        if isinstance(language_adapters, str):
+            language_adapters = LanguageAdapters(language_adapters, _SOURCE)
+        check_stack(language_adapters.place, adapter, has_tapt=False)
+        language_adapters.put(model)
     return Estimator(model, setup, layers)
 
 
