@@ -30,6 +30,7 @@ class Study(BaseModel):
         compare: settings of ``gradgate compare``. ``model`` and ``data`` may begin with ``$GRADGATE_SHARED``.
         first_rows: a file of the folder of data to how many of its rows are used; others are used whole.
         quick: what replaces them at scale ``quick``; None takes a setting away.
+        quick_first_rows: what replaces ``first_rows`` there, as scoring takes longer than a few steps.
         analyses: commands of ``gradgate analyze`` that follow, with their options.
         figures: those of the study's report that are kept.
     """
@@ -44,6 +45,7 @@ class Study(BaseModel):
     compare: dict[str, Any]
     first_rows: dict[str, int] = Field(default_factory=dict)
     quick: dict[str, Any] = Field(default_factory=dict)
+    quick_first_rows: dict[str, int] = Field(default_factory=dict)
     analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: tuple[str, ...] = ("scores",)
 
@@ -66,6 +68,10 @@ class Study(BaseModel):
         """The settings of ``gradgate compare`` at a scale, with paths of this machine."""
         chosen = self.compare | (self.quick if scale == "quick" else {})
         return {name: here(value) for name, value in chosen.items() if value is not None}
+
+    def rows(self, scale: Scale) -> dict[str, int]:
+        """A file of its data to how many of its first rows are used at a scale."""
+        return self.first_rows | (self.quick_first_rows if scale == "quick" else {})
 
     @property
     def missing(self) -> str | None:

@@ -15,7 +15,7 @@ from evidence.advice import ADVICE, Arm, advice, rank
 from evidence.commands import first_rows
 from evidence.page import PAGE, page
 from evidence.running import settings_here
-from evidence.studies import Study, read_studies
+from evidence.studies import Scale, Study, read_studies
 from evidence.verdicts import KINDS, changed, check_all, equal_numbers
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, Place
@@ -66,6 +66,21 @@ def test_a_cpu_that_would_emulate_bf16_computes_in_fp32(
         name="a", title="a", paper="elsa", data="synthetic", differs="", compare={"seeds": 3, "precision": "bf16"}
     )
     assert settings_here(study, "full", tmp_path) == {"seeds": 3, "precision": precision}
+
+
+def test_quick_scores_fewer_rows_and_leaves_full_as_it_is(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("dev.tsv", "test.tsv"):
+        (source / name).write_text("a\n" * 9, encoding="utf-8")
+    rows = {"first_rows": {"dev.tsv": 5, "test.tsv": 7}, "quick_first_rows": {"dev.tsv": 2}}
+    study = Study(name="a", title="a", paper="elsa", data="real", differs="", compare={"data": str(source)}, **rows)
+
+    def lengths(scale: Scale) -> list[int]:
+        data = Path(settings_here(study, scale, tmp_path / scale)["data"])
+        return [len((data / name).read_text(encoding="utf-8").splitlines()) for name in ("dev.tsv", "test.tsv")]
+
+    assert (lengths("full"), lengths("quick")) == ([5, 7], [2, 7])
 
 
 def test_the_first_rows_of_some_files_are_taken_and_others_are_copied_whole(tmp_path: Path) -> None:
