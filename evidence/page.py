@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from evidence.paper_figures import figure_table
 from evidence.studies import FIGURES, FOLDER, Study
 from evidence.verdicts import KINDS, Checked
 from gradgate.papers.check import Verdict
@@ -47,6 +48,9 @@ _UNTOLD = """\
 No data here tells whether these claims hold or fail. Either the studies lack what a claim compares, or the interval of
 a difference has the threshold in it, so that more seeds or longer runs may tell.
 """
+_FIGURES_HERE = """\
+Figures of the studies' reports that show what a figure of the paper shows.
+"""
 FINDINGS = 12
 """As many parts of a claim are shown; some have one for each language and layer."""
 REASONS = 3
@@ -58,6 +62,7 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     """The page as Markdown."""
     there = [study for study in studies if study.results.exists()]
     blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## What could not be told", _UNTOLD, _untold(found)]
+    blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
     blocks += ["## Studies", *(_study(study) for study in there)]
     missing = [study for study in studies if study not in there]
     if missing:
@@ -138,8 +143,8 @@ def _planned(study: Study) -> str:
 
 
 def _study(study: Study) -> str:
-    figures = sorted((FIGURES / study.name).glob("*.svg"))
-    pictures = "\n".join(f"![{file.stem} of {study.name}](figures/{study.name}/{file.name})" for file in figures)
+    files = [figure.file for figure in study.figures if (FIGURES / study.name / figure.file).exists()]
+    pictures = "\n".join(f"![{Path(file).stem} of {study.name}](figures/{study.name}/{file})" for file in files)
     blocks = [
         f"### {study.name}",
         f"{study.title}. {_DATA[study.data]} data. Numbers: [of the claims](results/{study.file.as_posix()}), "

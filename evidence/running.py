@@ -75,8 +75,8 @@ def keep(study: Study, out: Path) -> None:
     study.runs.write_text(anywhere(runs), encoding="utf-8")
     kept = FIGURES / study.name
     kept.mkdir(parents=True, exist_ok=True)
-    for name in study.figures:
-        shutil.copyfile(out / study.name / "figures" / f"{name}.svg", kept / f"{name}.svg")
+    for figure in study.figures:
+        shutil.copyfile(figure.drawn(out / study.name), kept / figure.file)
 
 
 def _flag(name: str, value: Any) -> list[str]:

@@ -18,6 +18,31 @@ FIGURES = FOLDER / "figures"
 Scale = Literal["full", "quick"]
 
 
+class KeptFigure(BaseModel):
+    """A figure of a study's report that is kept.
+
+    Attributes:
+        name: that of the figure in the report.
+        part: the part of a study of several tasks, models or sizes whose report has it; None for the study's own.
+        paper: the numbers of the paper's figures that show the same.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    part: str | None = None
+    paper: tuple[int, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The name of its file among those of the study."""
+        return f"{self.name}.svg" if self.part is None else f"{self.name}-{self.part}.svg"
+
+    def drawn(self, folder: Path) -> Path:
+        """Where the report of the study in ``folder`` has it."""
+        return (folder if self.part is None else folder / "parts" / self.part) / "figures" / f"{self.name}.svg"
+
+
 class Study(BaseModel):
     """One study.
 
@@ -47,7 +72,7 @@ class Study(BaseModel):
     quick: dict[str, Any] = Field(default_factory=dict)
     quick_first_rows: dict[str, int] = Field(default_factory=dict)
     analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    figures: tuple[str, ...] = ("scores",)
+    figures: tuple[KeptFigure, ...] = (KeptFigure(name="scores"),)
 
     @property
     def file(self) -> Path:

@@ -14,6 +14,7 @@ import torch
 from evidence.advice import ADVICE, Arm, advice, rank
 from evidence.commands import first_rows
 from evidence.page import PAGE, page
+from evidence.paper_figures import PAPER_FIGURES
 from evidence.running import settings_here
 from evidence.studies import Scale, Study, read_studies
 from evidence.verdicts import KINDS, changed, check_all, equal_numbers
@@ -103,6 +104,12 @@ def test_the_pages_are_made_from_the_committed_numbers() -> None:
     found = check_all()
     assert PAGE.read_text(encoding="utf-8") == page(found, STUDIES)
     assert ADVICE.read_text(encoding="utf-8") == advice(STUDIES, found)
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_its_figures_are_like_those_of_its_paper_that_the_page_lists(study: Study) -> None:
+    listed = {number for figure in PAPER_FIGURES if figure.paper == study.paper for number in figure.numbers}
+    assert {number for figure in study.figures for number in figure.paper} <= listed
 
 
 def test_every_claim_has_its_place_and_what_cannot_be_told_has_a_reason() -> None:

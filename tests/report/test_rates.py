@@ -44,6 +44,15 @@ def test_the_runs_of_a_search_are_shown_on_dev(searched):
     assert [entry.line for entry in table.rows[0][1:]] == ["65.0 ± 7.1 (65.0, 2)", "70.0 ± 28.3 (70.0, 2)"]
 
 
+def test_methods_are_in_the_order_of_the_study(tmp_path):
+    write_study(tmp_path, scores={"lpft": [0.7], "full": [0.8]}, methods=("lpft", "full"), seeds=(0,))
+    for method in ("full", "lpft"):
+        for rate in (1e-4, 2e-5):
+            search(tmp_path, method, rate, 0, 0.5)
+    rates = find_rates(find(read_study(tmp_path)))
+    assert [method.label for method in rates.methods] == ["lpft", "full"]
+
+
 @pytest.mark.parametrize("damage", ["{", '{"dev": {}}', '{"dev": {"macro_f1": NaN}}', '{"dev": {"macro_f1": null}}'])
 def test_runs_of_a_search_that_have_no_score_are_left_out(searched, damage):
     (searched / "search" / "full" / "lr=0.0001" / "seed-0" / "scores.json").write_text(damage)

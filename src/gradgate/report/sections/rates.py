@@ -17,7 +17,18 @@ from matplotlib.axes import Axes
 
 from gradgate.errors import UsageError
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, look, styled, wrapped
+from gradgate.report.drawing import (
+    MUTED,
+    PAPER,
+    Drawing,
+    Look,
+    finish,
+    legend_below,
+    legend_label,
+    look,
+    styled,
+    wrapped,
+)
 from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
@@ -110,9 +121,11 @@ def searched_runs(results: StudyResults, metric: str) -> list[SearchedRun]:
 
 
 def _searched(findings: Findings) -> dict[str, dict[float, list[float]]]:
-    found: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """In the order of the study's arms, whose places give their colours."""
+    labels = findings.results.study.labels
+    found: dict[str, dict[float, list[float]]] = {label: defaultdict(list) for label in labels}
     for run in searched_runs(findings.results, findings.format.metric):
-        found[run.label][float(run.config["lr"])].append(run.score)
+        found.setdefault(run.label, defaultdict(list))[float(run.config["lr"])].append(run.score)
     return found
 
 
@@ -181,14 +194,15 @@ def _entry(findings: Findings, scores: tuple[float, ...]) -> Entry:
 def draw_rates(findings: Findings, rates: Rates) -> Drawing:
     """Learning rates to the right, a box for each method at each of them."""
     places = {rate: place for place, rate in enumerate(rates.all)}
-    metric, count = findings.format, len(rates.methods)
+    metric, count, arms = findings.format, len(rates.methods), findings.results.study.labels
     width = 0.8 / count
     with styled(2.9 + 0.19 * count) as figure:
         axes = figure.add_subplot()
         for index, method in enumerate(rates.methods):
             shift = (index - (count - 1) / 2) * width
+            style = look(arms.index(method.label) if method.label in arms else index)
             _draw_boxes(
-                axes, method, index, {rate: place + shift for rate, place in places.items()}, width, metric.factor
+                axes, method, style, {rate: place + shift for rate, place in places.items()}, width, metric.factor
             )
         crowded = len(places) > 6
         axes.set_xticks(
@@ -207,10 +221,8 @@ def draw_rates(findings: Findings, rates: Rates) -> Drawing:
 
 
 def _draw_boxes(
-    axes: Axes, method: RateScores, index: int, places: dict[float, float], width: float, factor: int
+    axes: Axes, method: RateScores, style: Look, places: dict[float, float], width: float, factor: int
 ) -> None:
-    # The first is drawn in ink elsewhere, which would hide the line of the median.
-    style = look(index + 1)
     boxes = axes.boxplot(
         [[factor * score for score in scores] for scores in method.scores.values()],
         positions=[places[rate] for rate in method.scores],
