@@ -5,65 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gradgate.errors import RunError, UsageError
-from gradgate.methods import Freeze
-from gradgate.methods import method as read_method
 from gradgate.papers import find_preset
-from gradgate.papers.planning import Plan, ReproduceRequest, on_layers, on_steps, on_width, plan_full
+from gradgate.papers.planning import Plan, ReproduceRequest, plan_full
 from gradgate.papers.resources import find_resources, given_models
 
 
 def on_sample(preset: str, **settings: object) -> Plan:
     """The plan of a preset on the embedded sample."""
     return ReproduceRequest(preset, "sample", None, [], None, False, settings).plan()
-
-
-@pytest.mark.parametrize(
-    ("text", "layers", "ours", "expected"),
-    [
-        ("freeze:layers=9", 12, 4, "freeze:layers=3"),
-        ("freeze:layers=6", 12, 4, "freeze:layers=2"),
-        ("freeze:layers=11", 12, 4, "freeze:layers=3"),
-        ("freeze:layers=12", 12, 4, "freeze:layers=4"),
-        ("freeze:layers=17", 24, 12, "freeze:layers=9"),
-        ("freeze:layers=9", 12, 12, "freeze:layers=9"),
-        ("gradual:every=50", 12, 4, "gradual:every=50"),
-        ("full", 12, 4, "full"),
-    ],
-)
-def test_frozen_layers_are_translated_in_proportion(text: str, layers: int, ours: int, expected: str) -> None:
-    assert on_layers(text, layers, ours) == expected
-
-
-@given(st.integers(1, 24), st.integers(2, 24))
-def test_something_stays_tuned_where_the_paper_tunes_something(frozen: int, ours: int) -> None:
-    translated = read_method(on_layers(f"freeze:layers={frozen}", 24, ours))
-    assert isinstance(translated, Freeze)
-    assert (translated.layers == ours) == (frozen == 24)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("gradual:every=800", "gradual:every=24"),  # 800 x 12 of 12000 steps, 24 x 4 of 120
-        ("fun:every=800,batches=40", "fun:every=24,batches=8"),
-        ("random:every=1", "random:every=1"),
-        ("graddrop:p=0.2", "graddrop:p=0.2"),
-    ],
-)
-def test_layers_open_after_the_same_share_of_the_training(text: str, expected: str) -> None:
-    expected_method = read_method(expected)
-    assert read_method(on_steps(text, 12, 12000, 4, 120)) == expected_method
-
-
-def test_adapters_keep_their_share_of_the_width() -> None:
-    assert on_width("houlsby:size=256,lr=1e-4", 768, 96) == "houlsby:size=32"
-    assert on_width("houlsby:lr=1e-4,size=64", 768, 48) == "houlsby:size=4"
-    assert on_width("pfeiffer:reduction=16", 768, 96) == "pfeiffer:reduction=16"
-    assert on_width("houlsby:size=64,tapt_epochs=100,tapt_batch=256", 768, 768) == "houlsby:size=64,tapt_epochs=2"
 
 
 def test_adapters_learn_faster_than_the_whole_model_on_the_sample() -> None:
@@ -129,6 +80,16 @@ def test_held_out_dev_rows_stay_in_proportion_and_leave_what_is_trained_on() -> 
     }
     given = on_sample("adaptereff-table2", dev_size=10).runs
     assert {run.config.dev_size for run in given} == {10}
+
+
+def test_a_search_has_the_seeds_of_the_runs_and_rates_in_proportion_on_the_sample() -> None:
+    plan = on_sample("adaptereff-figure4")
+    assert plan.search is not None
+    # The sample learns at 1e-3 where the paper does at 2e-5.
+    assert [setting["lr"] for setting in plan.search.settings] == [0.001, 0.002, 0.003, 0.004, 0.005]
+    assert len(plan.search.seeds) == len(plan.seeds) == 2
+    assert plan.count == 4 * 2 * (2 + 5 * 2)  # tasks and sizes, arms, seeds of the runs and of each rate
+    assert {run.arm.adapter for run in plan.runs} == {None, "houlsby:size=13"}  # no rate of its own
 
 
 def test_given_settings_win() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -15,11 +17,15 @@ from gradgate.papers.check import check_study
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.numbers import Place
 from gradgate.papers.claims.quantities import quality
-from gradgate.papers.comparison import derived_table, pairs, summary_table
+from gradgate.papers.comparison import derived_table, pairs, summary_table, write_tables
 from gradgate.papers.measured import averages, numbers_of_study, seed_spreads
-from gradgate.papers.reproduce import read_reproduction
+from gradgate.papers.planning import ReproduceRequest
+from gradgate.papers.reproduce import read_reproduction, run_plan
+from gradgate.report.sections.rates import searched_runs
 from gradgate.study.parts import Parts, TaskChoice
+from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
+from gradgate.study.search import read_space
 from support.command_line import Command
 from support.study_folder import write_study
 
@@ -291,6 +297,53 @@ def test_what_a_search_found_says_how_much_seeds_matter_at_each_rate(tmp_path: P
     wanted = fmean(stdev(dev[None][rate]) - stdev(dev[ADAPTER][rate]) for rate in (1e-5, 1e-4))
     assert f"= {100 * wanted:.2f} [" in verdict.outcome.findings[0].text
     assert "2 rates" in verdict.outcome.findings[0].text
+
+
+def figure4(folder: Path, runs: list[dict[str, Any]]) -> Path:
+    """A reproduction of a figure that searches rates, whose runs are in the study ``cola``."""
+    record: dict[str, Any] = {"preset": "adaptereff-figure4", "scale": "sample", "runs": runs, "left_out": {}}
+    (folder / "reproduction.json").write_text(json.dumps({**record, "notes": []}))
+    return folder
+
+
+def test_the_search_of_a_reproduction_says_so_too(tmp_path: Path) -> None:
+    rates_study(tmp_path / "cola")
+    for rate in (1e-5, 1e-4):
+        for seed in (0, 1):
+            searched(tmp_path / "cola", None, rate, seed, 0.5 + 0.1 * seed)
+            searched(tmp_path / "cola", ADAPTER, rate, seed, 0.5)
+    runs = [
+        {"labels": ["BERT-base", "cola", "1000", label], "method": "full", "adapter": adapter, "study": "cola"}
+        for label, adapter in (("Fine-tune", None), ("Adapter-64", ADAPTER))
+    ]
+    verdict = next(v for v in check_study(figure4(tmp_path, runs), "adaptereff") if v.claim.id == "A8")
+    (finding,) = verdict.outcome.findings
+    assert (
+        f"cola, BERT-base, 1000 examples: deviation over seeds at a rate, Fine-tune - Adapter-64 = {5 * 2**0.5:.2f}"
+        in (finding.text)
+    )
+
+
+def test_a_figure_without_printed_numbers_has_a_table_of_what_was_measured(tmp_path: Path) -> None:
+    write_study(tmp_path / "cola", ("full",), (0, 1), {"full": [0.4, 0.6]})
+    run = {"labels": ["BERT-base", "cola", "1000", "Fine-tune"], "method": "full", "adapter": None, "study": "cola"}
+    (table,) = write_tables(read_reproduction(figure4(tmp_path, [run])), tmp_path)
+    (record,) = table.records
+    assert (record["method"], record["ours"], record["seeds"]) == ("Fine-tune", "full", 2)
+    assert (record["measured"], record["measured_sd"]) == (pytest.approx(50.0), pytest.approx(stdev((40, 60))))
+    assert [file.name for file in sorted((tmp_path / "tables").iterdir())] == ["measured.csv", "measured.md"]
+
+
+def test_a_reproduction_searches_before_it_runs(tmp_path: Path) -> None:
+    small = {"steps": 2, "train_size": 16, "dev_size": 16, "batch_size": 8, "max_length": 16, "threads": 1}
+    plan = ReproduceRequest("adaptereff-figure4", "sample", [0], [], None, False, small).plan()
+    plan = replace(plan, runs=plan.runs[:1], search=read_space(["lr=1e-3,2e-3"]))
+    assert plan.count == 3
+    assert run_plan(plan, tmp_path / "out", lambda title: nullcontext(SilentStudy())).finished == 1
+    (row,) = read_reproduction(tmp_path / "out").rows
+    assert [cell.status for cell in row.measured.cells] == ["finished"]
+    results = row.measured.results
+    assert {run.config["lr"] for run in searched_runs(results, results.study.task.metric)} == {1e-3, 2e-3}
 
 
 def test_rates_that_seeds_agree_on_do_not_vary(tmp_path: Path) -> None:

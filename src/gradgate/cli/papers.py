@@ -1,4 +1,4 @@
-"""The commands for the papers: list them, check their claims, and reproduce their tables."""
+"""The commands for the papers: list them, check their claims, and reproduce their tables and figures."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from gradgate.errors import UsageError
 if TYPE_CHECKING:
     from gradgate.papers.check import Verdict
     from gradgate.papers.planning import Plan
+    from gradgate.report.table import Table
     from gradgate.study.progress import StudyProgress
 
 _STYLES = {"holds": "green", "fails": "red", "cannot tell": "yellow"}
@@ -72,7 +73,8 @@ def reproduce(
     preset: Annotated[
         str,
         typer.Argument(
-            autocompletion=presets_named, help="A table of a paper, such as elsa-table4; see 'gradgate papers'."
+            autocompletion=presets_named,
+            help="A table or figure of a paper, such as elsa-table4; see 'gradgate papers'.",
         ),
     ],
     scale: Annotated[str, typer.Option(help="full, or sample: the same grid on the embedded model and data.")] = "full",
@@ -89,7 +91,7 @@ def reproduce(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Run a table of a paper, and compare with what it prints.
+    """Run a table or figure of a paper, and compare with what it prints.
 
     Run again, it goes on.
     """
@@ -105,15 +107,13 @@ def reproduce(
             print_line(line)
     if dry_run:
         return
-    from gradgate.papers.reproduce import read_reproduction, run_plan  # brings torch, once there is something to run
+    from gradgate.papers.reproduce import run_plan  # brings torch, once there is something to run
 
     folder = out_folder or Path("studies") / f"{preset}-{scale}"
     failed = run_plan(plan, folder, _bars if talk else _silence).failed
-    _write_and_show(folder, talk)
+    tables = _write_and_show(folder, talk)
     if as_json:
-        from gradgate.papers.comparison import full_table
-
-        print_json(list(full_table(read_reproduction(folder)).records))
+        print_json(list(tables[-1].records))
     if failed:
         errors.print(f"{failed} of {plan.count} runs failed; the reports in {folder} say why.", soft_wrap=True)
         raise typer.Exit(1)
@@ -135,8 +135,8 @@ def _silence(title: str) -> Iterator[StudyProgress]:
     yield SilentStudy()
 
 
-def _write_and_show(folder: Path, show: bool) -> None:
-    """Write the reports and tables of a reproduction, and print the tables that are short."""
+def _write_and_show(folder: Path, show: bool) -> list[Table]:
+    """Write the reports and tables of a reproduction, and print the tables that are short; the last one has it all."""
     from gradgate.papers.comparison import FULL_TABLE, write_tables
     from gradgate.papers.reproduce import read_reproduction, study_folders
     from gradgate.report import write_report
@@ -146,12 +146,13 @@ def _write_and_show(folder: Path, show: bool) -> None:
         write_report(study)
     tables = write_tables(read_reproduction(folder), folder)
     if not show:
-        return
+        return tables
     for table in tables:
         if table.name != FULL_TABLE:
             console.print(to_terminal(table, tuple(column.key for column in table.columns), console.width))
     print_line(f"Tables: {folder / 'tables'}; each study in {folder} has a report.")
     print_line(f"Claims: gradgate papers {folder}")
+    return tables
 
 
 def paper_records(only: str | None = None) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Tables of published numbers next to measured ones."""
+"""Tables of published numbers next to measured ones; of a figure, which prints none, the measured ones alone."""
 
 from __future__ import annotations
 
@@ -58,6 +58,37 @@ def full_table(reproduction: Reproduction) -> Table:
     return _table(reproduction, FULL_TABLE, pairs(reproduction))
 
 
+def measured_table(reproduction: Reproduction) -> Table:
+    """One row a cell: the score of the language or average that stands for its task."""
+    columns = (
+        Column("model", "Model", numeric=False),
+        Column("task", "Task", numeric=False),
+        Column("size", "Examples", numeric=False),
+        Column("method", "Method", numeric=False),
+        Column("ours", "Ours", numeric=False),
+        Column("measured", "Measured"),
+        Column("seeds", "Seeds"),
+    )
+    shown, records = [], []
+    for row in reproduction.rows:
+        cell, measured = row.cell, summarize(_scores(row))
+        sd = "" if measured.sd is None else f" ± {measured.sd:.2f}"
+        names = (cell.model, cell.task, cell.size, cell.label, ours(row))
+        shown.append((*map(Entry, names), Entry(_text(measured.mean, 2) + sd), Entry(str(measured.n))))
+        numbers = {"measured": measured.mean, "measured_sd": measured.sd, "seeds": measured.n}
+        records.append(dict(zip(("model", "task", "size", "method", "ours"), names, strict=True)) | numbers)
+    return Table("measured", _title(reproduction), columns, tuple(shown), tuple(records))
+
+
+def _scores(row: Reproduced) -> list[float]:
+    """Of each seed, on the language or average that stands for the task; on its only language where it has one."""
+    preset, found = row.cell.preset, []
+    for cell in row.measured.cells:
+        scores = {} if cell.scores is None else scores_by_language(preset.paper, row.measured, cell)
+        found += [preset.unit * value for language, value in scores.items() if language == preset.summary]
+    return found
+
+
 def derived_table(reproduction: Reproduction) -> Table | None:
     """What the paper derives from several cells: relative quality and saved parameters; None where it has none."""
     numbers = [number for number in reproduction.preset.published if number.metric in DERIVED]
@@ -83,9 +114,11 @@ def derived_table(reproduction: Reproduction) -> Table | None:
 
 
 def write_tables(reproduction: Reproduction, out: Path) -> list[Table]:
-    """Write ``tables/published*.csv`` and ``.md``; returns them, the one in short first."""
+    """Write ``tables/published*.csv`` and ``.md``, or ``measured``; returns them, the one in short first."""
     derived = derived_table(reproduction)
-    tables = [summary_table(reproduction), *([derived] if derived else []), full_table(reproduction)]
+    tables = [measured_table(reproduction)]
+    if reproduction.preset.data:
+        tables = [summary_table(reproduction), *([derived] if derived else []), full_table(reproduction)]
     for table in tables:
         write_text(out / "tables" / f"{table.name}.csv", to_csv(table))
         notes = "".join(f"- {note}\n" for note in reproduction.notes)
@@ -156,10 +189,17 @@ def _table(reproduction: Reproduction, name: str, shown: list[Pair]) -> Table:
     rows = [_entries(pair) for pair in shown]
     return Table(
         name,
-        f"{preset.name}: {preset.title}{'' if reproduction.scale == 'full' else ' - measured on the embedded sample'}",
+        _title(reproduction),
         tuple(columns),
         tuple(tuple(row[column.key] for column in columns) for row in rows),
         tuple(_numbers(pair) for pair in shown),
+    )
+
+
+def _title(reproduction: Reproduction) -> str:
+    preset = reproduction.preset
+    return (
+        f"{preset.name}: {preset.title}{'' if reproduction.scale == 'full' else ' - measured on the embedded sample'}"
     )
 
 

@@ -82,6 +82,15 @@ def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, not
     arms: dict[Key, dict[str, None]] = {}
     analyzed: dict[Path, dict[tuple[str, int], dict[str, float]]] = {}
     own = list(rows)
+    spreads: dict[Path, dict[str, dict[int, float]]] = {}
+    for row in own:
+        folder = row.results.folder
+        if folder not in spreads:
+            spreads[folder] = seed_spreads(row.results)
+        if row.arm in spreads[folder]:
+            key = Key(row.place, row.label, SEED_SPREAD)
+            scores.setdefault(key, spreads[folder][row.arm])
+            arms.setdefault(key, {})[row.arm] = None
     if paper == "adaptereff":
         own += [replace(row, label=BEST_SIZE) for row in best_sizes(own)]
     for row in own:
@@ -119,10 +128,6 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
         for name, by_seed in found.items():
             scores[Key(place, SCHEDULES, name)] = by_seed
             arms[Key(place, SCHEDULES, name)] = (", ".join(scheduled),)
-    for own, spreads in seed_spreads(results).items():
-        key = Key(place, labels[own], SEED_SPREAD)
-        scores.setdefault(key, spreads)
-        arms[key] = (*arms.get(key, ()), own)
     return replace(numbers, scores=scores, arms=arms, source=str(results.folder))
 
 

@@ -1,18 +1,17 @@
-"""The runs of a table of a paper, on its own models or on others: layers, intervals and sizes in proportion."""
+"""The runs of a preset, on the paper's models or on others: layers, intervals and sizes in proportion."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
-from gradgate.errors import AdapterError, RunError, UsageError, nearest
-from gradgate.methods import Freeze, Method
-from gradgate.methods import method as read_method
+from gradgate.errors import RunError, UsageError, nearest
 from gradgate.papers.preset import Preset, TableEntry, find_preset
+from gradgate.papers.proportion import TAPT_EPOCHS, at_rate, on_layers, on_rate, on_steps, on_width, with_options
 from gradgate.papers.resources import (
     OurModel,
     OurTask,
@@ -23,61 +22,9 @@ from gradgate.papers.resources import (
     given_models,
     stand_in,
 )
-from gradgate.specs import Syntax
 from gradgate.study.arms import Arm
+from gradgate.study.search import Space, read_space
 from gradgate.training.config import RunConfig, make_config
-
-_ADAPTER = Syntax("adapter", error=AdapterError)
-SELECTION_BATCHES = 8
-"""Batches of one choice of FUN on the sample, where the paper's 40 would be most of an epoch."""
-
-TAPT_EPOCHS = 2
-"""Passes over the task's texts on the sample, where the paper's 100 would take longer than all else."""
-
-
-def on_layers(text: str, layers: int, ours: int) -> str:
-    """``freeze:layers=9`` of 12 as ``freeze:layers=3`` of 4; other methods as they are.
-
-    At least one layer stays tuned where the paper tunes one.
-    """
-    method = read_method(text)
-    if not isinstance(method, Freeze) or not isinstance(method.layers, int) or method.tower or layers == ours:
-        return text
-    scaled = round(method.layers * ours / layers + 1e-9)
-    return replace(method, layers=ours if method.layers == layers else min(scaled, ours - 1)).spec
-
-
-def on_steps(text: str, layers: int, steps: int, our_layers: int, our_steps: int) -> str:
-    """The interval ``every`` such that all layers are open after the same share of the training; 1 at least."""
-    method = read_method(text)
-    given: dict[str, Any] = {}
-    if _has(method, "every"):
-        interval = method.every * (our_steps / steps) * (layers / our_layers)  # type: ignore[attr-defined]
-        given["every"] = max(1, round(interval))
-    if method.name == "fun":
-        given["batches"] = min(SELECTION_BATCHES, method.batches)  # type: ignore[attr-defined]
-    return replace(method, **given).spec if given else text
-
-
-def on_width(adapter: str, hidden: int, ours: int) -> str:
-    """``size=256`` of 768 hidden units as the same share of ours, 4 at least.
-
-    A learning rate and a batch size of its own are left out, and pretraining is cut to ``TAPT_EPOCHS`` passes.
-    """
-    spec = _ADAPTER.parse(adapter).without("lr", "tapt_batch")
-    if "size" in spec.options:
-        spec = spec.updated(size=str(max(4, round(int(spec.options["size"]) * ours / hidden))))
-    return str(spec.updated(tapt_epochs=str(TAPT_EPOCHS)) if "tapt_epochs" in spec.options else spec)
-
-
-def at_rate(adapter: str, lr: float) -> str:
-    """An adapter with a learning rate of its own."""
-    return str(_ADAPTER.parse(adapter).without("lr").updated(lr=f"{lr:g}"))
-
-
-def _has(method: Method, option: str) -> bool:
-    return option in {field.name for field in fields(method)}
-
 
 Scale = Literal["full", "sample"]
 _SCALES = ("full", "sample")
@@ -127,6 +74,7 @@ class Plan:
     Attributes:
         left_out: a cell that is not run, in words, to the reason.
         notes: what a reader must know of the translation.
+        search: what each study searches first; None for nothing.
     """
 
     preset: Preset
@@ -135,6 +83,7 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     left_out: dict[str, str]
     notes: tuple[str, ...]
+    search: Space | None = None
 
     def studies(self) -> dict[str, list[PlannedRun]]:
         """Folder to the runs of its study, each once."""
@@ -145,8 +94,13 @@ class Plan:
 
     @property
     def count(self) -> int:
-        """How many runs there are, repeats and all."""
-        return len(self.seeds) * sum(len(runs) for runs in self.studies().values())
+        """How many runs there are, repeats and those of the search and all."""
+        return sum(len(runs) for runs in self.studies().values()) * self._each
+
+    @property
+    def _each(self) -> int:
+        """Runs of one arm."""
+        return len(self.seeds) + (len(self.search.settings) * len(self.search.seeds) if self.search else 0)
 
     @property
     def minutes(self) -> float | None:
@@ -154,7 +108,7 @@ class Plan:
         if self.scale != "sample":
             return None
         seconds = sum(run.seconds for runs in self.studies().values() for run in runs)
-        return len(self.seeds) * seconds / 60
+        return self._each * seconds / 60
 
 
 @dataclass(frozen=True)
@@ -261,7 +215,9 @@ def _on_sample(
     method = on_steps(on_layers(cell.method, layers, model.layers), layers, cell.steps(), model.layers, steps)
     adapter = cell.adapter
     if adapter is not None:
-        adapter = at_rate(on_width(adapter, cell.paper_model.hidden, model.hidden), ADAPTER_RATE * settings["lr"])
+        adapter = on_width(adapter, cell.paper_model.hidden, model.hidden)
+        if not cell.preset.search:
+            adapter = at_rate(adapter, ADAPTER_RATE * settings["lr"])
     return _Chosen(cell, settings, method, adapter, steps)
 
 
@@ -291,7 +247,9 @@ def _sample_notes(preset: Preset, tasks: dict[str, str], model: OurModel) -> lis
         alike = [other for other, task in preset.tasks.items() if stand_in(task) == name and other != label]
         also = f", and would for {', '.join(alike)}" if alike else ""
         notes.append(f"The task {name} stands in for {label}{also}.")
-    if any(method.adapter for method in preset.methods.values()):
+    if preset.search:
+        notes.append(f"The rates searched are in proportion: {', '.join(_searched(preset, 'sample'))}.")
+    elif any(method.adapter for method in preset.methods.values()):
         notes.append(f"Adapters learn at {ADAPTER_RATE} times the rate, as in He et al. 2021, Table 10.")
     layers = next(iter(preset.models.values())).layers
     parts = "Frozen layers, intervals, and the sizes of adapters and training sets"
@@ -311,7 +269,7 @@ def _plan(
     for each in chosen:
         whole = each.settings | {"method": each.method}
         if each.adapter is not None:
-            whole["adapter"] = str(_ADAPTER.parse(each.adapter).updated(**preset.adapter_options))
+            whole["adapter"] = with_options(each.adapter, preset.adapter_options)
         unknown = [name for name in whole if name not in RunConfig.model_fields]
         if unknown:
             left_out[_words(each.cell)] = f"this version has no setting {unknown[0]!r}"
@@ -325,7 +283,18 @@ def _plan(
             f"Nothing of {preset.name} can be run: {'; '.join(reasons)}. Give what is missing with --model and "
             "--data, or take --scale sample."
         )
-    return Plan(preset, scale, tuple(seeds), tuple(runs), left_out, (*preset.notes, *notes))
+    texts = _searched(preset, scale)
+    search = read_space(texts, seeds=len(seeds)) if texts else None
+    return Plan(preset, scale, tuple(seeds), tuple(runs), left_out, (*preset.notes, *notes), search)
+
+
+def _searched(preset: Preset, scale: Scale) -> list[str]:
+    """What the preset searches; on the sample rates as many times as high as the sample's own is."""
+    if scale == "full":
+        return list(preset.search)
+    from gradgate.sample import QUICKSTART_SETTINGS
+
+    return [on_rate(text, preset.settings["lr"], QUICKSTART_SETTINGS["lr"]) for text in preset.search]
 
 
 def _study_names(configs: list[tuple[TableEntry, RunConfig]]) -> dict[str, str]:

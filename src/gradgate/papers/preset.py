@@ -1,4 +1,4 @@
-"""What a preset is: a table of a paper as a grid of runs, with what the paper prints for each of them."""
+"""What a preset is: a table or figure of a paper as a grid of runs, with what the paper prints for each of them."""
 
 from __future__ import annotations
 
@@ -95,17 +95,18 @@ def _as_method(value: object) -> object:
 
 
 class Preset(_Strict):
-    """A table of a paper.
+    """A table or figure of a paper.
 
     Args:
         name, paper: keys of the preset and of its paper.
-        title: what the table shows.
-        table: its number in the paper.
-        data: the files of published numbers.
+        title: what it shows.
+        table: its number in the paper, or ``Fig. 4``.
+        data: the files of published numbers; none for a figure.
         models, tasks, methods: by the label that the table gives them; the first method is the reference.
         sizes: label to training examples; None for all of them.
         leave_out: cells that the table does not have.
         settings: of every run; ``cases`` change them.
+        search: settings that every method tries first, with as many seeds as its runs have; as in ``--search``.
         adapter_options: of every adapter, besides those of its row.
         seeds: repeats.
         summary: the language or average that stands for a task in short.
@@ -118,13 +119,14 @@ class Preset(_Strict):
     paper: str
     title: str
     table: str
-    data: tuple[str, ...]
+    data: tuple[str, ...] = ()
     models: dict[str, PaperModel]
     tasks: dict[str, PaperTask]
     methods: dict[str, Annotated[PaperMethod, BeforeValidator(_as_method)]]
     sizes: dict[str, int | None] = {"full": None}
     leave_out: tuple[Match, ...] = ()
     settings: dict[str, Any] = {}
+    search: tuple[str, ...] = ()
     adapter_options: dict[str, str] = {}
     cases: tuple[Case, ...] = ()
     seeds: int = Field(ge=1)
@@ -256,7 +258,7 @@ FOLDER = Path(__file__).parent / "presets"
 
 @cache
 def presets() -> dict[str, Preset]:
-    """Every preset by name, paper by paper in the order of their tables."""
+    """Every preset by name, paper by paper in the order of their tables, then of their figures."""
     found: dict[str, Preset] = {}
     for paper in papers():
         found |= read_presets(FOLDER / f"{paper}.yaml")

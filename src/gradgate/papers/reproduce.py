@@ -1,4 +1,4 @@
-"""Reproduce a table of a paper: one study folder for each task, model and settings, and one record of them all."""
+"""Reproduce a table or figure of a paper: a study for each task, model and settings, and one record of them all."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
     studies = plan.studies()
     for number, (name, runs) in enumerate(studies.items(), 1):
         with progress(f"study {number} of {len(studies)}: {name}") as shown:
-            tallies.append(_run_study(out / name, runs, list(plan.seeds), shown))
+            tallies.append(_run_study(out / name, runs, plan, shown))
     return RunCounts(
         sum(tally.finished for tally in tallies),
         sum(tally.failed for tally in tallies),
@@ -154,10 +154,11 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
     )
 
 
-def _run_study(folder: Path, runs: list[PlannedRun], seeds: list[int], progress: StudyProgress) -> RunCounts:
+def _run_study(folder: Path, runs: list[PlannedRun], plan: Plan, progress: StudyProgress) -> RunCounts:
     methods = list(dict.fromkeys(run.arm.method for run in runs))
     adapters = list(dict.fromkeys(run.arm.adapter for run in runs))
-    return compare(Comparison(runs[0].config, methods, seeds, adapters=adapters), folder, progress)
+    comparison = Comparison(runs[0].config, methods, list(plan.seeds), adapters=adapters, search=plan.search)
+    return compare(comparison, folder, progress)
 
 
 def is_reproduction(folder: Path) -> bool:

@@ -1,0 +1,75 @@
+"""Methods, adapters and rates of a paper in proportion to another model: its layers, its width, its steps."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from gradgate.errors import AdapterError
+from gradgate.methods import Freeze, Method
+from gradgate.methods import method as read_method
+from gradgate.specs import Syntax
+
+_ADAPTER = Syntax("adapter", error=AdapterError)
+SELECTION_BATCHES = 8
+"""Batches of one choice of FUN on the sample, where the paper's 40 would be most of an epoch."""
+
+TAPT_EPOCHS = 2
+"""Passes over the task's texts on the sample, where the paper's 100 would take longer than all else."""
+
+
+def on_layers(text: str, layers: int, ours: int) -> str:
+    """``freeze:layers=9`` of 12 as ``freeze:layers=3`` of 4; other methods as they are.
+
+    At least one layer stays tuned where the paper tunes one.
+    """
+    method = read_method(text)
+    if not isinstance(method, Freeze) or not isinstance(method.layers, int) or method.tower or layers == ours:
+        return text
+    scaled = round(method.layers * ours / layers + 1e-9)
+    return replace(method, layers=ours if method.layers == layers else min(scaled, ours - 1)).spec
+
+
+def on_steps(text: str, layers: int, steps: int, our_layers: int, our_steps: int) -> str:
+    """The interval ``every`` such that all layers are open after the same share of the training; 1 at least."""
+    method = read_method(text)
+    given: dict[str, Any] = {}
+    if _has(method, "every"):
+        interval = method.every * (our_steps / steps) * (layers / our_layers)  # type: ignore[attr-defined]
+        given["every"] = max(1, round(interval))
+    if method.name == "fun":
+        given["batches"] = min(SELECTION_BATCHES, method.batches)  # type: ignore[attr-defined]
+    return replace(method, **given).spec if given else text
+
+
+def on_width(adapter: str, hidden: int, ours: int) -> str:
+    """``size=256`` of 768 hidden units as the same share of ours, 4 at least.
+
+    A learning rate and a batch size of its own are left out, and pretraining is cut to ``TAPT_EPOCHS`` passes.
+    """
+    spec = _ADAPTER.parse(adapter).without("lr", "tapt_batch")
+    if "size" in spec.options:
+        spec = spec.updated(size=str(max(4, round(int(spec.options["size"]) * ours / hidden))))
+    return str(spec.updated(tapt_epochs=str(TAPT_EPOCHS)) if "tapt_epochs" in spec.options else spec)
+
+
+def at_rate(adapter: str, lr: float) -> str:
+    """An adapter with a learning rate of its own."""
+    return str(_ADAPTER.parse(adapter).without("lr").updated(lr=f"{lr:g}"))
+
+
+def with_options(adapter: str, options: dict[str, str]) -> str:
+    """An adapter with these options besides its own."""
+    return str(_ADAPTER.parse(adapter).updated(**options))
+
+
+def on_rate(searched: str, lr: float, ours: float) -> str:
+    """``lr=2e-5,4e-5`` of a paper that trains at 2e-5 as ``lr=0.001,0.002`` at 1e-3; other settings as they are."""
+    name, _, values = searched.partition("=")
+    if name != "lr":
+        return searched
+    return f"lr={','.join(f'{float(value) * ours / lr:g}' for value in values.split(','))}"
+
+
+def _has(method: Method, option: str) -> bool:
+    return option in {field.name for field in fields(method)}
