@@ -168,6 +168,15 @@ def test_arms_that_the_seeds_do_not_tell_from_the_best_are_tied_and_the_lightest
     assert ranking.lightest == near
 
 
+def test_arms_of_a_study_beside_another_are_compared_with_its_own() -> None:
+    together = {study.name: study.beside for study in STUDIES if study.beside is not None}
+    assert together == {"synthetic-full-zero-shot": "synthetic-unfreezing-adapters"}
+    lines = [line for line in advice(STUDIES, []).splitlines() if "(`synthetic-" in line]
+    (joint,) = [line for line in lines if "(`synthetic-unfreezing-adapters`)" in line]
+    assert "`full`" in joint
+    assert not any("(`synthetic-full-zero-shot`)" in line for line in lines)
+
+
 def _record(file: Path, task: str, gain: float) -> None:
     """Numbers of GradDrop and SFT with three seeds."""
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,8 @@ from gradgate.papers.claims import Outcome, check, claims, find_claim
 from gradgate.papers.claims.base import above, all_of, any_of, below, most_of
 from gradgate.papers.claims.elsa import frozen_share
 from gradgate.papers.claims.numbers import (
+    DEV_BEST,
+    DEV_MEAN,
     FLATNESS,
     LOSS_RISE,
     SAVED,
@@ -178,6 +180,19 @@ def test_transfer_is_not_told_by_a_study_of_english_alone() -> None:
     assert check(find_claim("A6"), Numbers(scores, exact=False)).state == HOLDS
     english = {key: by_seed for key, by_seed in scores.items() if key.on != "de"}
     assert check(find_claim("A6"), Numbers(english, exact=False)).state == UNKNOWN
+
+
+def test_adapters_with_mixout_or_pretraining_are_no_adapters_against_fine_tuning() -> None:
+    place = Place("BERT-base", "sst-2")
+    means = {"Fine-tune": 60.0, "Adapter-64": 70.0, "Adapter-64+mixout": 20.0, "Adapter-256+TAPT": 20.0}
+    scores = {}
+    for label, mean in means.items():
+        gain = 1 + (label != "Fine-tune") * 0.1  # of a seed, so that differences vary over the seeds
+        scores[Key(place, label, DEV_MEAN)] = {seed: mean + gain * seed for seed in range(3)}
+        scores[Key(place, label, DEV_BEST)] = dict.fromkeys(range(3), 80.0)
+    outcome = check(find_claim("A9"), Numbers(scores, exact=False))
+    assert (outcome.state, len(outcome.findings)) == (HOLDS, 2)
+    assert all("Adapter-64" in finding.text and "+" not in finding.text for finding in outcome.findings)
 
 
 def test_only_seeds_that_have_all_scores_count() -> None:
