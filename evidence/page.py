@@ -33,7 +33,8 @@ languages, not whether it holds for a large pretrained one. Where studies of one
 and in part on others of their kind, each part has a verdict.
 
 Each study searches the learning rate of each method on dev with the same number of runs, then trains with 3 seeds or
-more. Nothing is selected on test data.
+more. Nothing is selected on test data. No study has a `--budget`, which ends poor arms early: a claim needs every arm
+with every seed.
 
 [What should I use?](advice.md) answers from the same runs. [Grids](grids/README.md) are the full grids that
 `gradgate compare --budget` is tested on.
