@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, look, styled
 from gradgate.report.findings import Findings, MethodFindings
@@ -114,12 +115,47 @@ def draw_losses(findings: Findings, curves: Sequence[LossCurves]) -> Drawing:
         for axes, split in zip(panels, (TRAIN, DEV), strict=True):
             for curve in curves:
                 place = findings.methods.index(curve.method)
-                draw_means(axes, getattr(curve, split), place, curve.method.name if split == TRAIN else "")
+                if split == TRAIN:
+                    draw_means(axes, whole_windows(curve.train), place, curve.method.name)
+                else:
+                    draw_means(axes, curve.dev, place, "")
             axes.set_ylabel(f"loss, {split}")
         steps_to_the_right(panels[-1])
         legend_below(figure)
         caption = f"{seen(curves)} Lines are means over the seeds, bands ± one standard deviation."
         return finish(figure, NAME, "Loss while training", caption, seen(curves), NAME)
+
+
+def whole_windows(losses: ByStep) -> ByStep:
+    """Losses of train, each the mean since the one before, without the windows that the end of an epoch cuts short.
+
+    One of less than half the longest is joined to the next, the last one to that before it: the mean over a few steps
+    is far from its neighbours. Where seeds have noted different steps, they stay as they are.
+    """
+    if len({len(values) for values in losses.values()}) > 1:
+        return losses
+    lengths = np.diff([0, *losses])
+    longest, joined = max(lengths), list[_Window]()
+    for (step, values), length in zip(losses.items(), lengths, strict=True):
+        window = _Window(step, int(length), length * np.array(values))
+        short = bool(joined) and 2 * joined[-1].length < longest
+        joined.append(joined.pop().and_then(window) if short else window)
+    if len(joined) > 1 and 2 * joined[-1].length < longest:
+        last = joined.pop()
+        joined.append(joined.pop().and_then(last))
+    return {window.step: list(window.total / window.length) for window in joined}
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Steps up to ``step``, and the sum of their losses by seed."""
+
+    step: int
+    length: int
+    total: NDArray[np.float64]
+
+    def and_then(self, other: _Window) -> _Window:
+        return _Window(other.step, self.length + other.length, self.total + other.total)
 
 
 def draw_means(axes: Axes, values: Mapping[int, Sequence[float]], place: int, label: str, factor: float = 1.0) -> None:
