@@ -1,4 +1,4 @@
-"""A page for every paper whose tables are presets, made from the presets, the stated settings and the claims."""
+"""A page for every paper with presets, made from the presets, the stated settings and the claims."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make(app: Sphinx) -> None:
         for key, paper in papers().items()
     )
     toctree = "```{toctree}\n:hidden:\n\n" + "\n".join(papers()) + "\n```"
-    pages["papers.inc"] = f"| page | paper | tables |\n| --- | --- | ---: |\n{rows}\n\n{toctree}\n"
+    pages["papers.inc"] = f"| page | paper | presets |\n| --- | --- | ---: |\n{rows}\n\n{toctree}\n"
     write_pages(Path(app.srcdir) / "papers", pages)
 
 
@@ -43,10 +43,10 @@ def paper_page(paper: Paper) -> str:
     parts = [
         f"# {paper.name}",
         f"{paper.authors}: *{paper.title}*. <{paper.link}>",
-        "## Tables as presets",
-        "Each preset is a table of the paper as a grid of runs. `--scale sample` runs the same grid on the embedded "
-        "models and data, without a download; without it, the paper's own models and data sets are used. `--dry-run` "
-        "says what would be run.",
+        "## Tables and figures as presets",
+        "Each preset is a table or figure of the paper as a grid of runs. `--scale sample` runs the same grid on the "
+        "embedded models and data, without a download; without it, the paper's own models and data sets are used. "
+        "`--dry-run` says what would be run.",
         f"```console\n$ gradgate reproduce {next(iter(_presets(paper.key)))} --scale sample --dry-run\n```",
         _preset_table(paper.key),
         *(_preset(preset) for preset in _presets(paper.key).values()),
@@ -68,11 +68,15 @@ def _presets(key: str) -> dict[str, Preset]:
 
 def _preset_table(key: str) -> str:
     rows = "\n".join(
-        f"| [`{preset.name}`](#{preset.name.lower()}) | {preset.table} | {preset.title} | {len(preset.cells())} | "
+        f"| [`{preset.name}`](#{preset.name.lower()}) | {_place(preset)} | {preset.title} | {len(preset.cells())} | "
         f"{preset.seeds} |"
         for preset in _presets(key).values()
     )
-    return f"| preset | table | what it shows | cells | seeds |\n| --- | --- | --- | ---: | ---: |\n{rows}"
+    return f"| preset | in the paper | what it shows | cells | seeds |\n| --- | --- | --- | ---: | ---: |\n{rows}"
+
+
+def _place(preset: Preset) -> str:
+    return preset.table if preset.table.startswith("Fig.") else f"Table {preset.table}"
 
 
 def _preset(preset: Preset) -> str:
@@ -84,6 +88,7 @@ def _preset(preset: Preset) -> str:
         "Methods": methods,
         "Training sizes": list(preset.sizes) if len(preset.sizes) > 1 else [],
         "Settings": [f"`{name}: {_plain(value)}`" for name, value in preset.settings.items()],
+        "Searched first": [f"`{text}`" for text in preset.search],
     }
     listed = "\n".join(f"- {what}: {', '.join(dict.fromkeys(values))}" for what, values in lines.items() if values)
     notes = "".join(f"\n- Note: {note}" for note in preset.notes)
