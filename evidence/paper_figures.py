@@ -66,4 +66,5 @@ def _links(figure: PaperFigure, studies: Sequence[Study]) -> Iterator[str]:
         for kept in study.figures if study.paper == figure.paper else ():
             file = FIGURES / study.name / kept.file
             if set(kept.paper) & set(figure.numbers) and file.exists():
-                yield f"[{study.name}]({file.relative_to(FOLDER).as_posix()})"
+                part = "" if kept.part is None else f", {kept.part}"
+                yield f"[{study.name}{part}]({file.relative_to(FOLDER).as_posix()})"

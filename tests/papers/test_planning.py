@@ -1,4 +1,4 @@
-"""From a table of a paper to runs: what is translated, what is refused, what is left out."""
+"""From a preset to runs: what is translated, what is refused, what is left out."""
 
 from __future__ import annotations
 
@@ -88,8 +88,13 @@ def test_a_search_has_the_seeds_of_the_runs_and_rates_in_proportion_on_the_sampl
     # The sample learns at 1e-3 where the paper does at 2e-5.
     assert [setting["lr"] for setting in plan.search.settings] == [0.001, 0.002, 0.003, 0.004, 0.005]
     assert len(plan.search.seeds) == len(plan.seeds) == 2
-    assert plan.count == 4 * 2 * (2 + 5 * 2)  # tasks and sizes, arms, seeds of the runs and of each rate
+    assert (plan.count, plan.searches) == (4 * 2 * 2, 4 * 2 * 5 * 2)  # tasks and sizes, arms, rates, seeds
     assert {run.arm.adapter for run in plan.runs} == {None, "houlsby:size=13"}  # no rate of its own
+
+
+def test_a_rate_is_refused_where_rates_are_searched() -> None:
+    with pytest.raises(UsageError, match=r"searches the learning rate \(lr=2e-5.*leave --lr out"):
+        on_sample("adaptereff-figure4", lr=1e-3)
 
 
 def test_given_settings_win() -> None:

@@ -58,4 +58,3 @@ def test_adapters_keep_their_share_of_the_width() -> None:
 
 def test_searched_rates_keep_their_ratio_to_that_of_the_runs() -> None:
     assert on_rate("lr=2e-5,4e-5,1e-4", 2e-5, 1e-3) == "lr=0.001,0.002,0.005"
-    assert on_rate("warmup=0,0.1", 2e-5, 1e-3) == "warmup=0,0.1"

@@ -27,7 +27,7 @@ from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from support.command_line import Command
-from support.study_folder import write_study
+from support.study_folder import METRIC, write_study
 
 
 @pytest.fixture
@@ -329,21 +329,23 @@ def test_a_figure_without_printed_numbers_has_a_table_of_what_was_measured(tmp_p
     run = {"labels": ["BERT-base", "cola", "1000", "Fine-tune"], "method": "full", "adapter": None, "study": "cola"}
     (table,) = write_tables(read_reproduction(figure4(tmp_path, [run])), tmp_path)
     (record,) = table.records
-    assert (record["method"], record["ours"], record["seeds"]) == ("Fine-tune", "full", 2)
+    assert (record["method"], record["ours"], record["metric"], record["seeds"]) == ("Fine-tune", "full", METRIC, 2)
     assert (record["measured"], record["measured_sd"]) == (pytest.approx(50.0), pytest.approx(stdev((40, 60))))
     assert [file.name for file in sorted((tmp_path / "tables").iterdir())] == ["measured.csv", "measured.md"]
 
 
-def test_a_reproduction_searches_before_it_runs(tmp_path: Path) -> None:
+def test_a_reproduction_searches_before_it_runs_and_goes_on_with_more_seeds(tmp_path: Path) -> None:
     small = {"steps": 2, "train_size": 16, "dev_size": 16, "batch_size": 8, "max_length": 16, "threads": 1}
     plan = ReproduceRequest("adaptereff-figure4", "sample", [0], [], None, False, small).plan()
     plan = replace(plan, runs=plan.runs[:1], search=read_space(["lr=1e-3,2e-3"]))
-    assert plan.count == 3
-    assert run_plan(plan, tmp_path / "out", lambda title: nullcontext(SilentStudy())).finished == 1
-    (row,) = read_reproduction(tmp_path / "out").rows
-    assert [cell.status for cell in row.measured.cells] == ["finished"]
+    out = tmp_path / "out"
+    assert run_plan(plan, out, lambda title: nullcontext(SilentStudy())).finished == 1
+    more = replace(plan, seeds=(0, 1), search=read_space(["lr=1e-3,2e-3"], seeds=2))
+    assert run_plan(more, out, lambda title: nullcontext(SilentStudy())).finished == 2
+    (row,) = read_reproduction(out).rows
     results = row.measured.results
-    assert {run.config["lr"] for run in searched_runs(results, results.study.task.metric)} == {1e-3, 2e-3}
+    runs = searched_runs(results, results.study.task.metric)
+    assert [(run.config["lr"], run.config["seed"]) for run in runs] == [(1e-3, 1000), (2e-3, 1000)]
 
 
 def test_rates_that_seeds_agree_on_do_not_vary(tmp_path: Path) -> None:

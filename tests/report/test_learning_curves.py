@@ -46,18 +46,13 @@ def rows(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(file.read_text().splitlines()))
 
 
-def test_a_window_that_an_epochs_end_cuts_short_is_drawn_with_its_neighbour() -> None:
-    noted = {10: [3.0, 2.0], 20: [2.0, 1.0], 21: [9.0, 0.0], 30: [1.0, 1.0], 32: [5.0, 3.0]}
-    assert whole_windows(noted) == {
-        10: [3.0, 2.0],
-        20: [2.0, 1.0],
-        32: [(9 + 9 * 1 + 2 * 5) / 12, (0 + 9 * 1 + 2 * 3) / 12],
-    }
-    even = {10: [3.0], 20: [2.0], 30: [1.0]}
+def test_a_window_that_an_epochs_end_cuts_short_is_joined_to_its_neighbour() -> None:
+    noted = [(10, 3.0), (20, 2.0), (21, 9.0), (30, 1.0), (32, 5.0)]
+    assert whole_windows(noted) == [(10, 3.0), (20, 2.0), (32, pytest.approx((9 + 9 * 1 + 2 * 5) / 12))]
+    even = [(10, 3.0), (20, 2.0), (30, 1.0)]
     assert whole_windows(even) == even
-    assert whole_windows({5: [1.0]}) == {5: [1.0]}
-    apart = {10: [3.0, 2.0], 11: [3.0]}  # the seeds noted other steps
-    assert whole_windows(apart) == apart
+    assert whole_windows([(5, 1.0)]) == [(5, 1.0)]
+    assert whole_windows([]) == []
 
 
 def test_losses_of_train_and_dev_are_drawn_and_written(study: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from gradgate.report import formats
+from gradgate.report.drawing import look
 from gradgate.report.findings import find
 from gradgate.report.sections.rates import draw_rates, find_rates, rate_table
 from gradgate.study.results import read_study
@@ -49,8 +50,19 @@ def test_methods_are_in_the_order_of_the_study(tmp_path):
     for method in ("full", "lpft"):
         for rate in (1e-4, 2e-5):
             search(tmp_path, method, rate, 0, 0.5)
+    search(tmp_path, "head", 1e-4, 0, 0.5)
+    search(tmp_path, "head", 2e-5, 0, 0.5)
     rates = find_rates(find(read_study(tmp_path)))
-    assert [method.label for method in rates.methods] == ["lpft", "full"]
+    assert [(method.label, method.place) for method in rates.methods] == [("lpft", 0), ("full", 1), ("head", 2)]
+
+
+def test_a_method_has_the_colour_that_it_has_elsewhere(tmp_path):
+    write_study(tmp_path, scores={"lpft": [0.7], "full": [0.8]}, methods=("lpft", "full"), seeds=(0,))
+    for rate in (1e-4, 2e-5):  # lpft has no rates, so that full is the only method of the figure
+        search(tmp_path, "full", rate, 0, 0.5)
+    findings = find(read_study(tmp_path))
+    svg = draw_rates(findings, find_rates(findings)).svg
+    assert f"stroke: {look(1).colour}" in svg
 
 
 @pytest.mark.parametrize("damage", ["{", '{"dev": {}}', '{"dev": {"macro_f1": NaN}}', '{"dev": {"macro_f1": null}}'])

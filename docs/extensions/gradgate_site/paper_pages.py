@@ -76,7 +76,7 @@ def _preset_table(key: str) -> str:
 
 
 def _place(preset: Preset) -> str:
-    return preset.table if preset.table.startswith("Fig.") else f"Table {preset.table}"
+    return preset.table if preset.is_figure else f"Table {preset.table}"
 
 
 def _preset(preset: Preset) -> str:
@@ -88,7 +88,7 @@ def _preset(preset: Preset) -> str:
         "Methods": methods,
         "Training sizes": list(preset.sizes) if len(preset.sizes) > 1 else [],
         "Settings": [f"`{name}: {_plain(value)}`" for name, value in preset.settings.items()],
-        "Searched first": [f"`{text}`" for text in preset.search],
+        "Searched first": [f"`{preset.search}`"] if preset.search else [],
     }
     listed = "\n".join(f"- {what}: {', '.join(dict.fromkeys(values))}" for what, values in lines.items() if values)
     notes = "".join(f"\n- Note: {note}" for note in preset.notes)

@@ -250,6 +250,9 @@ def plan_lines(plan: Plan) -> list[str]:
     length = "" if minutes is None else f", about {max(1, round(minutes))} min on two cores"
     amount = f"{_count(plan.count, 'run')} in {_count(studies, 'study', 'studies')}"
     lines.append(f"{amount}, {_count(len(plan.seeds), 'seed')} each{length}.")
+    if plan.search is not None:
+        tried = f"{', '.join(plan.search.texts)} with {_count(len(plan.search.seeds), 'seed')} each"
+        lines.append(f"Before them, {_count(plan.searches, 'run')} of a search: {tried}.")
     lines += [f"- {note}" for note in plan.notes]
     reasons: dict[str, list[str]] = {}
     for what, why in plan.left_out.items():

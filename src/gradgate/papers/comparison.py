@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from gradgate.files import write_text
 from gradgate.papers.claims.elsa import SHARED_BY, frozen_share
@@ -66,18 +67,38 @@ def measured_table(reproduction: Reproduction) -> Table:
         Column("size", "Examples", numeric=False),
         Column("method", "Method", numeric=False),
         Column("ours", "Ours", numeric=False),
+        Column("metric", "Metric", numeric=False),
         Column("measured", "Measured"),
         Column("seeds", "Seeds"),
     )
-    shown, records = [], []
-    for row in reproduction.rows:
-        cell, measured = row.cell, summarize(_scores(row))
-        sd = "" if measured.sd is None else f" ± {measured.sd:.2f}"
-        names = (cell.model, cell.task, cell.size, cell.label, ours(row))
-        shown.append((*map(Entry, names), Entry(_text(measured.mean, 2) + sd), Entry(str(measured.n))))
-        numbers = {"measured": measured.mean, "measured_sd": measured.sd, "seeds": measured.n}
-        records.append(dict(zip(("model", "task", "size", "method", "ours"), names, strict=True)) | numbers)
-    return Table("measured", _title(reproduction), columns, tuple(shown), tuple(records))
+    records = tuple(map(_measured, reproduction.rows))
+    shown = tuple(tuple(_measured_entry(record, column.key) for column in columns) for record in records)
+    return Table("measured", _title(reproduction), columns, shown, records)
+
+
+def _measured(row: Reproduced) -> dict[str, str | int | float | None]:
+    cell, score = row.cell, summarize(_scores(row))
+    return {
+        "paper": cell.preset.paper,
+        "figure": cell.preset.table,
+        "model": cell.model,
+        "task": cell.task,
+        "size": cell.size,
+        "method": cell.label,
+        "ours": ours(row),
+        "study": row.measured.results.folder.name,
+        "metric": row.measured.metric or row.measured.results.study.task.metric,
+        "measured": score.mean,
+        "measured_sd": score.sd,
+        "seeds": score.n,
+    }
+
+
+def _measured_entry(record: dict[str, Any], key: str) -> Entry:
+    if key != "measured":
+        return Entry(str(record[key]))
+    sd = "" if record["measured_sd"] is None else f" ± {record['measured_sd']:.2f}"
+    return Entry(_text(record[key], 2) + sd)
 
 
 def _scores(row: Reproduced) -> list[float]:
@@ -114,10 +135,15 @@ def derived_table(reproduction: Reproduction) -> Table | None:
 
 
 def write_tables(reproduction: Reproduction, out: Path) -> list[Table]:
-    """Write ``tables/published*.csv`` and ``.md``, or ``measured``; returns them, the one in short first."""
-    derived = derived_table(reproduction)
-    tables = [measured_table(reproduction)]
-    if reproduction.preset.data:
+    """Write ``tables/published*.csv`` and ``.md``, or ``measured`` for a figure.
+
+    Returns:
+        The tables, the one in short first and the whole one last.
+    """
+    if reproduction.preset.is_figure:
+        tables = [measured_table(reproduction)]
+    else:
+        derived = derived_table(reproduction)
         tables = [summary_table(reproduction), *([derived] if derived else []), full_table(reproduction)]
     for table in tables:
         write_text(out / "tables" / f"{table.name}.csv", to_csv(table))

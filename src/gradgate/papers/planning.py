@@ -94,13 +94,17 @@ class Plan:
 
     @property
     def count(self) -> int:
-        """How many runs there are, repeats and those of the search and all."""
-        return sum(len(runs) for runs in self.studies().values()) * self._each
+        """How many runs there are, repeats and all; without those of the search."""
+        return len(self.seeds) * self._arms
 
     @property
-    def _each(self) -> int:
-        """Runs of one arm."""
-        return len(self.seeds) + (len(self.search.settings) * len(self.search.seeds) if self.search else 0)
+    def searches(self) -> int:
+        """How many runs the search takes."""
+        return 0 if self.search is None else len(self.search.settings) * len(self.search.seeds) * self._arms
+
+    @property
+    def _arms(self) -> int:
+        return sum(len(runs) for runs in self.studies().values())
 
     @property
     def minutes(self) -> float | None:
@@ -108,7 +112,7 @@ class Plan:
         if self.scale != "sample":
             return None
         seconds = sum(run.seconds for runs in self.studies().values() for run in runs)
-        return self._each * seconds / 60
+        return (self.count + self.searches) / self._arms * seconds / 60
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ class ReproduceRequest:
             RunError: if models or data cannot be had.
         """
         preset = find_preset(self.preset)
+        if preset.search is not None and "lr" in self.settings:
+            raise UsageError(f"{preset.name} searches the learning rate ({preset.search}); leave --lr out.")
         if self.scale not in _SCALES:
             raise UsageError(f"--scale {self.scale!r}: expected full or sample.{nearest(self.scale, _SCALES)}")
         if self.scale == "sample":
@@ -216,7 +222,7 @@ def _on_sample(
     adapter = cell.adapter
     if adapter is not None:
         adapter = on_width(adapter, cell.paper_model.hidden, model.hidden)
-        if not cell.preset.search:
+        if cell.preset.search is None:
             adapter = at_rate(adapter, ADAPTER_RATE * settings["lr"])
     return _Chosen(cell, settings, method, adapter, steps)
 
@@ -247,9 +253,7 @@ def _sample_notes(preset: Preset, tasks: dict[str, str], model: OurModel) -> lis
         alike = [other for other, task in preset.tasks.items() if stand_in(task) == name and other != label]
         also = f", and would for {', '.join(alike)}" if alike else ""
         notes.append(f"The task {name} stands in for {label}{also}.")
-    if preset.search:
-        notes.append(f"The rates searched are in proportion: {', '.join(_searched(preset, 'sample'))}.")
-    elif any(method.adapter for method in preset.methods.values()):
+    if preset.search is None and any(method.adapter for method in preset.methods.values()):
         notes.append(f"Adapters learn at {ADAPTER_RATE} times the rate, as in He et al. 2021, Table 10.")
     layers = next(iter(preset.models.values())).layers
     parts = "Frozen layers, intervals, and the sizes of adapters and training sets"
@@ -283,18 +287,18 @@ def _plan(
             f"Nothing of {preset.name} can be run: {'; '.join(reasons)}. Give what is missing with --model and "
             "--data, or take --scale sample."
         )
-    texts = _searched(preset, scale)
-    search = read_space(texts, seeds=len(seeds)) if texts else None
+    rates = _searched(preset, scale)
+    search = None if rates is None else read_space([rates], seeds=len(seeds))
     return Plan(preset, scale, tuple(seeds), tuple(runs), left_out, (*preset.notes, *notes), search)
 
 
-def _searched(preset: Preset, scale: Scale) -> list[str]:
-    """What the preset searches; on the sample rates as many times as high as the sample's own is."""
-    if scale == "full":
-        return list(preset.search)
+def _searched(preset: Preset, scale: Scale) -> str | None:
+    """The rates that the preset searches; on the sample as many times as high as the sample's own is."""
+    if preset.search is None or scale == "full":
+        return preset.search
     from gradgate.sample import QUICKSTART_SETTINGS
 
-    return [on_rate(text, preset.settings["lr"], QUICKSTART_SETTINGS["lr"]) for text in preset.search]
+    return on_rate(preset.search, preset.settings["lr"], QUICKSTART_SETTINGS["lr"])
 
 
 def _study_names(configs: list[tuple[TableEntry, RunConfig]]) -> dict[str, str]:

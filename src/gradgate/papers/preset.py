@@ -106,7 +106,7 @@ class Preset(_Strict):
         sizes: label to training examples; None for all of them.
         leave_out: cells that the table does not have.
         settings: of every run; ``cases`` change them.
-        search: settings that every method tries first, with as many seeds as its runs have; as in ``--search``.
+        search: learning rates that every method tries first, as ``lr=2e-5,4e-5``, with as many seeds as its runs have.
         adapter_options: of every adapter, besides those of its row.
         seeds: repeats.
         summary: the language or average that stands for a task in short.
@@ -126,7 +126,7 @@ class Preset(_Strict):
     sizes: dict[str, int | None] = {"full": None}
     leave_out: tuple[Match, ...] = ()
     settings: dict[str, Any] = {}
-    search: tuple[str, ...] = ()
+    search: Annotated[str, Field(pattern=r"^lr=[\d.e-]+(,[\d.e-]+)*$")] | None = None
     adapter_options: dict[str, str] = {}
     cases: tuple[Case, ...] = ()
     seeds: int = Field(ge=1)
@@ -139,6 +139,11 @@ class Preset(_Strict):
     def reference(self) -> str:
         """The method that the others are compared to."""
         return next(iter(self.methods))
+
+    @property
+    def is_figure(self) -> bool:
+        """Whether it is a figure of the paper, which prints no numbers."""
+        return not self.data
 
     @property
     def published(self) -> tuple[Published, ...]:

@@ -64,11 +64,9 @@ def with_options(adapter: str, options: dict[str, str]) -> str:
 
 
 def on_rate(searched: str, lr: float, ours: float) -> str:
-    """``lr=2e-5,4e-5`` of a paper that trains at 2e-5 as ``lr=0.001,0.002`` at 1e-3; other settings as they are."""
+    """``lr=2e-5,4e-5`` of a paper that trains at 2e-5 as ``lr=0.001,0.002`` at 1e-3."""
     name, _, values = searched.partition("=")
-    if name != "lr":
-        return searched
-    return f"lr={','.join(f'{float(value) * ours / lr:g}' for value in values.split(','))}"
+    return f"{name}={','.join(f'{float(value) * ours / lr:g}' for value in values.split(','))}"
 
 
 def _has(method: Method, option: str) -> bool:

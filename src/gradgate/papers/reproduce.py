@@ -21,6 +21,7 @@ from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import StudyResults, read_study
+from gradgate.study.study_file import find_study
 
 RECORD = "reproduction.json"
 _SHOWN = 80  # characters of a wrong value that a message repeats
@@ -157,7 +158,9 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
 def _run_study(folder: Path, runs: list[PlannedRun], plan: Plan, progress: StudyProgress) -> RunCounts:
     methods = list(dict.fromkeys(run.arm.method for run in runs))
     adapters = list(dict.fromkeys(run.arm.adapter for run in runs))
-    comparison = Comparison(runs[0].config, methods, list(plan.seeds), adapters=adapters, search=plan.search)
+    # A study goes on with the search that it was begun with, which has the seeds of that time.
+    search = plan.search if find_study(folder) is None else None
+    comparison = Comparison(runs[0].config, methods, list(plan.seeds), adapters=adapters, search=search)
     return compare(comparison, folder, progress)
 
 

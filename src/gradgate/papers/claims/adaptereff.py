@@ -19,8 +19,6 @@ from gradgate.papers.claims.quantities import Quantity, mean_minus, minus, value
 TUNED, TAPT, MIXED = "Fine-tune", "Fine-tune+TAPT", "Fine-tune+mixout"
 WIDE, WIDE_TAPT = "Adapter-256", "Adapter-256+TAPT"
 NARROW, NARROW_MIXED, BEST_SIZE = "Adapter-64", "Adapter-64+mixout", "Adapter-64-256"
-PLAIN = ("Adapter", "Adapter-64", "Adapter-128", "Adapter-256")
-"""Adapters that differ from fine-tuning in nothing else; Table 6 prints no size."""
 EN = "en"
 _LOW = ("chemprot", "acl_arc", "scierc", "hyperpartisan")
 _HIGH = ("rct", "agnews", "helpful", "imdb")
@@ -141,11 +139,16 @@ def _a9(numbers: Numbers) -> Outcome:
     means, gaps = [], []
     for place in numbers.places(TUNED):
         for name in numbers.methods(place):
-            if name in PLAIN and DEV_MEAN in numbers.on(place, name, TUNED):
+            if _is_plain(name) and DEV_MEAN in numbers.on(place, name, TUNED):
                 means.append(_minus(numbers, place, name, TUNED, DEV_MEAN))
                 what = f"{place}: best - mean of all evaluations, {TUNED} - {name}"
                 gaps.append(above(numbers, what, _steadier(place, name)))
     return all_of([*means, *gaps], f"needs an adapter and {TUNED}, with several evaluations on dev")
+
+
+def _is_plain(name: str) -> bool:
+    """Whether it is an adapter, of any size, that differs from fine-tuning in nothing else."""
+    return name.startswith("Adapter") and "+" not in name and name != BEST_SIZE
 
 
 def _steadier(place: Place, name: str) -> Quantity:

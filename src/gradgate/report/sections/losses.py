@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, look, styled
 from gradgate.report.findings import Findings, MethodFindings
@@ -50,7 +50,7 @@ class LossesSection(Section):
         return cls(findings, curves) if curves else None
 
     def tables(self) -> list[Table]:
-        """One row an evaluation on dev; the CSV has every noted loss."""
+        """One row an evaluation on dev; the CSV has every loss that is drawn."""
         return [loss_table(self.curves)]
 
     def drawings(self) -> list[Drawing]:
@@ -59,7 +59,7 @@ class LossesSection(Section):
 
 
 def _train(cell: Cell) -> list[tuple[int, float]]:
-    return list(cell.losses)
+    return whole_windows(cell.losses)
 
 
 def _dev(cell: Cell) -> list[tuple[int, float]]:
@@ -115,10 +115,7 @@ def draw_losses(findings: Findings, curves: Sequence[LossCurves]) -> Drawing:
         for axes, split in zip(panels, (TRAIN, DEV), strict=True):
             for curve in curves:
                 place = findings.methods.index(curve.method)
-                if split == TRAIN:
-                    draw_means(axes, whole_windows(curve.train), place, curve.method.name)
-                else:
-                    draw_means(axes, curve.dev, place, "")
+                draw_means(axes, getattr(curve, split), place, curve.method.name if split == TRAIN else "")
             axes.set_ylabel(f"loss, {split}")
         steps_to_the_right(panels[-1])
         legend_below(figure)
@@ -126,36 +123,27 @@ def draw_losses(findings: Findings, curves: Sequence[LossCurves]) -> Drawing:
         return finish(figure, NAME, "Loss while training", caption, seen(curves), NAME)
 
 
-def whole_windows(losses: ByStep) -> ByStep:
-    """Losses of train, each the mean since the one before, without the windows that the end of an epoch cuts short.
+def whole_windows(noted: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Losses of train of one run, each the mean since the one before, without windows that an epoch's end cuts short.
 
     One of less than half the longest is joined to the next, the last one to that before it: the mean over a few steps
-    is far from its neighbours. Where seeds have noted different steps, they stay as they are.
+    is far from its neighbours.
     """
-    if len({len(values) for values in losses.values()}) > 1:
-        return losses
-    lengths = np.diff([0, *losses])
-    longest, joined = max(lengths), list[_Window]()
-    for (step, values), length in zip(losses.items(), lengths, strict=True):
-        window = _Window(step, int(length), length * np.array(values))
-        short = bool(joined) and 2 * joined[-1].length < longest
-        joined.append(joined.pop().and_then(window) if short else window)
-    if len(joined) > 1 and 2 * joined[-1].length < longest:
+    windows = [(end, end - begin, loss) for (begin, _), (end, loss) in pairwise([(0, 0.0), *noted])]
+    enough = max((length for _, length, _ in windows), default=0) / 2
+    joined: list[tuple[int, int, float]] = []
+    for window in windows:
+        joined.append(_joined(joined.pop(), window) if joined and joined[-1][1] < enough else window)
+    if len(joined) > 1 and joined[-1][1] < enough:
         last = joined.pop()
-        joined.append(joined.pop().and_then(last))
-    return {window.step: list(window.total / window.length) for window in joined}
+        joined.append(_joined(joined.pop(), last))
+    return [(end, loss) for end, _, loss in joined]
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Steps up to ``step``, and the sum of their losses by seed."""
-
-    step: int
-    length: int
-    total: NDArray[np.float64]
-
-    def and_then(self, other: _Window) -> _Window:
-        return _Window(other.step, self.length + other.length, self.total + other.total)
+def _joined(one: tuple[int, int, float], other: tuple[int, int, float]) -> tuple[int, int, float]:
+    """Of two windows of steps: the last step, the length, and the mean loss."""
+    (_, first, before), (end, second, after) = one, other
+    return end, first + second, (first * before + second * after) / (first + second)
 
 
 def draw_means(axes: Axes, values: Mapping[int, Sequence[float]], place: int, label: str, factor: float = 1.0) -> None:

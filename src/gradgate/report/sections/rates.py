@@ -21,7 +21,6 @@ from gradgate.report.drawing import (
     MUTED,
     PAPER,
     Drawing,
-    Look,
     finish,
     legend_below,
     legend_label,
@@ -39,12 +38,19 @@ from gradgate.training.adapter_setting import read_adapter, titled
 from gradgate.training.records import DEV, comparable
 from gradgate.training.run_folder import RunFolder
 
+_ByRate = dict[float, list[float]]
+
 
 @dataclass(frozen=True)
 class RateScores:
-    """The scores of one method, and adapter, at each learning rate, in ascending order of the rates."""
+    """The scores of one method, and adapter, at each learning rate, in ascending order of the rates.
+
+    Attributes:
+        place: that of its first arm in the study, which gives its colour.
+    """
 
     label: str
+    place: int
     scores: dict[float, tuple[float, ...]]
 
 
@@ -89,11 +95,7 @@ def find_rates(findings: Findings) -> Rates | None:
         (_searched(findings), DEV, True),
         (_of_adapters(findings), findings.split, False),
     ):
-        methods = tuple(
-            RateScores(label, {rate: tuple(scores[rate]) for rate in sorted(scores)})
-            for label, scores in found.items()
-            if len(scores) > 1
-        )
+        methods = tuple(method for method in found if len(method.scores) > 1)
         if methods:
             return Rates(methods, split, searched)
     return None
@@ -120,22 +122,26 @@ def searched_runs(results: StudyResults, metric: str) -> list[SearchedRun]:
     return found
 
 
-def _searched(findings: Findings) -> dict[str, dict[float, list[float]]]:
-    """In the order of the study's arms, whose places give their colours."""
-    labels = findings.results.study.labels
-    found: dict[str, dict[float, list[float]]] = {label: defaultdict(list) for label in labels}
+def _searched(findings: Findings) -> list[RateScores]:
+    """The arms of the study in their order, then others that were searched."""
+    found: dict[str, _ByRate] = {label: defaultdict(list) for label in findings.results.study.labels}
     for run in searched_runs(findings.results, findings.format.metric):
         found.setdefault(run.label, defaultdict(list))[float(run.config["lr"])].append(run.score)
-    return found
+    return [_rate_scores(label, place, scores) for place, (label, scores) in enumerate(found.items())]
+
+
+def _rate_scores(label: str, place: int, scores: _ByRate) -> RateScores:
+    return RateScores(label, place, {rate: tuple(scores[rate]) for rate in sorted(scores)})
 
 
 def _dev_score(path: Path, metric: str) -> float:
     return float(json.loads(path.read_bytes())["dev"][metric])
 
 
-def _of_adapters(findings: Findings) -> dict[str, dict[float, list[float]]]:
+def _of_adapters(findings: Findings) -> list[RateScores]:
     """Of methods on adapters that differ in their own learning rate alone."""
-    found: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, _ByRate] = defaultdict(lambda: defaultdict(list))
+    places: dict[str, int] = {}
     shared = findings.results.study.settings.get("lr")
     for cell in findings.results.cells:
         score = cell.score(findings.split)
@@ -145,8 +151,10 @@ def _of_adapters(findings: Findings) -> dict[str, dict[float, list[float]]]:
                 continue
             rate = adapter.lr if adapter.lr is not None else shared
             if isinstance(rate, int | float):
-                found[titled(cell.method, str(adapter.kind))][float(rate)].append(score)
-    return found
+                label = titled(cell.method, str(adapter.kind))
+                found[label][float(rate)].append(score)
+                places.setdefault(label, findings.results.study.labels.index(cell.label))
+    return [_rate_scores(label, places[label], scores) for label, scores in found.items()]
 
 
 def rate_table(findings: Findings, rates: Rates) -> Table:
@@ -194,16 +202,13 @@ def _entry(findings: Findings, scores: tuple[float, ...]) -> Entry:
 def draw_rates(findings: Findings, rates: Rates) -> Drawing:
     """Learning rates to the right, a box for each method at each of them."""
     places = {rate: place for place, rate in enumerate(rates.all)}
-    metric, count, arms = findings.format, len(rates.methods), findings.results.study.labels
+    metric, count = findings.format, len(rates.methods)
     width = 0.8 / count
     with styled(2.9 + 0.19 * count) as figure:
         axes = figure.add_subplot()
         for index, method in enumerate(rates.methods):
             shift = (index - (count - 1) / 2) * width
-            style = look(arms.index(method.label) if method.label in arms else index)
-            _draw_boxes(
-                axes, method, style, {rate: place + shift for rate, place in places.items()}, width, metric.factor
-            )
+            _draw_boxes(axes, method, {rate: place + shift for rate, place in places.items()}, width, metric.factor)
         crowded = len(places) > 6
         axes.set_xticks(
             range(len(places)), [formats.learning_rate(rate) for rate in places], rotation=90 if crowded else 0
@@ -220,9 +225,8 @@ def draw_rates(findings: Findings, rates: Rates) -> Drawing:
         return finish(figure, "learning-rates", "Scores by learning rate", caption, text, "learning-rates")
 
 
-def _draw_boxes(
-    axes: Axes, method: RateScores, style: Look, places: dict[float, float], width: float, factor: int
-) -> None:
+def _draw_boxes(axes: Axes, method: RateScores, places: dict[float, float], width: float, factor: int) -> None:
+    style = look(method.place)
     boxes = axes.boxplot(
         [[factor * score for score in scores] for scores in method.scores.values()],
         positions=[places[rate] for rate in method.scores],
