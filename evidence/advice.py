@@ -32,7 +32,8 @@ _HEADS = {
     "real": "## One language, little data, a small pretrained encoder\n\nall-MiniLM-L6-v2 (22.7 M parameters), public "
     "data sets in English, hundreds of steps at most.",
     "synthetic": "## Ten languages, zero-shot, and one language: the embedded encoder\n\nGenerated tasks and a "
-    "model of 4 layers. What holds here may not hold for a large multilingual model.",
+    "model of 4 layers. What holds here may not hold for a large multilingual model. Scores of several languages are "
+    "means without English.",
 }
 _MEMORY = """\
 Where the lightest arm that is not told from the best trains a small share of the weights, the rest can be shared by

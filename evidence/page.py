@@ -20,11 +20,13 @@ _INTRODUCTION = """\
 What the claims of four papers are worth outside of the papers. Each claim is a test
 (`gradgate papers` lists them); a test has one of three answers:
 
-- **holds** or **fails**: the 95% t interval over seeds, of what the claim compares, lies on one side of its threshold;
-- **cannot tell**: it does not, or the studies here do not have what the claim compares.
+- **holds** or **fails**: the 95% t interval over seeds, of what the claim compares, lies on one side of its threshold
+  (A8: the interval over the rates that were searched, of the deviation over seeds on dev);
+- **cannot tell**: it does not, or the studies here do not have what the claim compares. A claim on the mean over a
+  paper's tasks, which single tasks of its own contradict, takes three tasks.
 
-A claim of several parts fails where one of them does; the intervals are those of each part alone, so that a claim of
-many parts fails by chance more often than 1 time in 20.
+A claim of several parts fails where one of them does; the intervals are those of each part alone (but for E6, of whose
+parts one must hold), so that a claim of many parts fails by chance more often than 1 time in 20.
 
 *Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder of 22.7 M parameters
 (all-MiniLM-L6-v2) on public data sets in English. *Synthetic* is the encoder that gradgate embeds, on its generated

@@ -30,7 +30,7 @@ def verdict(study: Path, claim: str) -> Verdict:
     return next(found for found in check_study(study, "adaptereff") if found.claim.id == claim)
 
 
-def write_similarity(study: Path, falls: dict[str, float]) -> None:
+def write_similarity(study: Path, falls: dict[str, float], splits: tuple[str, ...] = ("dev", "test")) -> None:
     """RSA of 1 at the embeddings, and lower by as much with each layer."""
     folder = AnalysisFolder.of(study, "representations", RepresentationRow)
     folder.claim({})
@@ -40,8 +40,15 @@ def write_similarity(study: Path, falls: dict[str, float]) -> None:
             rsa=1 - fall * (1 + 0.01 * seed) * layer, cka=1.0,
         )
         for arm, fall in falls.items() for seed in SEEDS for layer in range(5)
-        for split in ("dev", "test")
+        for split in splits
     )  # fmt: skip
+
+
+def test_runs_with_dev_rows_of_their_own_are_measured_on_the_tasks_dev_rows(study: Path) -> None:
+    write_similarity(study, {"full": 0.1, ON_ADAPTER: 0.02}, splits=("original_dev",))
+    assert verdict(study, "A1").outcome.state == "holds"
+    write_similarity(study, {"full": 0.01}, splits=("dev",))  # that of one method alone, as after an error
+    assert verdict(study, "A1").outcome.state == "holds"
 
 
 @pytest.mark.parametrize(

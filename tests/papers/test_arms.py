@@ -34,6 +34,12 @@ def verdict_on(folder: Path, paper: str, claim: str) -> Verdict:
     ("paper", "methods", "adapters", "labels"),
     [
         ("graddrop", ("full", "graddrop:p=0.2", "graddrop:p=0.9"), (None,), ["SFT", "GradDrop", "GradDrop"]),
+        (
+            "graddrop",
+            ("anneal-graddrop", "anneal-graddrop:p=0.2", "anneal-layer-graddrop:p=0.2"),
+            (None,),
+            ["Anneal-GradDrop", "anneal-graddrop:p=0.2", "anneal-layer-graddrop:p=0.2"],
+        ),
         ("graddrop", ("full",), (None, "houlsby"), ["SFT", "houlsby + full"]),
         ("graddrop", ("gradfreeze", "gradfreeze:order=bottom-up", "lisa"), (None,), None),
         ("elsa", ("full", "freeze:layers=3", "head"), (None,), ["baseline", "frozen 3/4", "frozen 4/4"]),

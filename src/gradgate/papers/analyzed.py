@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from gradgate.papers.claims.numbers import (
     TRACE_PEAK,
 )
 from gradgate.study.results import Cell
+from gradgate.tasks.types import ORIGINAL_DEV, TEST
 from gradgate.training.records import DEV
 from gradgate.training.run_folder import RunFolder
 
@@ -45,10 +47,17 @@ def analyzed_quantities(study: Path) -> dict[tuple[str, int], dict[str, float]]:
 
 
 def _similarity(study: Path) -> dict[tuple[str, int], dict[str, float]]:
-    """RSA by layer on dev, the embeddings left out, and how it goes with depth (AdapterEff, Fig. 2)."""
+    """RSA by layer on dev, the embeddings left out, and how it goes with depth (AdapterEff, Fig. 2).
+
+    Runs that hold out dev rows of train have the task's own dev rows as a test split, which is taken where more of them
+    were measured.
+    """
     by_run: dict[tuple[str, int], dict[int, float]] = {}
-    for row in AnalysisFolder.of(study, representations.NAME, RepresentationRow).read():
-        if row.split == DEV and row.layer > 0 and row.rsa is not None:
+    rows = AnalysisFolder.of(study, representations.NAME, RepresentationRow).read()
+    measured = Counter(row.split for row in rows)
+    split = max((DEV, ORIGINAL_DEV, TEST), key=measured.__getitem__)
+    for row in rows:
+        if row.split == split and row.layer > 0 and row.rsa is not None:
             by_run.setdefault((row.arm, row.seed), {})[row.layer] = row.rsa
     found = {}
     for run, by_layer in by_run.items():

@@ -9,7 +9,7 @@ from typing import Any
 
 from gradgate.adapters.config import adapter_config
 from gradgate.errors import UsageError
-from gradgate.methods import Freeze, Full, Head, Method
+from gradgate.methods import AnnealGradDrop, AnnealLayerGradDrop, Freeze, Full, Head, Method
 from gradgate.methods import method as read_method
 from gradgate.papers.preset import presets
 from gradgate.study.arms import model_alone
@@ -25,6 +25,8 @@ _GRADDROP = {
     "layer-graddrop": "Layer-GradDrop",
     "graddrop-epoch": "GradDrop-Epoch",
 }
+ANNEALED_FROM = 0.9
+"""The rate that the paper's annealed forms begin with (Sec. III-C); others go by their own name."""
 _FUN = {"full": "Ada", "random": "Ada+Rand", "fun": "Ada+FUN", "lpft": "Ada+LPFT"}
 
 
@@ -97,6 +99,8 @@ def _label(
 def _graddrop(method: Method) -> str | None:
     if method.name == "gradfreeze":
         return "GradFreeze-TopDown" if _top_down(method) else "GradFreeze-BottomUp"
+    if isinstance(method, AnnealGradDrop | AnnealLayerGradDrop) and method.p != ANNEALED_FROM:
+        return None
     return _GRADDROP.get(method.name)
 
 

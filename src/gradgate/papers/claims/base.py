@@ -14,6 +14,8 @@ HOLDS: State = "holds"
 FAILS: State = "fails"
 UNKNOWN: State = "cannot tell"
 _EXACT = 1e-9
+FEWEST_TASKS = 3
+"""As many tasks can tell of a mean over all tasks of a paper."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,16 @@ def below(
     return replace(other, state=states[other.state], text=text)
 
 
+def over_tasks(numbers: Numbers, finding: Finding, tasks: int) -> Finding:
+    """A part of a claim about a mean over many tasks, of which fewer than three tell nothing.
+
+    For claims that single tasks of the paper's own contradict, so that one task can not decide them.
+    """
+    if numbers.exact or tasks >= FEWEST_TASKS or finding.state == UNKNOWN:
+        return finding
+    return replace(finding, state=UNKNOWN, text=f"{finding.text}; of {_count(tasks)}, where it takes {FEWEST_TASKS}")
+
+
 def at_least_about(
     numbers: Numbers, what: str, quantity: Callable[[Lookup], float], claimed: float, digits: int
 ) -> Finding:
@@ -175,7 +187,11 @@ def both(*outcomes: Outcome) -> Outcome:
 
 def tasks_in(places: Sequence[object]) -> str:
     """How many tasks there are, in words."""
-    return f"{len(places)} task{'s' * (len(places) != 1)}"
+    return _count(len(places))
+
+
+def _count(tasks: int) -> str:
+    return f"{tasks} task{'s' * (tasks != 1)}"
 
 
 def _nothing(lacking: str) -> tuple[Finding, ...]:

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isclose
 
-from gradgate.papers.claims.base import FAILS, HOLDS, Claim, Finding, Outcome, above, all_of, any_of, below, both
+from gradgate.papers.claims.base import (
+    FAILS,
+    FEWEST_TASKS,
+    HOLDS,
+    Claim,
+    Finding,
+    Outcome,
+    above,
+    all_of,
+    any_of,
+    below,
+    both,
+    over_tasks,
+)
 from gradgate.papers.claims.numbers import PRINTED_SEED, QUALITY, SAVED, SECONDS, Lookup, Numbers, Place, kind_of
 from gradgate.papers.claims.quantities import Quantity, minus, quality, ratio
 from gradgate.study.sharing import model_sizes, saved_share
@@ -13,7 +27,10 @@ BASELINE = "baseline"
 SHARED_BY = {"MT-RoBERTa-base": 8, "MT-RoBERTa-large": 5, "XLM-R-base": 4, "XLM-R-large": 4}
 """How many tasks share the frozen layers of each model in Tables 2 to 5."""
 ENOUGH = 0.95
+_MODELS = ("BERT-", "RoBERTa-", "MT-BERT-", "MT-RoBERTa-", "XLM-R-")
 _GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "MNLI-mm", "QNLI", "RTE")
+_STAND_INS = "for GLUE"
+"""Names what stands in for GLUE, of which the paper has the mean over tasks."""
 _A3 = tuple(
     f"elsa_tableA3_{name}{kind}-{size}"
     for name in ("", "mt-")
@@ -37,14 +54,25 @@ def frozen_share(method: str) -> float | None:
 
 def _is_glue(numbers: Numbers, task: str) -> bool:
     """Whether a task is GLUE or stands in for it; tasks that tag tokens do not, and those of users may."""
-    return task in ("GLUE", *_GLUE) or (numbers.stand_in and kind_of(task) in ("texts", None))
+    return task in ("GLUE", _STAND_INS, *_GLUE) or (numbers.stand_in and kind_of(task) in ("texts", None))
+
+
+def _is_model(numbers: Numbers, model: str, name: str) -> bool:
+    """Whether a model is the one that a claim names, or none of the paper's, which may stand in for it."""
+    return model.startswith(name) or not (numbers.exact or model.startswith(_MODELS))
+
+
+def _tasks(pairs: Pairs) -> int:
+    """How many tasks a mean is over. What the paper has no other tasks for is a mean over languages, and enough."""
+    tasks = {place.task for place, _ in pairs}
+    return len(tasks) if all(kind_of(task) in ("texts", None) for task in tasks) else FEWEST_TASKS
 
 
 def _groups(numbers: Numbers) -> dict[tuple[str, str], Pairs]:
-    """Scores whose ratios are averaged: those of one model on GLUE, or in the languages of another task."""
+    """Scores whose ratios are averaged: of one model, on GLUE or what stands in for it, or in a task's languages."""
     groups: dict[tuple[str, str], Pairs] = {}
     for place in numbers.places(BASELINE):
-        name = "GLUE" if place.task in _GLUE else place.task
+        name = "GLUE" if place.task in _GLUE else _STAND_INS if _is_glue(numbers, place.task) else place.task
         groups.setdefault((place.model, name), []).extend((place, on) for on in numbers.languages(place, BASELINE))
     return {name: pairs for name, pairs in groups.items() if pairs}
 
@@ -73,8 +101,9 @@ def _quality(numbers: Numbers, pairs: Pairs, method: str) -> Quantity:
     return quality(pairs, method, BASELINE)
 
 
-def _said(model: str, task: str, method: str) -> str:
-    return f"{task}, {model}: relative quality of {method}"
+def _said(model: str, task: str, what: str, pairs: Pairs) -> str:
+    tasks = " and ".join(dict.fromkeys(place.task for place, _ in pairs)) if task == _STAND_INS else task
+    return f"{tasks}, {model}: {what}"
 
 
 def _mean_quality(numbers: Numbers, points: Sequence[tuple[Pairs, str]]) -> Quantity:
@@ -103,7 +132,10 @@ def _e2(numbers: Numbers) -> Outcome:
                 below(numbers, f"{place}, {on}: F1 of {head}", _score(place, head, on), 10.0) for place, on in pairs
             ]
         elif head and _is_glue(numbers, task):
-            findings.append(below(numbers, _said(model, task, head), _quality(numbers, pairs, head), 0.7))
+            finding = below(
+                numbers, _said(model, task, f"relative quality of {head}", pairs), _quality(numbers, pairs, head), 0.7
+            )
+            findings.append(over_tasks(numbers, finding, _tasks(pairs)))
     return all_of(findings, f"needs {BASELINE} and all layers frozen, on GLUE or NER")
 
 
@@ -116,33 +148,51 @@ def _e3(numbers: Numbers) -> Outcome:
     for (model, task), pairs in _groups(numbers).items():
         if kind_of(task) == "NER":
             wanted = (19 / 24, 8 / 12) if "large" in model else (8 / 12, 19 / 24)
-        elif _is_glue(numbers, task) and (numbers.stand_in or model.startswith("MT-RoBERTa")):
+        elif _is_glue(numbers, task) and _is_model(numbers, model, "MT-RoBERTa"):
             wanted = (9 / 12, 17 / 24) if "base" in model else (17 / 24, 9 / 12)
         else:
             continue
-        name = _at(numbers, pairs, *wanted)
-        if name:
-            findings.append(
-                above(numbers, _said(model, task, name), _quality(numbers, pairs, name), ENOUGH, or_equal=True)
-            )
+        if name := _at(numbers, pairs, *wanted):
+            findings.append(_keeps(numbers, model, task, pairs, name, ENOUGH))
     return all_of(findings, "needs 9 of 12 or 17 of 24 layers frozen on GLUE, or 8 of 12 or 19 of 24 on NER")
 
 
 def _e4(numbers: Numbers) -> Outcome:
     half, shrinking = [], []
     for (model, task), pairs in _groups(numbers).items():
-        names = [_at(numbers, pairs, share) for share in (0.5, 0.75, 1.0)]
-        if names[0]:
-            half.append(
-                above(numbers, _said(model, task, names[0]), _quality(numbers, pairs, names[0]), 0.975, or_equal=True)
-            )
-        if all(names):
-            first, second, last = (_quality(numbers, pairs, str(name)) for name in names)
-            what = f"{task}, {model}: quality gained from {names[2]} to {names[1]}, minus from there to {names[0]}"
-            shrinking.append(above(numbers, what, _bend(first, second, last)))
+        if name := _at(numbers, pairs, 0.5):
+            half.append(_keeps(numbers, model, task, pairs, name, 0.975))
+        if names := _evenly(numbers, pairs):
+            first, second, last = (_quality(numbers, pairs, name) for name in names)
+            gained = f"quality gained from {names[2]} to {names[1]}, minus from there to {names[0]}"
+            what = _said(model, task, gained, pairs)
+            shrinking.append(over_tasks(numbers, above(numbers, what, _bend(first, second, last)), _tasks(pairs)))
     return both(
-        all_of(half, f"needs {BASELINE} and half of the layers frozen"), *([all_of(shrinking)] * bool(shrinking))
+        all_of(half, f"needs {BASELINE} and half of the layers frozen"),
+        all_of(shrinking, f"needs {BASELINE} and three numbers of frozen layers that are evenly apart"),
     )
+
+
+def _keeps(numbers: Numbers, model: str, task: str, pairs: Pairs, name: str, share: float) -> Finding:
+    finding = above(
+        numbers,
+        _said(model, task, f"relative quality of {name}", pairs),
+        _quality(numbers, pairs, name),
+        share,
+        or_equal=True,
+    )
+    return over_tasks(numbers, finding, _tasks(pairs))
+
+
+def _evenly(numbers: Numbers, pairs: Pairs) -> tuple[str, ...]:
+    """Three points evenly apart: half, three quarters and all of the layers, else the last three; or none."""
+    names = tuple(name for share in (0.5, 0.75, 1.0) if (name := _at(numbers, pairs, share)))
+    if len(set(names)) == 3:
+        return names
+    labels = _labels(numbers, pairs[0][0])
+    shares = list(labels)[-3:]
+    even = len(shares) == 3 and isclose(shares[1] - shares[0], shares[2] - shares[1])
+    return tuple(labels[share] for share in shares) if even else ()
 
 
 def _bend(first: Quantity, second: Quantity, last: Quantity) -> Quantity:
@@ -154,7 +204,7 @@ def _e5(numbers: Numbers) -> Outcome:
     for place in numbers.places(BASELINE, tasks=["SST-2"]):
         for on in numbers.languages(place, BASELINE):
             name = _at(numbers, [(place, on)], 17 / 24)
-            if name and (numbers.stand_in or place.model == "MT-RoBERTa-large"):
+            if name and _is_model(numbers, place.model, "MT-RoBERTa-large"):
                 findings.append(above(numbers, f"{place}: {name} - {BASELINE}", minus(place, name, BASELINE, on)))
     return all_of(findings, "needs MT-RoBERTa-large on SST-2 with 0 and 17 of 24 layers frozen")
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradgate.papers.claims.base import Claim, Finding, Outcome, above, all_of, at_least_about, both, tasks_in
+from gradgate.papers.claims.base import (
+    Claim,
+    Finding,
+    Outcome,
+    above,
+    all_of,
+    at_least_about,
+    both,
+    over_tasks,
+    tasks_in,
+)
 from gradgate.papers.claims.numbers import DEV_DROP, Numbers, Place
 from gradgate.papers.claims.quantities import gain_gap, mean_minus, minus, t_gap
 
@@ -47,10 +57,10 @@ def _g1(numbers: Numbers) -> Outcome:
 def _g2(numbers: Numbers) -> Outcome:
     others = [name for name in (SFT, TOP, BOTTOM, DROP, ANNEAL, ANNEAL_LAYER) if numbers.places(name)]
     findings = [
-        _mean(numbers, best, other, 1.0 if other == SFT else 0.0)
+        over_tasks(numbers, _mean(numbers, best, other, 1.0 if other == SFT else 0.0), len(places))
         for best in (LAYER, EPOCH)
         for other in others
-        if numbers.places(best, other)
+        if (places := numbers.places(best, other))
     ]
     return all_of(findings, f"needs {LAYER}, {EPOCH} and {SFT}")
 
@@ -104,7 +114,8 @@ def _g11(numbers: Numbers) -> Outcome:
             groups = [(place, languages) for place, languages in groups if len(languages) > 1]
             if groups:
                 what = f"mean over {tasks_in(groups)}: t of {best} - t of {other}"
-                findings.append(above(numbers, what, t_gap(groups, best, other, SFT)))
+                finding = above(numbers, what, t_gap(groups, best, other, SFT))
+                findings.append(over_tasks(numbers, finding, len(groups)))
     return all_of(findings, f"needs {EPOCH}, {LAYER}, {SFT} and another variant in two test languages or more")
 
 
