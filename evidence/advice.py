@@ -131,7 +131,7 @@ def grid_arms(grid: Grid) -> list[Arm]:
 def advice(studies: Sequence[Study], found: Sequence[Checked]) -> str:
     """The page as Markdown."""
     done = [study for study in studies if study.runs.exists()]
-    compared = [ranked for study in done if study.beside is None for ranked in _ranked(study, done)]
+    compared = [ranked for study in done for ranked in _ranked(study)]
     compared += [
         Ranked(grid.title, "real" if grid.data else "synthetic", f"grids/{grid.name}", rank(grid_arms(grid)))
         for grid in read_grids().values()
@@ -156,13 +156,9 @@ class Ranked:
     ranking: Ranking
 
 
-def _ranked(study: Study, others: Sequence[Study]) -> Iterator[Ranked]:
-    """A study's comparisons, one for each size of the training set, with the arms of the studies beside it."""
+def _ranked(study: Study) -> Iterator[Ranked]:
+    """A study's comparisons, one for each size of the training set."""
     by_size = study_arms(study)
-    for other in others:
-        if other.beside == study.name:
-            for size, arms in study_arms(other).items():
-                by_size[size] += arms
     for size, arms in by_size.items():
         said = f": {int(size):,} examples" if size.isdigit() else ": all examples"
         yield Ranked(f"{study.title}{said if len(by_size) > 1 else ''}", study.data, study.name, rank(arms))

@@ -11,16 +11,11 @@ from gradgate.papers.published import papers
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """Figures of one paper that show the same of several models or tasks.
-
-    Attributes:
-        instead: where to look as long as no study has such a figure.
-    """
+    """Figures of one paper that show the same of several models or tasks."""
 
     paper: str
     numbers: tuple[int, ...]
     shows: str
-    instead: str = "–"
 
 
 PAPER_FIGURES = (
@@ -29,12 +24,7 @@ PAPER_FIGURES = (
     PaperFigure("graddrop", (2,), "Scores on test after each epoch"),
     PaperFigure("graddrop", (3,), "The t statistic of each method"),
     PaperFigure("graddrop", (4,), "What each language gains"),
-    PaperFigure(
-        "fun",
-        (2,),
-        "Scores of adapters next to full fine-tuning",
-        "the numbers of F1, as full fine-tuning has a study of its own",
-    ),
+    PaperFigure("fun", (2,), "Scores of adapters next to full fine-tuning"),
     PaperFigure("fun", (3,), "The trace of the Fisher information over steps"),
     PaperFigure("fun", (4,), "The trace's peak and area against the score in other languages"),
     PaperFigure("fun", (5,), "When each layer is unfrozen"),
@@ -58,7 +48,7 @@ def _name(figure: PaperFigure) -> str:
 
 
 def _here(figure: PaperFigure, studies: Sequence[Study]) -> str:
-    return ", ".join(_links(figure, studies)) or figure.instead
+    return ", ".join(_links(figure, studies)) or "–"
 
 
 def _links(figure: PaperFigure, studies: Sequence[Study]) -> Iterator[str]:

@@ -74,7 +74,8 @@ def keep(study: Study, out: Path) -> None:
     runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
     study.runs.write_text(anywhere(runs), encoding="utf-8")
     kept = FIGURES / study.name
-    kept.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(kept, ignore_errors=True)  # with figures that are kept no more
+    kept.mkdir(parents=True)
     for figure in study.figures:
         shutil.copyfile(figure.drawn(out / study.name), kept / figure.file)
 

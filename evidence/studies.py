@@ -58,7 +58,6 @@ class Study(BaseModel):
         quick_first_rows: what replaces ``first_rows`` there, as scoring takes longer than a few steps.
         analyses: commands of ``gradgate analyze`` that follow, with their options.
         figures: those of the study's report that are kept.
-        beside: a study of the same runs with other arms, which learn at other rates; the advice takes both together.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -74,7 +73,6 @@ class Study(BaseModel):
     quick_first_rows: dict[str, int] = Field(default_factory=dict)
     analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: tuple[KeptFigure, ...] = (KeptFigure(name="scores"),)
-    beside: str | None = None
 
     @property
     def file(self) -> Path:
