@@ -16,7 +16,7 @@ from evidence.commands import first_rows
 from evidence.page import PAGE, page
 from evidence.paper_figures import PAPER_FIGURES
 from evidence.running import settings_here
-from evidence.studies import Scale, Study, read_studies
+from evidence.studies import FIGURES, KeptFigure, Scale, Study, read_studies
 from evidence.verdicts import KINDS, changed, check_all, equal_numbers
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, Place
@@ -106,6 +106,20 @@ def test_the_pages_are_made_from_the_committed_numbers() -> None:
     assert ADVICE.read_text(encoding="utf-8") == advice(STUDIES, found)
 
 
+@pytest.mark.parametrize("study", [each for each in STUDIES if each.results.exists()], ids=lambda study: study.name)
+def test_each_of_its_figures_is_kept_and_no_other(study: Study) -> None:
+    assert {file.name for file in (FIGURES / study.name).iterdir()} == {figure.file for figure in study.figures}
+
+
+def test_the_figure_of_a_part_is_in_the_report_of_the_part() -> None:
+    own, of_part = KeptFigure(name="scores"), KeptFigure(name="scores", part="a")
+    assert [figure.drawn(Path("out")) for figure in (own, of_part)] == [
+        Path("out/figures/scores.svg"),
+        Path("out/parts/a/figures/scores.svg"),
+    ]
+    assert (own.file, of_part.file) == ("scores.svg", "scores-a.svg")
+
+
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_its_figures_are_like_those_of_its_paper_that_the_page_lists(study: Study) -> None:
     listed = {number for figure in PAPER_FIGURES if figure.paper == study.paper for number in figure.numbers}
@@ -166,15 +180,6 @@ def test_arms_that_the_seeds_do_not_tell_from_the_best_are_tied_and_the_lightest
     assert [arm.name for arm in ranking.arms] == ["full", "lora", "head"]
     assert [arm.name for arm in ranking.tied] == ["full", "lora"]
     assert ranking.lightest == near
-
-
-def test_arms_of_a_study_beside_another_are_compared_with_its_own() -> None:
-    together = {study.name: study.beside for study in STUDIES if study.beside is not None}
-    assert together == {"synthetic-full-zero-shot": "synthetic-unfreezing-adapters"}
-    lines = [line for line in advice(STUDIES, []).splitlines() if "(`synthetic-" in line]
-    (joint,) = [line for line in lines if "(`synthetic-unfreezing-adapters`)" in line]
-    assert "`full`" in joint
-    assert not any("(`synthetic-full-zero-shot`)" in line for line in lines)
 
 
 def _record(file: Path, task: str, gain: float) -> None:
