@@ -49,7 +49,7 @@ scores move a little and a verdict near its threshold may change.
 """
 _UNTOLD = """\
 No data here tells whether these claims hold or fail. Either the studies lack what a claim compares, or have fewer tasks
-than its mean takes, or the interval of a difference has the threshold in it, so that more seeds or longer runs may tell.
+than its mean takes, or the interval of a difference has the threshold in it: more seeds or longer runs may tell.
 """
 _FIGURES_HERE = """\
 Figures of the studies' reports that show what a figure of the paper shows.

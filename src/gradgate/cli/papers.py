@@ -91,7 +91,7 @@ def reproduce(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Run a table or figure of a paper, and compare with what it prints.
+    """Run a paper's table or figure and compare the numbers.
 
     Run again, it goes on.
     """
