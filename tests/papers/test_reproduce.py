@@ -318,10 +318,8 @@ def test_the_search_of_a_reproduction_says_so_too(tmp_path: Path) -> None:
     ]
     verdict = next(v for v in check_study(figure4(tmp_path, runs), "adaptereff") if v.claim.id == "A8")
     (finding,) = verdict.outcome.findings
-    assert (
-        f"cola, BERT-base, 1000 examples: deviation over seeds at a rate, Fine-tune - Adapter-64 = {5 * 2**0.5:.2f}"
-        in (finding.text)
-    )
+    what = "cola, BERT-base, 1000 examples: deviation over seeds at a rate, Fine-tune - Adapter-64"
+    assert finding.text.startswith(f"{what} = {5 * 2**0.5:.2f}")
 
 
 def test_a_figure_without_printed_numbers_has_a_table_of_what_was_measured(tmp_path: Path) -> None:

@@ -55,6 +55,19 @@ def test_a_window_that_an_epochs_end_cuts_short_is_joined_to_its_neighbour() -> 
     assert whole_windows([]) == []
 
 
+def test_the_csv_has_losses_that_are_drawn_with_their_neighbours(study: Path) -> None:
+    for file in study.glob("runs/*/*/history.jsonl"):
+        line = json.dumps({"step": 11, "epoch": 1.0, "split": "train", "loss": 12.0})
+        file.write_text(f"{file.read_text()}{line}\n")
+    section = LossesSection.find(find(read_study(study)))
+    assert section is not None
+    assert section.curves[0].windows == {11: [2.0, 2.0]}  # (10 * 1 + 12) / 11
+    assert "full goes from 2.000 to 2.000 on train" in section.drawings()[0].text
+    write_report(study)
+    found = {(row["step"], row["mean"]) for row in rows(study / "tables/losses.csv") if row["split"] == "train"}
+    assert found == {("10", "1.0"), ("11", "12.0")}
+
+
 def test_losses_of_train_and_dev_are_drawn_and_written(study: Path) -> None:
     section = LossesSection.find(find(read_study(study)))
     assert section is not None

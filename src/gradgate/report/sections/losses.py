@@ -26,10 +26,16 @@ ByStep = dict[int, list[float]]
 
 @dataclass(frozen=True)
 class LossCurves:
-    """One method's losses."""
+    """One method's losses.
+
+    Attributes:
+        train: as they were noted.
+        windows: those of train over whole windows, as they are drawn.
+    """
 
     method: MethodFindings
     train: ByStep
+    windows: ByStep
     dev: ByStep
 
 
@@ -43,23 +49,24 @@ class LossesSection(Section):
     def find(cls, findings: Findings) -> LossesSection | None:
         """None unless a run has noted both."""
         found = [
-            LossCurves(method, by_step(map(_train, method.finished)), by_step(map(_dev, method.finished)))
+            LossCurves(
+                method,
+                by_step(cell.losses for cell in method.finished),
+                by_step(whole_windows(cell.losses) for cell in method.finished),
+                by_step(map(_dev, method.finished)),
+            )
             for method in findings.scored
         ]
         curves = [curve for curve in found if curve.train and curve.dev]
         return cls(findings, curves) if curves else None
 
     def tables(self) -> list[Table]:
-        """One row an evaluation on dev; the CSV has every loss that is drawn."""
+        """One row an evaluation on dev; the CSV has every noted loss."""
         return [loss_table(self.curves)]
 
     def drawings(self) -> list[Drawing]:
         """Train above, dev below."""
         return [draw_losses(self.findings, self.curves)]
-
-
-def _train(cell: Cell) -> list[tuple[int, float]]:
-    return whole_windows(cell.losses)
 
 
 def _dev(cell: Cell) -> list[tuple[int, float]]:
@@ -112,10 +119,11 @@ def draw_losses(findings: Findings, curves: Sequence[LossCurves]) -> Drawing:
     """The losses over steps, a line for each method."""
     with styled(4.4 + 0.19 * len(curves)) as figure:
         panels = figure.subplots(2, sharex=True)
+        for curve in curves:
+            place = findings.methods.index(curve.method)
+            draw_means(panels[0], curve.windows, place, curve.method.name)
+            draw_means(panels[1], curve.dev, place, "")
         for axes, split in zip(panels, (TRAIN, DEV), strict=True):
-            for curve in curves:
-                place = findings.methods.index(curve.method)
-                draw_means(axes, getattr(curve, split), place, curve.method.name if split == TRAIN else "")
             axes.set_ylabel(f"loss, {split}")
         steps_to_the_right(panels[-1])
         legend_below(figure)
@@ -168,7 +176,7 @@ def seen(curves: Sequence[LossCurves]) -> str:
     """What the losses show, in one sentence."""
     parts = []
     for curve in curves:
-        train = [float(np.mean(values)) for values in curve.train.values()]
+        train = [float(np.mean(values)) for values in curve.windows.values()]
         dev = {step: float(np.mean(values)) for step, values in curve.dev.items()}
         lowest, last = min(dev, key=dev.__getitem__), max(dev)
         end = "its lowest" if lowest == last else f"after {dev[lowest]:.3f} at step {lowest}"

@@ -17,17 +17,7 @@ from matplotlib.axes import Axes
 
 from gradgate.errors import UsageError
 from gradgate.report import formats
-from gradgate.report.drawing import (
-    MUTED,
-    PAPER,
-    Drawing,
-    finish,
-    legend_below,
-    legend_label,
-    look,
-    styled,
-    wrapped,
-)
+from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, look, styled, wrapped
 from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
