@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evidence.paper_figures import figure_table
-from evidence.studies import FIGURES, FOLDER, Study
+from evidence.studies import FOLDER, Study
 from evidence.verdicts import KINDS, Checked
 from gradgate.papers.check import Verdict
 from gradgate.papers.claims import check
@@ -146,7 +146,7 @@ def _planned(study: Study) -> str:
 
 
 def _study(study: Study) -> str:
-    files = [figure.file for figure in study.figures if (FIGURES / study.name / figure.file).exists()]
+    files = [figure.file for figure in study.figures]
     pictures = "\n".join(f"![{Path(file).stem} of {study.name}](figures/{study.name}/{file})" for file in files)
     blocks = [
         f"### {study.name}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evidence.studies import FIGURES, FOLDER, Study
+from evidence.studies import Study
 from gradgate.papers.published import papers
 
 
@@ -38,7 +38,7 @@ PAPER_FIGURES = (
 
 
 def figure_table(studies: Sequence[Study]) -> str:
-    """One row for each figure of a paper, with links to the studies' figures that are there."""
+    """One row for each figure of a paper, with links to the figures of recorded studies."""
     rows = [f"| {_name(figure)} | {figure.shows} | {_here(figure, studies)} |" for figure in PAPER_FIGURES]
     return "\n".join(["| in the paper | what it shows | here |\n|---|---|---|", *rows])
 
@@ -54,7 +54,6 @@ def _here(figure: PaperFigure, studies: Sequence[Study]) -> str:
 def _links(figure: PaperFigure, studies: Sequence[Study]) -> Iterator[str]:
     for study in studies:
         for kept in study.figures if study.paper == figure.paper else ():
-            file = FIGURES / study.name / kept.file
-            if set(kept.paper) & set(figure.numbers) and file.exists():
+            if set(kept.paper) & set(figure.numbers):
                 part = "" if kept.part is None else f", {kept.part}"
-                yield f"[{study.name}{part}]({file.relative_to(FOLDER).as_posix()})"
+                yield f"[{study.name}{part}](figures/{study.name}/{kept.file})"
