@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from gradgate.files import write_text
 from gradgate.papers.claims.elsa import SHARED_BY, frozen_share
@@ -23,6 +22,22 @@ from gradgate.study.results import Cell
 from gradgate.study.sharing import model_sizes, saved_share
 
 FULL_TABLE = "published-all"
+_COLUMNS = {
+    column.key: column
+    for column in (
+        Column("model", "Model", numeric=False),
+        Column("task", "Task", numeric=False),
+        Column("size", "Examples", numeric=False),
+        Column("on", "On", numeric=False),
+        Column("method", "Method", numeric=False),
+        Column("ours", "Ours", numeric=False),
+        Column("metric", "Metric", numeric=False),
+        Column("published", "Published"),
+        Column("measured", "Measured"),
+        Column("seeds", "Seeds"),
+    )
+}
+"""Of the tables that have a row for each cell or printed number, by key."""
 
 
 @dataclass(frozen=True)
@@ -61,23 +76,25 @@ def full_table(reproduction: Reproduction) -> Table:
 
 def measured_table(reproduction: Reproduction) -> Table:
     """One row a cell: the score of the language or average that stands for its task."""
-    columns = (
-        Column("model", "Model", numeric=False),
-        Column("task", "Task", numeric=False),
-        Column("size", "Examples", numeric=False),
-        Column("method", "Method", numeric=False),
-        Column("ours", "Ours", numeric=False),
-        Column("metric", "Metric", numeric=False),
-        Column("measured", "Measured"),
-        Column("seeds", "Seeds"),
+    found = [(row, summarize(_scores(row))) for row in reproduction.rows]
+    return Table(
+        "measured",
+        _title(reproduction),
+        tuple(_COLUMNS[key] for key in ("model", "task", "size", "method", "ours", "metric", "measured", "seeds")),
+        tuple(
+            (
+                *map(Entry, (row.cell.model, row.cell.task, row.cell.size, row.cell.label, ours(row), _metric(row))),
+                Entry(_mean(score)),
+                Entry(str(score.n)),
+            )
+            for row, score in found
+        ),
+        tuple(_measured(row, score) for row, score in found),
     )
-    records = tuple(map(_measured, reproduction.rows))
-    shown = tuple(tuple(_measured_entry(record, column.key) for column in columns) for record in records)
-    return Table("measured", _title(reproduction), columns, shown, records)
 
 
-def _measured(row: Reproduced) -> dict[str, str | int | float | None]:
-    cell, score = row.cell, summarize(_scores(row))
+def _measured(row: Reproduced, score: Summary) -> dict[str, str | int | float | None]:
+    cell = row.cell
     return {
         "paper": cell.preset.paper,
         "figure": cell.preset.table,
@@ -87,18 +104,15 @@ def _measured(row: Reproduced) -> dict[str, str | int | float | None]:
         "method": cell.label,
         "ours": ours(row),
         "study": row.measured.results.folder.name,
-        "metric": row.measured.metric or row.measured.results.study.task.metric,
+        "metric": _metric(row),
         "measured": score.mean,
         "measured_sd": score.sd,
         "seeds": score.n,
     }
 
 
-def _measured_entry(record: dict[str, Any], key: str) -> Entry:
-    if key != "measured":
-        return Entry(str(record[key]))
-    sd = "" if record["measured_sd"] is None else f" ± {record['measured_sd']:.2f}"
-    return Entry(_text(record[key], 2) + sd)
+def _metric(row: Reproduced) -> str:
+    return row.measured.metric or row.measured.results.study.task.metric
 
 
 def _scores(row: Reproduced) -> list[float]:
@@ -198,17 +212,10 @@ def _against(pair: Pair, first: Pair | None) -> Pair:
 def _table(reproduction: Reproduction, name: str, shown: list[Pair]) -> Table:
     preset = reproduction.preset
     columns = [
-        Column("model", "Model", numeric=False),
-        Column("task", "Task", numeric=False),
-        Column("size", "Examples", numeric=False),
-        Column("on", "On", numeric=False),
-        Column("method", "Method", numeric=False),
-        Column("ours", "Ours", numeric=False),
-        Column("published", "Published"),
-        Column("measured", "Measured"),
+        *(_COLUMNS[key] for key in ("model", "task", "size", "on", "method", "ours", "published", "measured")),
         Column("published_gain", f"Published - {preset.reference}"),
         Column("measured_gain", f"Measured - {preset.reference}"),
-        Column("seeds", "Seeds"),
+        _COLUMNS["seeds"],
     ]
     left_out = {key for key, empty in (("size", len(preset.sizes) == 1),) if empty}
     columns = [column for column in columns if column.key not in left_out]
@@ -232,7 +239,6 @@ def _title(reproduction: Reproduction) -> str:
 def _entries(pair: Pair) -> dict[str, Entry]:
     cell, number, measured = pair.row.cell, pair.number, pair.measured
     digits = 2
-    sd = f" ± {measured.sd:.{digits}f}" if measured.sd is not None else ""
     std = f" ± {number.std:.{digits}f}" if number.std is not None else ""
     return {
         "model": Entry(cell.model),
@@ -242,7 +248,7 @@ def _entries(pair: Pair) -> dict[str, Entry]:
         "method": Entry(cell.label),
         "ours": Entry(ours(pair.row)),
         "published": Entry(f"{number.value:.{digits}f}{std}"),
-        "measured": Entry(_text(measured.mean, digits) + sd),
+        "measured": Entry(_mean(measured)),
         "published_gain": Entry(_signed(pair.published_gain, digits)),
         "measured_gain": Entry(_signed(pair.measured_gain, digits)),
         "seeds": Entry(str(measured.n)),
@@ -313,6 +319,11 @@ def _saved(row: Reproduced, tasks: int) -> float | None:
         return None
     layers = sum(name.startswith("layers.") for name in sizes)
     return saved_share(model_sizes(sizes), round(share * layers), tasks)
+
+
+def _mean(score: Summary) -> str:
+    sd = "" if score.sd is None else f" ± {score.sd:.2f}"
+    return _text(score.mean, 2) + sd
 
 
 def _text(value: float | None, digits: int) -> str:
