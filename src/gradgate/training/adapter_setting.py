@@ -22,6 +22,7 @@ _ADAPTER_FIRST = re.compile(rf"\s*((?:{'|'.join(map(re.escape, _NAMES))})\s*(?::
 _SYNTAX = Syntax("adapter", error=AdapterError)
 Pooler = Literal["trained", "frozen"]
 _POOLER = "pooler"
+_LANGUAGE_ADAPTERS = "--language-adapters"
 _OF_TRAINING = {
     "lr": (float, "a learning rate above 0, such as 1e-3"),
     "tapt_steps": (int, "a number of steps, 1 or more"),
@@ -144,6 +145,43 @@ def read_method_alone(text: str) -> Method:
 def titled(method: str, adapter: str | None) -> str:
     """What learns, for people: the method, behind the adapter if there is one."""
     return method if adapter is None else f"{adapter} + {method}"
+
+
+def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -> None:
+    """Refuse what cannot be trained on top of a language adapter, before anything is loaded.
+
+    Args:
+        place: the setting.
+        adapter: that of the run.
+        has_tapt: whether the adapter is first trained on the task's texts.
+
+    Raises:
+        UsageError: if so.
+    """
+    if adapter is None:
+        raise UsageError(
+            f"{_LANGUAGE_ADAPTERS} {place} stacks a task adapter on a language adapter, and there is no --adapter. Expected a "
+            f"bottleneck adapter, as --adapter pfeiffer:reduction=16; give one, or leave {_LANGUAGE_ADAPTERS} out."
+        )
+    config = adapter.kind.bottleneck
+    if config is None:
+        reason = "one of PEFT's adapters, which has no place in a stack"
+    elif config.is_parallel:
+        reason = "a parallel adapter, which would drop what the language adapter gives"
+    elif config.inv_adapter:
+        reason = "an adapter with an invertible part, which would not run: that of the lowest adapter does"
+    else:
+        reason = ""
+    if reason:
+        raise UsageError(
+            f"{_LANGUAGE_ADAPTERS} {place} does not go with --adapter {adapter}: it is {reason}. Expected a bottleneck adapter such "
+            f"as pfeiffer:reduction=16 or houlsby:size=64."
+        )
+    if has_tapt:
+        raise UsageError(
+            f"{_LANGUAGE_ADAPTERS} {place} and tapt_steps or tapt_epochs do not go together: the pre-training on the task's texts "
+            f"runs the task adapter alone, and not in its stack. Leave out one of them."
+        )
 
 
 def _pooler(name: str, text: str) -> str:

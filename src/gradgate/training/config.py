@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gradgate.methods import Full
 from gradgate.tasks.types import KindName
-from gradgate.training.adapter_setting import titled
+from gradgate.training.adapter_setting import check_stack, titled
 from gradgate.training.config_fields import (
     AdapterField,
     ForgettingField,
@@ -20,7 +20,6 @@ from gradgate.training.config_fields import (
     TrackField,
 )
 from gradgate.training.config_identity import fingerprint_of
-from gradgate.training.language_adapters import check_stack
 from gradgate.training.settings import (
     LEAST_EPOCHS,
     MOST_EPOCHS,

@@ -19,49 +19,11 @@ from gradgate.errors import AdapterFileError, RunError, UsageError
 from gradgate.files import write_files
 from gradgate.tasks.types import LANGUAGE
 from gradgate.training.adapter_kinds import NAME as TASK
-from gradgate.training.adapter_setting import AdapterSetting
 
 NAME, OTHER = "language", "other_language"
 """Of the source language's adapter in the model, and of the one that takes its place."""
 _FLAG = "--language-adapters"
 _FOR_ALL = "every-language"
-
-
-def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -> None:
-    """Refuse what cannot be trained on top of a language adapter, before anything is loaded.
-
-    Args:
-        place: the setting.
-        adapter: that of the run.
-        has_tapt: whether the adapter is first trained on the task's texts.
-
-    Raises:
-        UsageError: if so.
-    """
-    if adapter is None:
-        raise UsageError(
-            f"{_FLAG} {place} stacks a task adapter on a language adapter, and there is no --adapter. Expected a "
-            f"bottleneck adapter, as --adapter pfeiffer:reduction=16; give one, or leave {_FLAG} out."
-        )
-    config = adapter.kind.bottleneck
-    if config is None:
-        reason = "one of PEFT's adapters, which has no place in a stack"
-    elif config.is_parallel:
-        reason = "a parallel adapter, which would drop what the language adapter gives"
-    elif config.inv_adapter:
-        reason = "an adapter with an invertible part, which would not run: that of the lowest adapter does"
-    else:
-        reason = ""
-    if reason:
-        raise UsageError(
-            f"{_FLAG} {place} does not go with --adapter {adapter}: it is {reason}. Expected a bottleneck adapter such "
-            f"as pfeiffer:reduction=16 or houlsby:size=64."
-        )
-    if has_tapt:
-        raise UsageError(
-            f"{_FLAG} {place} and tapt_steps or tapt_epochs do not go together: the pre-training on the task's texts "
-            f"runs the task adapter alone, and not in its stack. Leave out one of them."
-        )
 
 
 @dataclass(frozen=True)
