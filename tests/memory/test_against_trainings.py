@@ -11,11 +11,11 @@ import torch
 from transformers import PreTrainedModel
 
 from gradgate import MethodInfo, adapters, estimate_memory, map_layers
+from gradgate.adapters.languages import LanguageAdapters
 from gradgate.memory.estimate import Estimator, Setup
 from gradgate.memory.workload import Workload
 from gradgate.training.adapted import put_adapter
 from gradgate.training.adapter_setting import read_adapter
-from gradgate.training.language_adapters import LanguageAdapters
 from support.catalog_table import MODELS, ROWS, build, layers_of, method_of
 from support.counted import counted_peak
 from support.tiny_models import _DECODER, _ENCODER, _T5, tiny

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gradgate.adapters.kinds import BottleneckKind
 from gradgate.errors import UsageError
 from gradgate.methods import Gradual, Head
-from gradgate.training.adapter_kinds import BottleneckKind
 from gradgate.training.config import RunConfig, make_config
 from gradgate.training.config_identity import fingerprint_of
 

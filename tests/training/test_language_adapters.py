@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate import adapters
+from gradgate.adapters.languages import NAME, OTHER
 from gradgate.analysis.finished import Computing, Loader
 from gradgate.analysis.runs import KeptRun
 from gradgate.errors import AdapterError, GradgateError, RunError, UsageError
@@ -22,7 +23,6 @@ from gradgate.training import evaluation
 from gradgate.training.callbacks import BestCheckpoint
 from gradgate.training.config import make_config
 from gradgate.training.evaluation import evaluate, load_finished
-from gradgate.training.language_adapters import NAME, OTHER
 from gradgate.training.prediction import predict
 from gradgate.training.run import train
 from gradgate.training.trainer import RunTrainer

@@ -241,7 +241,7 @@ def test_texts_of_one_adapter_are_equal() -> None:
 
 
 def test_without_peft_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("gradgate.training.peft_kind.find_spec", lambda name: None)
+    monkeypatch.setattr("gradgate.adapters.peft.kind.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"'lora:r=2' is PEFT's, and PEFT is not installed.*gradgate\[peft\]"):
         train(make_config(adapter="lora:r=2"), tmp_path / "run")
 

@@ -105,7 +105,7 @@ def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
     Raises:
         GradgateError: for a model or an adapter whose memory cannot be estimated.
     """
-    from gradgate.training.language_adapters import LanguageAdapters
+    from gradgate.adapters.languages import LanguageAdapters
     from gradgate.training.memory_request import estimate_memory
 
     arm = read_arm(text)

@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
+from gradgate.adapters.kinds import AdapterKind
 from gradgate.adapters.stack import head_parameters
 from gradgate.layers import named_parameters
-from gradgate.training.adapter_kinds import AdapterKind
 from gradgate.training.adapter_setting import AdapterSetting
 
 

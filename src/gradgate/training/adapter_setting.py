@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from gradgate.adapters.config import KINDS
+from gradgate.adapters.kinds import AdapterKind, BottleneckKind
+from gradgate.adapters.peft import kind as peft_kind
+from gradgate.adapters.peft.kind import PeftKind
 from gradgate.errors import AdapterError, MethodError, UsageError, nearest
 from gradgate.methods import Method, method
 from gradgate.specs import Spec, Syntax, shown
-from gradgate.training import peft_kind
-from gradgate.training.adapter_kinds import AdapterKind, BottleneckKind
-from gradgate.training.peft_kind import PeftKind
 
 NONE = "none"
 # The longest names first, as one kind has a plus in its name.

@@ -8,8 +8,8 @@ from dataclasses import asdict
 import torch
 from transformers import Trainer
 
+from gradgate.adapters.kinds import AdapterKind
 from gradgate.training import adapted
-from gradgate.training.adapter_kinds import AdapterKind
 from gradgate.training.callbacks import StepTimer
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.records import Cost

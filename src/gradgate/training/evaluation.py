@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from transformers import AutoConfig, PrinterCallback
 
+from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
@@ -26,7 +27,6 @@ from gradgate.tasks.readers.files import ENDINGS
 from gradgate.tasks.types import QuestionAnsweringOptions
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
-from gradgate.training.language_adapters import LanguageAdapters
 from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.prediction_files import write_predictions
 from gradgate.training.prepared_task import prepared

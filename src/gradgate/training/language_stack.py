@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.training.config import RunConfig
-from gradgate.training.language_adapters import LanguageAdapters
 from gradgate.training.prepared_task import EncodedTask, PreparedTask
 from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask

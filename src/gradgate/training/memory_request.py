@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from torch import nn
 
+from gradgate.adapters.languages import LanguageAdapters
 from gradgate.layers import LayerMap
 from gradgate.memory.configuration import Head, build, read_configuration
 from gradgate.memory.estimate import Estimator, Master, Setup
@@ -16,7 +17,6 @@ from gradgate.memory.workload import Precision, Weights, Workload
 from gradgate.methods.base import Method
 from gradgate.training.adapted import put_adapter
 from gradgate.training.adapter_setting import AdapterSetting, check_stack, read_adapter, read_method_alone, titled
-from gradgate.training.language_adapters import LanguageAdapters
 
 _SOURCE = "en"  # the language of a stack where no task names one
 

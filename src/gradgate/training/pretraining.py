@@ -17,12 +17,12 @@ from typing import Any
 from torch import Tensor
 
 from gradgate.adapters.attach import check_name
+from gradgate.adapters.kinds import NAME, AdapterKind, BottleneckKind
 from gradgate.distributed import launch
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
 from gradgate.layers import named_parameters
 from gradgate.torch_state import cpu_threads
-from gradgate.training.adapter_kinds import NAME, AdapterKind, BottleneckKind
 from gradgate.training.checkpoints import writing_to
 from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import stoppable

@@ -13,6 +13,7 @@ from typing import Any, overload
 from transformers import PrinterCallback, set_seed
 
 from gradgate.activation_cache import ActivationCache
+from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap, map_layers
@@ -39,7 +40,6 @@ from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weight
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.interrupt import stoppable
 from gradgate.training.kept_weights import KeepWeights
-from gradgate.training.language_adapters import LanguageAdapters
 from gradgate.training.language_stack import check_languages, language_digests, with_languages
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
 from gradgate.training.pauses import Reached, read_reached

@@ -27,7 +27,7 @@ _PLAIN_NAME = re.compile(r"[\w.-]+")
 
 
 class AskedKind(Hashable, Protocol):
-    """What a run asks PEFT for; see :class:`gradgate.training.peft_kind.PeftKind`, which imports this module late."""
+    """What a run asks PEFT for; see :class:`gradgate.adapters.peft.kind.PeftKind`, which imports this module late."""
 
     @property
     def text(self) -> str: ...

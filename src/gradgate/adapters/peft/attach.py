@@ -26,11 +26,11 @@ from transformers.pytorch_utils import Conv1D
 from gradgate.adapters.archive import open_files
 from gradgate.adapters.attach import inner
 from gradgate.adapters.files import read_record, read_tensors
+from gradgate.adapters.peft.options import config_class, read_config
+from gradgate.adapters.peft.targets import CHOSEN_HERE, check_spared, choose_targets, spare
 from gradgate.adapters.stack import head_parameters
 from gradgate.errors import AdapterError, AdapterFileError
 from gradgate.files import write_files
-from gradgate.training.peft_options import config_class, read_config
-from gradgate.training.peft_targets import CHOSEN_HERE, check_spared, choose_targets, spare
 
 __all__ = ["attached", "bytes_stored", "described", "load", "put", "read_config", "remove", "restore", "save"]
 

@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn import Parameter
 from transformers.pytorch_utils import Conv1D
 
+from gradgate.adapters.peft.options import tuner_class
 from gradgate.errors import AdapterError
 from gradgate.layers import map_layers
-from gradgate.training.peft_options import tuner_class
 
 _ALL_LINEAR = "all-linear"
 CHOSEN_HERE = "all linear modules of the layers"

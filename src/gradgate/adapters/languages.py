@@ -15,10 +15,10 @@ from typing import Any
 
 from gradgate import adapters
 from gradgate.adapters.archive import CONFIG_FILE, open_files
+from gradgate.adapters.kinds import NAME as TASK
 from gradgate.errors import AdapterFileError, RunError, UsageError
 from gradgate.files import write_files
 from gradgate.tasks.types import LANGUAGE
-from gradgate.training.adapter_kinds import NAME as TASK
 
 NAME, OTHER = "language", "other_language"
 """Of the source language's adapter in the model, and of the one that takes its place."""

@@ -1,6 +1,6 @@
 """Adapters of PEFT as a run names them: ``lora:r=16``, ``dora``, ``rslora``, ``ia3``, ``shira`` and ``peft:TYPE,...``.
 
-What PEFT knows of an adapter's options is asked of PEFT itself, in :mod:`gradgate.training.peft_adapter`, when a
+What PEFT knows of an adapter's options is asked of PEFT itself, in :mod:`gradgate.adapters.peft.attach`, when a
 training begins: reading the text needs neither PEFT nor torch.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from gradgate.adapters.kinds import AdapterKind
 from gradgate.errors import AdapterError, UsageError
 from gradgate.specs import Spec
-from gradgate.training.adapter_kinds import AdapterKind
 
 if TYPE_CHECKING:
     from torch.nn import Parameter
@@ -112,7 +112,7 @@ class PeftKind(AdapterKind):
                 f"The adapter {self.text!r} is PEFT's, and PEFT is not installed. Install it with: "
                 f"pip install 'gradgate[peft]', or take one of gradgate's own adapters, such as houlsby."
             )
-        from gradgate.training import peft_adapter
+        from gradgate.adapters.peft import attach as peft_adapter
 
         return peft_adapter
 
