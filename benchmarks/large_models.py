@@ -18,8 +18,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import gradgate as gg
 from benchmarks.timing import medians, repeated
 from gradgate.memory import GIB, LiveBytes
+from gradgate.settings.adapter import read_adapter
 from gradgate.training.adapted import put_adapter
-from gradgate.training.adapter_setting import read_adapter
 
 LORA = "lora:r=32"
 RIVALS = {  # name -> method and adapter; the first is the reference

@@ -10,9 +10,9 @@ from statistics import fmean
 from evidence.grids import Grid, read_grids
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import Checked
+from gradgate.settings.adapter import titled
 from gradgate.statistics import compare_paired, summarize, weigh
 from gradgate.study.curve_rows import CUT, CurveRow, read_rows
-from gradgate.training.adapter_setting import titled
 
 ADVICE = FOLDER / "advice.md"
 LEVEL = 0.05

@@ -12,10 +12,10 @@ from transformers import Trainer, TrainingArguments
 from gradgate import GateCallback
 from gradgate.errors import UsageError
 from gradgate.files import read_json
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
 from support.cached_loop import collate, texts
 from support.crossed import each_once

@@ -14,7 +14,7 @@ from gradgate.analysis.landscape import landscape_folder
 from gradgate.analysis.representations import representations_folder
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import RunError, UsageError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from support.kind_folders import SAVE

@@ -19,8 +19,8 @@ from gradgate.errors import UsageError
 from gradgate.layers import named_parameters
 from gradgate.report import write_report
 from gradgate.report.sections.forgetting_course import ForgettingCourseSection
-from gradgate.training.config import make_config
-from gradgate.training.forgetting_setting import read_forgetting
+from gradgate.settings.forgetting import read_forgetting
+from gradgate.settings.run import make_config
 from gradgate.training.kept_weights import kept_weights, put_weights
 from gradgate.training.progress import Silent
 from gradgate.training.run import train

@@ -15,7 +15,7 @@ from gradgate.analysis.landscape import LINE, PLANE, landscape_folder
 from gradgate.analysis.loss_surface import Request, measure
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import GradgateError, RunError, UsageError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.evaluation import load_finished
 from gradgate.training.progress import Silent
 from gradgate.training.run import train

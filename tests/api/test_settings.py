@@ -14,7 +14,7 @@ from gradgate.api.settings import RunSettings
 from gradgate.api.values import chosen_seeds
 from gradgate.cli import app
 from gradgate.errors import UsageError
-from gradgate.training.config import RunConfig
+from gradgate.settings.run import RunConfig
 
 # How a result is printed is the command's own business.
 PRINTING = {"json", "config", "help", "dry-run"}

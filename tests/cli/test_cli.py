@@ -16,7 +16,7 @@ import pytest
 import gradgate
 from gradgate.api.values import read_seeds, read_stores
 from gradgate.cli import lists
-from gradgate.training.config import RunConfig
+from gradgate.settings.run import RunConfig
 from support.command_line import Command, Said
 
 

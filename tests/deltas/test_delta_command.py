@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.bits import assert_same_bits, on_disk
 from support.command_line import Command

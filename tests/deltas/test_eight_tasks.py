@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
 from gradgate import deltas
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.evaluation import load_finished
 from gradgate.training.prediction import predict
 from gradgate.training.run import train

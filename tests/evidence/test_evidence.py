@@ -21,9 +21,9 @@ from evidence.verdicts import KINDS, changed, check_all, equal_numbers
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, Place
 from gradgate.papers.recorded import RecordedNumber, read_numbers, write_numbers
+from gradgate.settings.run import make_config
 from gradgate.study.arms import read_arm
 from gradgate.study.search import SEARCHED
-from gradgate.training.config import make_config
 
 STUDIES = read_studies()
 OF_COMPARE = {"method", "search", "search_seeds", "seeds", "sweep", "store", "train_size"}

@@ -12,7 +12,7 @@ import pytest
 
 from gradgate.cli import render
 from gradgate.errors import UsageError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from support.command_line import Command
 from support.study_folder import fail, write_study
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from gradgate import cli, methods
 from gradgate.adapters.config import KINDS
 from gradgate.errors import RunError
-from gradgate.training.config import RunConfig
-from gradgate.training.pretrain_config import PretrainConfig
+from gradgate.settings.pretraining import PretrainConfig
+from gradgate.settings.run import RunConfig
 
 COMMANDS = {"train": RunConfig, "compare": RunConfig, "plan": RunConfig, "pretrain-adapter": PretrainConfig}
 # What each command would call with settings that are right.

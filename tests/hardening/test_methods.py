@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gradgate import Clock, method, methods
 from gradgate.errors import GradgateError, MethodError, RunError
 from gradgate.methods.plan_file import foresee, read_plan, read_timeline
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from support.every_method import FOUR
 
 TEXTS = {

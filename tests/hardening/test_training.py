@@ -17,8 +17,8 @@ from torch import Tensor
 from transformers import T5Config, T5ForQuestionAnswering, T5Model
 
 from gradgate.errors import DataError, GradgateError, NonFiniteError, RunError
+from gradgate.settings.run import make_config
 from gradgate.training.checkpoints import latest_checkpoint, seal
-from gradgate.training.config import make_config
 from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.history import lines_until
 from gradgate.training.prepared_task import prepare_task

@@ -11,7 +11,7 @@ import pytest
 
 from gradgate import ActivationCache, GateCallback, Tuner
 from gradgate.errors import RunError, UsageError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from gradgate.tuner.state import STATE_FILE, TENSORS_FILE, read_state, write_state
 from support.loop import adamw, build

@@ -14,8 +14,8 @@ from gradgate import MethodInfo, adapters, estimate_memory, map_layers
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.memory.estimate import Estimator, Setup
 from gradgate.memory.workload import Workload
+from gradgate.settings.adapter import read_adapter
 from gradgate.training.adapted import put_adapter
-from gradgate.training.adapter_setting import read_adapter
 from support.catalog_table import MODELS, ROWS, build, layers_of, method_of
 from support.counted import counted_peak
 from support.tiny_models import _DECODER, _ENCODER, _T5, tiny

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gradgate import Clock, GradES, Memory, Tuner, map_layers, method
 from gradgate.errors import MethodError, RunError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.loop import adamw, batch, build, moved, weights
 from support.loop import train as steps

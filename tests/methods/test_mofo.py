@@ -11,7 +11,7 @@ from torch import nn
 
 from gradgate import MoFO, Tuner, method
 from gradgate.errors import AttachError, MethodError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.loop import Weights, adamw, batch, build, momentum, moved, weights
 from support.loop import train as steps

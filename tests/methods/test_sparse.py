@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from gradgate import Sparse, Tuner, deltas, gates, map_layers, method
 from gradgate.errors import MethodError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.bits import on_disk, same_bits
 from support.loop import adamw, build, weights

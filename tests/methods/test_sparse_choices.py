@@ -17,7 +17,7 @@ from gradgate import Sparse, Tuner, deltas
 from gradgate.errors import AttachError, MethodError, NonFiniteError, RunError
 from gradgate.fisher.scores import low_rank
 from gradgate.fisher.selection import largest, unpack
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.bits import on_disk, same_bits
 from support.loop import Weights, adamw, batch, build, fisher_data, layers_of, moved, weights

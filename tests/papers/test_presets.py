@@ -12,9 +12,9 @@ from gradgate.methods import method as read_method
 from gradgate.papers import Preset, TableEntry, find_preset, papers, presets, read_table, stated_settings
 from gradgate.papers.preset import read_presets
 from gradgate.papers.published import FOLDER, TABLES
+from gradgate.settings.adapter import AdapterSetting, read_adapter
+from gradgate.settings.run import RunConfig
 from gradgate.tasks.catalog import entries
-from gradgate.training.adapter_setting import AdapterSetting, read_adapter
-from gradgate.training.config import RunConfig
 
 ALL = pytest.mark.parametrize("preset", presets().values(), ids=list(presets()))
 

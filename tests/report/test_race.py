@@ -12,7 +12,7 @@ import pytest
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.race import RaceSection
-from gradgate.study.allowance import Allowance
+from gradgate.settings.budget import Allowance
 from gradgate.study.budget import Departure, Verdict
 from gradgate.study.export import exported
 from gradgate.study.race_file import RACE_FILE, RaceRecord, write_race

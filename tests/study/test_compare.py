@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from gradgate.errors import GradgateError, MethodError, RunError, UsageError
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.run import train

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gradgate.study.allowance import Allowance
+from gradgate.settings.budget import Allowance
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import compare
 from gradgate.study.forecast import ArmForecast, Forecast, forecast
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import read_space
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.first_steps import time_first_steps
 from support.command_line import Command
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gradgate.report import write_report
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
 from gradgate.study.study_file import read_study_file
-from gradgate.training.config import RunConfig, make_config
 from support.generators import save_generator, save_prompts
 
 pytest.importorskip("trl")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradgate.study.allowance import Allowance
+from gradgate.settings.budget import Allowance
 from gradgate.study.budget import Allocator
 from gradgate.study.leading import LeaderNotes
 from gradgate.study.progress import SilentStudy

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gradgate.errors import DataError, RunError, UsageError
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.parts import Parts, TaskChoice, part_folders, part_names, read_parts
@@ -20,7 +21,6 @@ from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.status import read_status
 from gradgate.study.worker import join
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
 from support.run_folders import assert_same_run, files
 from support.tiny_folders import save_gpt2, save_texts

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.grid import Grid
 from gradgate.study.progress import SilentStudy
 from gradgate.study.queue import Queue
@@ -22,7 +23,6 @@ from gradgate.study.results import read_study
 from gradgate.study.status import open_queue, read_status, status_table
 from gradgate.study.store import Heartbeat, open_store
 from gradgate.study.worker import Workers
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.preview import preview
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder

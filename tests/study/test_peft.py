@@ -13,6 +13,7 @@ from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
 from gradgate.report.sections.scores import main_table
+from gradgate.settings.run import make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
@@ -20,7 +21,6 @@ from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.shared_rate import shared_rate
 from gradgate.study.study_file import SearchRecord
-from gradgate.training.config import make_config
 
 pytest.importorskip("peft")
 

@@ -6,9 +6,9 @@ import pytest
 
 from gradgate.errors import UsageError
 from gradgate.methods import method as read_method
+from gradgate.settings.adapter import read_adapter
 from gradgate.study.arms import Arm, read_arm
 from gradgate.study.portfolio import PEFT, Subject, portfolio, usual_rate
-from gradgate.training.adapter_setting import read_adapter
 
 BERT_BASE = Subject(layers=12, parameters=110_000_000, steps=1200, installed={PEFT})
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid
 from gradgate.study.queue import Queue, this_worker
 from gradgate.study.store import open_store
-from gradgate.training.config import make_config
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from gradgate.errors import UsageError
-from gradgate.study.allowance import Allowance, read_allowance
+from gradgate.settings.budget import Allowance, read_allowance
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.grid import Grid
 from gradgate.study.observed import observe
@@ -22,7 +23,6 @@ from gradgate.study.race import Race
 from gradgate.study.race_file import RACE_FILE, RaceRecord, find_race
 from gradgate.study.results import read_study
 from gradgate.study.status import open_queue, read_status
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.pauses import read_reached
 from gradgate.training.records import Failure, write_record
 from gradgate.training.run_folder import RunFolder

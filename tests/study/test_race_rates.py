@@ -14,7 +14,8 @@ from gradgate.errors import RunError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
-from gradgate.study.allowance import Allowance
+from gradgate.settings.budget import Allowance
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.arms import Arm
 from gradgate.study.compare import compare
 from gradgate.study.curve_rows import study_rows
@@ -29,7 +30,6 @@ from gradgate.study.ray import RayCluster
 from gradgate.study.results import read_study
 from gradgate.study.run_process import Ending
 from gradgate.study.search import read_space
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.progress import RunProgress
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder

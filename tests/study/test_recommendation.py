@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from gradgate.errors import UsageError
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study import fitting_arms
 from gradgate.study.portfolio import Portfolio
 from gradgate.study.progress import SilentStudy
 from gradgate.study.recommendation import command_line, recommend
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.preview import preview
 from gradgate.training.run_folder import RunFolder
 from support.command_line import Command

@@ -11,12 +11,12 @@ import pytest
 
 from gradgate.errors import RunError, UsageError
 from gradgate.report import write_report
+from gradgate.settings.run import make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import read_space
 from gradgate.study.status import read_status
-from gradgate.training.config import make_config
 
 
 def test_lists_are_tried_in_every_combination() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.parts import Parts
@@ -21,7 +22,6 @@ from gradgate.study.progress import SilentStudy
 from gradgate.study.ray import RayCluster
 from gradgate.study.status import read_status
 from gradgate.study.store import read_store
-from gradgate.training.config import RunConfig, make_config
 
 pytestmark = pytest.mark.slow
 

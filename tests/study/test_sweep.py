@@ -13,13 +13,13 @@ from gradgate import cli
 from gradgate.errors import MethodError, RunError, UsageError
 from gradgate.layers import Group, LayerMap
 from gradgate.methods import method
+from gradgate.settings.run import make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.training import preview as preview_module
-from gradgate.training.config import make_config
 from support.run_folders import files
 
 

@@ -16,6 +16,7 @@ import pytest
 from optuna.trial import TrialState
 
 from gradgate.errors import StoreError
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
@@ -23,7 +24,6 @@ from gradgate.study.queue import Queue
 from gradgate.study.status import open_queue, read_status, status_table
 from gradgate.study.store import Heartbeat, read_store
 from gradgate.study.worker import join
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.run_folder import RunFolder
 from support.run_folders import assert_same_run, history
@@ -36,7 +36,7 @@ from gradgate.study.compare import compare
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.store import Heartbeat
-from gradgate.training.config import RunConfig
+from gradgate.settings.run import RunConfig
 
 if __name__ == "__main__":
     base = RunConfig(**json.loads(sys.argv[1]))

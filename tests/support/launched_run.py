@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from gradgate.errors import GradgateError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from gradgate.training.trainer import RunTrainer
 

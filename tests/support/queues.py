@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.files import write_json
+from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.queue import Queue, WorkerName
-from gradgate.training.config import make_config
 from gradgate.training.history import DevRecord
 from gradgate.training.pauses import note_pause
 

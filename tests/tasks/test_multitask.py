@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from gradgate.errors import DataError, UsageError
+from gradgate.settings.run import make_config
 from gradgate.tasks.multitask import TaskMixing, find_multitask, is_multitask
-from gradgate.training.config import make_config
 from gradgate.training.prepared_task import prepare_task
 from support.tiny_folders import save_pairs, save_scores
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from gradgate.errors import DataError, UsageError
+from gradgate.settings.identity import fingerprint_of
+from gradgate.settings.run import make_config
 from gradgate.tasks import count_rows, find_task, load_task
 from gradgate.tasks.tables import read_tables, read_tests
-from gradgate.training.config import make_config
-from gradgate.training.config_identity import fingerprint_of
 from gradgate.training.named_tasks import find_task_of
 from support.command_line import Command
 

@@ -13,8 +13,8 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 from gradgate import adapters
 from gradgate.errors import AdapterError, UsageError
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks import find_task, kind_of, load_task
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run import train
 from support.crossed import some_fast
 from support.power_cuts import Falls, PowerCutError

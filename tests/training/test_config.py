@@ -9,8 +9,8 @@ import pytest
 from gradgate.adapters.kinds import BottleneckKind
 from gradgate.errors import UsageError
 from gradgate.methods import Gradual, Head
-from gradgate.training.config import RunConfig, make_config
-from gradgate.training.config_identity import fingerprint_of
+from gradgate.settings.identity import fingerprint_of
+from gradgate.settings.run import RunConfig, make_config
 
 
 def test_a_run_takes_three_epochs_unless_told() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gradgate.errors import UsageError
-from gradgate.training.config import RunConfig, make_config
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.history import EpochScores, read_history
 from gradgate.training.run import train
 from support.power_cuts import Falls, PowerCutError

@@ -12,7 +12,7 @@ import pytest
 
 from gradgate import cli
 from gradgate.errors import DataError, GradgateError, RunError, UsageError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.evaluation import evaluate
 from gradgate.training.run import train
 from support.run_folders import files

@@ -14,11 +14,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from gradgate.errors import DataError, GradgateError, RunError, UsageError
-from gradgate.training.config import RunConfig, make_config
+from gradgate.settings.forgetting import read_forgetting
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.forgetting_data import check_forgetting
 from gradgate.training.forgetting_measures import measure_of
-from gradgate.training.forgetting_setting import read_forgetting
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.progress import Silent

@@ -15,8 +15,8 @@ from datasets import Dataset
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from gradgate.errors import DataError, RunError, UsageError
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks import kind_of
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.generate import Greedy
 from gradgate.training.interrupt import InterruptedRunError

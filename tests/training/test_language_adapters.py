@@ -18,10 +18,10 @@ from gradgate.adapters.languages import NAME, OTHER
 from gradgate.analysis.finished import Computing, Loader
 from gradgate.analysis.runs import KeptRun
 from gradgate.errors import AdapterError, GradgateError, RunError, UsageError
+from gradgate.settings.run import make_config
 from gradgate.tasks import find_task, kind_of, load_task
 from gradgate.training import evaluation
 from gradgate.training.callbacks import BestCheckpoint
-from gradgate.training.config import make_config
 from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.prediction import predict
 from gradgate.training.run import train

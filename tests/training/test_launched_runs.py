@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file
 
 from gradgate.errors import RunError, UsageError
+from gradgate.settings.run import make_config
 from gradgate.study.compare import compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
-from gradgate.training.config import make_config
 from gradgate.training.pauses import read_reached
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder

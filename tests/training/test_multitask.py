@@ -18,7 +18,7 @@ import gradgate
 from gradgate.cli.runs import scores_table
 from gradgate.errors import RunError
 from gradgate.fisher.track import read_fisher
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.evaluation import load_finished
 from gradgate.training.multitask import PreparedMultitask
 from gradgate.training.multitask_model import MultitaskModel

@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer
 import gradgate as gg
 from gradgate import sample
 from gradgate.errors import RunError, UsageError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.run import train
 from support.loop import same

@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
-from gradgate.training.config import RunConfig, make_config
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.kept_weights import kept_weights
 from gradgate.training.pauses import PauseRecord, read_pauses, read_reached
 from gradgate.training.progress import Silent

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate.errors import AdapterError, AdapterFileError, UsageError
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks import find_task, kind_of, load_task
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.evaluation import evaluate
 from gradgate.training.preview import preview
 from gradgate.training.run import train
@@ -149,7 +149,7 @@ def test_its_own_learning_rate_is_used(settings: dict[str, Any], tmp_path: Path)
 def test_models_that_peft_does_not_know_get_it_on_all_linear_modules_of_the_layers(tmp_path: Path) -> None:
     from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
-    from gradgate.training.adapter_setting import read_adapter
+    from gradgate.settings.adapter import read_adapter
 
     sizes = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64, "vocab_size": 40}
     model = DistilBertForSequenceClassification(DistilBertConfig(**sizes))

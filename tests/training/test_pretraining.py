@@ -15,14 +15,14 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from gradgate import adapters
 from gradgate.errors import AdapterError, DataError, FolderLockedError, RunError, UsageError
+from gradgate.settings.base import checked_settings
+from gradgate.settings.pretraining import PretrainConfig
+from gradgate.settings.run import make_config
 from gradgate.tasks.readers.texts import read_texts
-from gradgate.training.config import make_config
 from gradgate.training.masked_lm import SeededMasking, Shuffled, hold_out, packed
-from gradgate.training.pretrain_config import PretrainConfig
 from gradgate.training.pretraining import pretrain_adapter
 from gradgate.training.run import train
 from gradgate.training.run_folder import RunFolder
-from gradgate.training.settings import checked_settings
 from support.crossed import some_fast
 from support.heard import Heard
 from support.power_cuts import Falls, PowerCutError

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gradgate.errors import RunError
-from gradgate.training.config import RunConfig, make_config
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.progress import Silent
 from gradgate.training.run import train

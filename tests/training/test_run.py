@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate import deltas
 from gradgate.errors import NonFiniteError, RunError, UsageError
-from gradgate.training.config import RunConfig, make_config
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.run import train
 from support.bits import assert_same_bits, on_disk
 from support.heard import Heard

@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
 from gradgate.errors import RunError
+from gradgate.settings.identity import fingerprint_of
+from gradgate.settings.run import make_config
 from gradgate.training import run as run_module
-from gradgate.training.config import make_config
-from gradgate.training.config_identity import fingerprint_of
 from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.records import FileSizes, read_scores
 from gradgate.training.run import train

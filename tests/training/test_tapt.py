@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
 from gradgate.errors import RunError, UsageError
-from gradgate.training.config import RunConfig, make_config
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.first_steps import time_first_steps
 from gradgate.training.progress import Silent
 from gradgate.training.run import train

@@ -11,8 +11,8 @@ import pytest
 from gradgate.errors import RunError, UsageError
 from gradgate.fisher.track import FisherRecord, FisherTrack, read_fisher, read_track
 from gradgate.layers import map_layers
-from gradgate.training.config import RunConfig, make_config
-from gradgate.training.config_identity import FREE
+from gradgate.settings.identity import FREE
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.fisher_tracker import FisherTracker
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.run import train

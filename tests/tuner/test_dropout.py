@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from gradgate import Tuner, method
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 from gradgate.tuner.dropout import dropout_probabilities
 from support.loop import adamw, batch, build, train, weights
 

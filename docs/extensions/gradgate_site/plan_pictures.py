@@ -35,7 +35,7 @@ def timeline_of(spec: str, steps: int, folder: Path) -> Timeline:
         return foresee(chosen, layers(), Clock(0, STEPS // EPOCHS, STEPS))
     run = folder / f"{chosen.name}-{steps}"
     if not (run / "plan.yaml").is_file():
-        from gradgate.training.config import make_config
+        from gradgate.settings.run import make_config
         from gradgate.training.run import train
 
         train(make_config(method=spec, steps=steps, threads=1, lr=5e-4, skip_test=True, device="cpu"), run)

@@ -12,7 +12,7 @@ from transformers import PrinterCallback
 
 from gradgate.analysis.runs import KeptRun
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.training.config import RunConfig
+from gradgate.settings.run import RunConfig
 from gradgate.training.evaluation import FinishedRun, load_finished
 from gradgate.training.prepared_task import prepare_single
 from gradgate.training.records import DEV, TRAIN

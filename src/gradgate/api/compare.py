@@ -16,7 +16,7 @@ from gradgate.api.settings import SharedSettings, takes
 from gradgate.api.shown import Shown, data_frame
 from gradgate.api.values import chosen_seeds, read_stores, read_train_sizes
 from gradgate.errors import UsageError
-from gradgate.training.config import RunConfig, make_config
+from gradgate.settings.run import RunConfig, make_config
 
 if TYPE_CHECKING:
     from gradgate.methods import Method
@@ -192,7 +192,7 @@ def forecast_comparison(*, out: str | PathLike[str], quiet: bool, **asked: Any) 
 
 def _read(folder: Path, asked: Mapping[str, Any]) -> tuple[Comparison, Execution]:
     """What :func:`compare` was asked for, by name, as the study takes it; refused where it is wrong without a model."""
-    from gradgate.study.allowance import read_allowance
+    from gradgate.settings.budget import read_allowance
 
     settings = dict(asked)  # what is left when the other arguments are taken out
     take = settings.pop

@@ -15,7 +15,7 @@ from gradgate.api.progress import study_progress
 from gradgate.api.settings import StoredSettings, takes
 from gradgate.api.values import chosen_seeds
 from gradgate.errors import UsageError
-from gradgate.training.config import make_config
+from gradgate.settings.run import make_config
 
 if TYPE_CHECKING:
     from gradgate.study.recommendation import Recommendation

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from typing_extensions import TypedDict
 
-from gradgate.training.config import RunConfig
+from gradgate.settings.run import RunConfig
 
 Path = str | PathLike[str]
 Function = TypeVar("Function", bound=Callable[..., Any])

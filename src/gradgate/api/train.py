@@ -15,8 +15,8 @@ from gradgate.api.progress import run_progress, study_progress
 from gradgate.api.settings import RunSettings, takes
 from gradgate.api.shown import Shown, data_frame
 from gradgate.distributed import launch
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks.languages import average_label
-from gradgate.training.config import RunConfig, make_config
 from gradgate.training.run_folder import RunFolder
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import get_args
 
 from gradgate.errors import UsageError, nearest
-from gradgate.training.config import RunConfig
-from gradgate.training.settings import MOST_SEED
+from gradgate.settings.base import MOST_SEED
+from gradgate.settings.run import RunConfig
 
 ALL = "all"
 STORE_VARIABLE = "GRADGATE_STORE"

@@ -205,7 +205,7 @@ def forgetting(
     Before training, at each step that --keep-checkpoints kept, and at the best.
     """
     from gradgate.analysis.forgetting import NAME, forgetting_folder, has_course, seen
-    from gradgate.training.forgetting_setting import read_forgetting
+    from gradgate.settings.forgetting import read_forgetting
 
     setting = read_forgetting(text, "--text")
     groups = groups_of(paths, out, quiet or as_json)

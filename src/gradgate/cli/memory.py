@@ -75,7 +75,7 @@ def memory(
         raise UsageError(f"--steps-per-epoch {steps_per_epoch}: expected a whole number, 1 or more.")
 
     from gradgate.memory.fitting import advice
-    from gradgate.training.adapter_setting import read_adapter, titled
+    from gradgate.settings.adapter import read_adapter, titled
     from gradgate.training.memory_request import estimator_of, setup_of
     from gradgate.training.pretrained import silence_libraries
 

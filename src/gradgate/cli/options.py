@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from gradgate.cli.completion import OF_SETTINGS
 from gradgate.errors import UsageError, nearest
-from gradgate.training.config import RunConfig, make_config
+from gradgate.settings.run import RunConfig, make_config
 
 _SHORT = {"method": ["-m"]}
 _NOTHING_WRONG = object()

@@ -18,11 +18,11 @@ from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
-from gradgate.training.pretrain_config import PretrainConfig
-from gradgate.training.settings import checked_settings
+from gradgate.settings.base import checked_settings
+from gradgate.settings.pretraining import PretrainConfig
 
 if TYPE_CHECKING:
-    from gradgate.training.config import RunConfig
+    from gradgate.settings.run import RunConfig
 
 
 @takes_settings()

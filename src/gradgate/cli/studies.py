@@ -190,7 +190,7 @@ def _is_asked_for(run: QueuedRun, method: str | None, seed: int | None) -> bool:
 
 
 def _arm_of(run: QueuedRun) -> str:
-    from gradgate.training.adapter_setting import titled
+    from gradgate.settings.adapter import titled
 
     return titled(run.config["method"], run.config.get("adapter"))
 

@@ -22,9 +22,9 @@ from gradgate.papers.resources import (
     given_models,
     stand_in,
 )
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.arms import Arm
 from gradgate.study.search import Space, read_space
-from gradgate.training.config import RunConfig, make_config
 
 Scale = Literal["full", "sample"]
 _SCALES = ("full", "sample")

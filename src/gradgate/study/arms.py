@@ -13,8 +13,8 @@ from typing import Any
 from gradgate.errors import GradgateError, UsageError
 from gradgate.methods import Full
 from gradgate.methods import method as read_method
-from gradgate.training.adapter_setting import NONE, parted, read_adapter, titled
-from gradgate.training.config import RunConfig
+from gradgate.settings.adapter import NONE, parted, read_adapter, titled
+from gradgate.settings.run import RunConfig
 
 _LONGEST = 60  # characters of a folder's name
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from gradgate.settings.adapter import read_adapter
 from gradgate.study.observed import losses
 from gradgate.study.parts import part_folders
 from gradgate.study.results import Cell, StudyResults, read_study
 from gradgate.study.row_file import RowFile
-from gradgate.training.adapter_setting import read_adapter
 
 CUT, SQUEEZED = "cut", "squeezed"
 """Schedules of short runs: the whole one, of which they see the beginning, or one that ends with them."""

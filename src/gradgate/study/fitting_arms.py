@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import AdapterError, GradgateError, LayerMapError, UsageError
 from gradgate.methods import method as read_method
+from gradgate.settings.adapter import read_adapter
+from gradgate.settings.run import RunConfig
 from gradgate.study.arms import read_arm
 from gradgate.study.portfolio import LeftOut, Portfolio, Subject, installed_packages
-from gradgate.training.adapter_setting import read_adapter
-from gradgate.training.config import RunConfig
 
 if TYPE_CHECKING:
     from gradgate.training.preview import Preview

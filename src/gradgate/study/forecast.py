@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import GradgateError
-from gradgate.study.allowance import Allowance
+from gradgate.settings.budget import Allowance
 from gradgate.study.arms import Arm
 from gradgate.study.fitting_arms import free_bytes, peak_bytes
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.search import all_runs, undecided
 
 if TYPE_CHECKING:
+    from gradgate.settings.run import RunConfig
     from gradgate.study.planning import Comparison, Execution
     from gradgate.study.progress import StudyProgress
-    from gradgate.training.config import RunConfig
     from gradgate.training.records import TaskRecord
 
 _FLOAT = 4  # bytes

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean
 
+from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.results import Cell, StudyResults
-from gradgate.training.forgetting_setting import ForgettingRecord
 
 
 @dataclass(frozen=True)

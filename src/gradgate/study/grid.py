@@ -10,6 +10,9 @@ from typing import Any
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
 from gradgate.methods import Full
+from gradgate.settings.adapter import AdapterSetting, read_adapter
+from gradgate.settings.identity import FREE
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.arms import Arm, crossed, distinct, model_alone, read_arm, written
 from gradgate.study.study_file import (
     STUDY_FILE,
@@ -19,9 +22,6 @@ from gradgate.study.study_file import (
     read_study_file,
     write_study_file,
 )
-from gradgate.training.adapter_setting import AdapterSetting, read_adapter
-from gradgate.training.config import RunConfig, make_config
-from gradgate.training.config_identity import FREE
 from gradgate.training.records import ModelRecord, TaskRecord
 from gradgate.training.run_folder import RunFolder
 

@@ -17,10 +17,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use, read_json, write_json
+from gradgate.settings.run import RunConfig
 from gradgate.study.arms import folder_name
 from gradgate.study.study_file import STUDY_FILE, locked_folder
 from gradgate.tasks.multitask import is_multitask, task_folder
-from gradgate.training.config import RunConfig
 
 PARTS_FILE = "parts.json"
 _EARLIER_FILE = "axes.json"  # of studies that version 0.1 began

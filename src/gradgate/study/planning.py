@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from gradgate.errors import UsageError
 from gradgate.layers import select
 from gradgate.methods import method as read_method
+from gradgate.settings.adapter import read_adapter
+from gradgate.settings.budget import Allowance
+from gradgate.settings.run import RunConfig
 from gradgate.study import search as searches
-from gradgate.study.allowance import Allowance
 from gradgate.study.arms import crossed
 from gradgate.study.grid import Grid, check_arms, held_settings
 from gradgate.study.parts import Part, Parts
@@ -25,8 +27,6 @@ from gradgate.study.shared_rate import shared_rate
 from gradgate.study.store import Heartbeat
 from gradgate.study.study_file import STUDY_FILE, SearchRecord
 from gradgate.study.sweep import FreezeSweep, read_sweep
-from gradgate.training.adapter_setting import read_adapter
-from gradgate.training.config import RunConfig
 
 if TYPE_CHECKING:
     from gradgate.training.preview import Preview

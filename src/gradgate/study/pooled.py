@@ -13,10 +13,10 @@ from statistics import fmean
 from typing import Any
 
 from gradgate.errors import RunError
+from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
 from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, Cell, StudyResults, read_study
 from gradgate.study.study_file import StudyRecord
-from gradgate.training.forgetting_setting import ForgettingRecord
 from gradgate.training.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 
 MIXED = {True: "score", False: "error"}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
-from gradgate.study.allowance import Allowance
+from gradgate.settings.budget import Allowance
 from gradgate.study.arms import Arm
 from gradgate.study.budget import Allocator, FullGrid, Observed, Request, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS

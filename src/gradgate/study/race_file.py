@@ -9,7 +9,7 @@ from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy
-from gradgate.study.allowance import Allowance
+from gradgate.settings.budget import Allowance
 from gradgate.study.budget.verdict import Verdict
 from gradgate.training.records import read_record, write_record
 

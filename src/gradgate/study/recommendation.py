@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
-from gradgate.study.allowance import Allowance
+from gradgate.settings.budget import Allowance
+from gradgate.settings.run import RunConfig
 from gradgate.study.arms import Arm
 from gradgate.study.portfolio import LeftOut, Portfolio, portfolio
 from gradgate.study.progress import StudyProgress
 from gradgate.study.race_file import RaceRecord, find_race
-from gradgate.training.config import RunConfig
 
 _OUT = "runs/recommended"
 

@@ -283,7 +283,7 @@ def train_in_child(
 
 def _train(config: dict[str, Any], folder: RunFolder, reporter: Reporter, cache: Path, until: int | None) -> None:
     # torch and transformers are for the child alone: the process that follows it does without them.
-    from gradgate.training.config import RunConfig
+    from gradgate.settings.run import RunConfig
     from gradgate.training.run import train
 
     train(RunConfig(**config), folder.path, reporter, cache=cache, until=until)

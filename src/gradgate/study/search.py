@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.settings.run import make_config
 from gradgate.study.arms import Arm, folder_name, written
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun
 from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
-from gradgate.training.config import make_config
 from gradgate.training.records import Failure, Scores, TaskRecord, read_record, write_record
 from gradgate.training.run_folder import RunFolder
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from gradgate.errors import UsageError
-from gradgate.training.adapter_setting import read_adapter
+from gradgate.settings.adapter import read_adapter
 
 SOURCE = "Schulman et al. 2025, 'LoRA Without Regret', https://thinkingmachines.ai/blog/lora/"
 

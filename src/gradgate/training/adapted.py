@@ -11,7 +11,7 @@ from torch import nn
 from gradgate.adapters.kinds import AdapterKind
 from gradgate.adapters.stack import head_parameters
 from gradgate.layers import named_parameters
-from gradgate.training.adapter_setting import AdapterSetting
+from gradgate.settings.adapter import AdapterSetting
 
 
 def put_adapter(model: nn.Module, adapter: AdapterSetting, fresh: Collection[str], seed: int) -> frozenset[str]:

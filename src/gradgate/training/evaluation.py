@@ -16,6 +16,7 @@ from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
 from gradgate.methods import Full
+from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task
 from gradgate.tasks.data import load_tests
 from gradgate.tasks.held_out import load_tests_and_dev
@@ -26,7 +27,6 @@ from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.readers.files import ENDINGS
 from gradgate.tasks.types import QuestionAnsweringOptions
 from gradgate.training.checkpoints import writing_to
-from gradgate.training.config import RunConfig
 from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.prediction_files import write_predictions
 from gradgate.training.prepared_task import prepared

@@ -9,7 +9,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gradgate.training.config import RunConfig
+from gradgate.settings.run import RunConfig
 from gradgate.training.progress import Silent
 from gradgate.training.run import train
 

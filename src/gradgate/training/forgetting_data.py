@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from gradgate.errors import DataError, UsageError, nearest
+from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.tasks import TaskData, TaskSpec, find_task, task_names
 from gradgate.tasks.data import load_tests, tests_of
 from gradgate.tasks.detect import holds_responses
@@ -14,7 +15,6 @@ from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.readers.texts import Asked, read_source, texts_of
 from gradgate.tasks.readers.turns import with_usual_names
 from gradgate.tasks.spec import build_spec, plain_name
-from gradgate.training.forgetting_setting import ForgettingSetting
 
 KIND = "generation"
 _SPLIT = "test"

@@ -15,12 +15,12 @@ import numpy as np
 from transformers import AutoConfig
 
 from gradgate.errors import DataError, RunError
+from gradgate.settings.forgetting import ForgettingSetting
+from gradgate.settings.run import RunConfig
 from gradgate.tasks import greater_is_better
 from gradgate.tasks.metrics import GENERATED
 from gradgate.torch_state import preserved_state
-from gradgate.training.config import RunConfig
 from gradgate.training.forgetting_data import OtherTask, RunningText, check_forgetting, read_forgotten
-from gradgate.training.forgetting_setting import ForgettingSetting
 from gradgate.training.generation import EncodedGeneration, PreparedGeneration
 from gradgate.training.pretrained import load_pretrained
 from gradgate.training.records import TaskRecord

@@ -17,7 +17,7 @@ from gradgate.distributed import launch
 from gradgate.distributed.shards import local
 from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap
-from gradgate.training.config import RunConfig
+from gradgate.settings.run import RunConfig
 from gradgate.tuner.float32_states import Float32States
 
 

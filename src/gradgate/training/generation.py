@@ -13,6 +13,7 @@ from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from gradgate.distributed import launch
 from gradgate.errors import DataError, RunError, UsageError
+from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData
 from gradgate.tasks.kinds.base import PLACE
 from gradgate.tasks.kinds.generation import Generation
@@ -20,7 +21,6 @@ from gradgate.tasks.kinds.sequence import check_padding
 from gradgate.tasks.metrics import GENERATED
 from gradgate.tasks.metrics.texts import PACKAGES, check_libraries
 from gradgate.tasks.types import IGNORED, GenerationOptions
-from gradgate.training.config import RunConfig
 from gradgate.training.generate import Greedy, new_tokens
 from gradgate.training.generation_trainer import EncoderDecoderTrainer, GenerationTrainer
 from gradgate.training.prediction_files import write_predictions

@@ -18,9 +18,9 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBas
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import read_json, write_json
+from gradgate.settings.run import RunConfig
 from gradgate.tasks.types import IGNORED
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
-from gradgate.training.config import RunConfig
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.masked_head import head_on_chosen
 from gradgate.training.pretrained import load_masked_model

@@ -15,8 +15,8 @@ from gradgate.memory.optimizer_cost import MakeOptimizer
 from gradgate.memory.usage import MemoryEstimate
 from gradgate.memory.workload import Precision, Weights, Workload
 from gradgate.methods.base import Method
+from gradgate.settings.adapter import AdapterSetting, check_stack, read_adapter, read_method_alone, titled
 from gradgate.training.adapted import put_adapter
-from gradgate.training.adapter_setting import AdapterSetting, check_stack, read_adapter, read_method_alone, titled
 
 _SOURCE = "en"  # the language of a stack where no task names one
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from gradgate.distributed import launch
 from gradgate.errors import DataError, UsageError
+from gradgate.settings.run import RunConfig
 from gradgate.tasks import load_task
 from gradgate.tasks.multitask import KIND, MultitaskSpec
-from gradgate.training.config import RunConfig
 from gradgate.training.multitask_model import load_multitask, save_encoder, save_heads
 from gradgate.training.multitask_trainer import MEAN, MultitaskTrainer, TaskBatches
 from gradgate.training.named_tasks import find_multitask_of, several_in_one_process

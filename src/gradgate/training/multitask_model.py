@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig
 
 from gradgate.errors import RunError
+from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData
-from gradgate.training.config import RunConfig
 from gradgate.training.pretrained import load_pretrained, load_with_fresh, set_dropout
 
 ENCODER = "encoder"

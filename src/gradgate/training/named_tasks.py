@@ -6,11 +6,11 @@ from inspect import signature
 from pathlib import Path
 
 from gradgate.errors import DataError, UsageError
+from gradgate.settings.run import RunConfig
 from gradgate.tasks.find import find_task
 from gradgate.tasks.multitask import KIND, MultitaskSpec, find_multitask, is_multitask
 from gradgate.tasks.spec import TaskSpec, build_spec
 from gradgate.tasks.tables import check_files
-from gradgate.training.config import RunConfig
 from gradgate.training.records import TaskRecord
 
 TASK_FLAGS = tuple(

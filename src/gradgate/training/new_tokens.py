@@ -11,7 +11,7 @@ from gradgate.layers import named_parameters
 from gradgate.layers.selectors import Rows, union
 from gradgate.methods.base import Method
 from gradgate.methods.new_tokens import NewTokens
-from gradgate.training.config import RunConfig
+from gradgate.settings.run import RunConfig
 from gradgate.training.pretrained import load_pretrained
 
 _SHOWN = 5  # tokens in a sentence

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from gradgate.deltas.shared_prefix import SharedPrefix
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
+from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.unlabelled import SPLIT, load_unlabelled, read_file, read_text
-from gradgate.training.config import RunConfig
 from gradgate.training.evaluation import FinishedRun, load_finished
 from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.prediction_files import Predictions

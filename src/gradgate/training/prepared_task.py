@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from gradgate.errors import UsageError
+from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData, load_task
 from gradgate.tasks.held_out import dev_as_test
 from gradgate.tasks.kinds.generation import Generation
 from gradgate.tasks.multitask import is_multitask
-from gradgate.training.config import RunConfig
 from gradgate.training.generation import PreparedGeneration
 from gradgate.training.multitask import PreparedMultitask
 from gradgate.training.named_tasks import find_task_of, refuse_mix

@@ -22,9 +22,9 @@ from transformers import (
 from gradgate import hub
 from gradgate.errors import GradgateError, RunError
 from gradgate.hub import model_source
+from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData
 from gradgate.tasks.kinds.generation import AutoModelForGeneration
-from gradgate.training.config import RunConfig
 from gradgate.training.stored_model import whole_model
 from gradgate.training.weights import (
     add_rows,

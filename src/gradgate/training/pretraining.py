@@ -22,13 +22,13 @@ from gradgate.distributed import launch
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
 from gradgate.layers import named_parameters
+from gradgate.settings.pretraining import PretrainConfig
+from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
 from gradgate.training.checkpoints import writing_to
-from gradgate.training.config import RunConfig
 from gradgate.training.interrupt import stoppable
 from gradgate.training.kept_weights import put_weights, write_weights
 from gradgate.training.masked_lm import Row, Stage, train_masked
-from gradgate.training.pretrain_config import PretrainConfig
 from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.run_folder import RunFolder
 

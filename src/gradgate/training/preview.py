@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from gradgate.layers import LayerMap, map_layers
+from gradgate.settings.adapter import AdapterSetting
+from gradgate.settings.run import RunConfig
 from gradgate.training.adapted import try_adapter
-from gradgate.training.adapter_setting import AdapterSetting
-from gradgate.training.config import RunConfig
 from gradgate.training.forgetting_measures import measure_of
 from gradgate.training.language_stack import try_languages
 from gradgate.training.new_tokens import method_of

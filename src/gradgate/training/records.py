@@ -21,9 +21,9 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy, write_json
+from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.tasks.types import DEV as DEV
 from gradgate.tasks.types import TRAIN as TRAIN
-from gradgate.training.forgetting_setting import ForgettingRecord
 
 Record = TypeVar("Record")
 Metrics = Mapping[str, float | None]
@@ -96,7 +96,7 @@ class RunRecord:
     """``run.json``. A run that has not begun to train has written its ``config`` only.
 
     Attributes:
-        config: the settings, as :meth:`gradgate.training.config.RunConfig.record` gives them.
+        config: the settings, as :meth:`gradgate.settings.run.RunConfig.record` gives them.
         fingerprint: of the settings.
         versions: of what computes.
         task: the data.

@@ -19,6 +19,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap, map_layers
 from gradgate.methods.base import Method
 from gradgate.methods.new_tokens import NewTokens
+from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
 from gradgate.training import adapted, pretraining
 from gradgate.training.callbacks import (
@@ -30,7 +31,6 @@ from gradgate.training.callbacks import (
     StepTimer,
 )
 from gradgate.training.checkpoints import is_whole, writing_to
-from gradgate.training.config import RunConfig
 from gradgate.training.costs import cost_of
 from gradgate.training.epoch_scores import EachEpochScorer
 from gradgate.training.fisher_tracker import FisherTracker

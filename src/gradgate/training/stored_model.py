@@ -10,7 +10,7 @@ from pathlib import Path
 from gradgate.deltas.delta import DELTA_FILE, Delta
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import write_text
-from gradgate.training.config import RunConfig
+from gradgate.settings.run import RunConfig
 from gradgate.training.progress import RunProgress
 from gradgate.training.records import FileSizes, RunRecord, read_record
 from gradgate.training.run_folder import RunFolder

@@ -12,9 +12,9 @@ from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table
+from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.statistics import summarize
 from gradgate.study.frontier import forgetting_of, frontier, trades
-from gradgate.training.forgetting_setting import ForgettingRecord
 
 NAME = "forgetting"
 ON, OFF = "yes", "no"

@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, InstanceOf, PlainSerialize
 from gradgate.fisher.track import FisherTrack, read_track
 from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
 from gradgate.methods import Method
+from gradgate.settings.adapter import AdapterSetting, read_adapter, read_method_alone
+from gradgate.settings.forgetting import ForgettingSetting, read_forgetting
 from gradgate.tasks.types import LANGUAGE, read_shares
-from gradgate.training.adapter_setting import AdapterSetting, read_adapter, read_method_alone
-from gradgate.training.forgetting_setting import ForgettingSetting, read_forgetting
 
 
 def _parsed(read: Callable[[Any], Any]) -> BeforeValidator:

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gradgate.adapters.config import adapter_config, check_spelling
 from gradgate.errors import AdapterError, UsageError
-from gradgate.training.settings import (
+from gradgate.settings.base import (
     LEAST_EPOCHS,
     MOST_EPOCHS,
     MOST_IN_BATCH,

@@ -8,19 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gradgate.methods import Full
-from gradgate.tasks.types import KindName
-from gradgate.training.adapter_setting import check_stack, titled
-from gradgate.training.config_fields import (
-    AdapterField,
-    ForgettingField,
-    LanguageField,
-    LrScaleField,
-    MethodField,
-    SplitField,
-    TrackField,
-)
-from gradgate.training.config_identity import fingerprint_of
-from gradgate.training.settings import (
+from gradgate.settings.adapter import check_stack, titled
+from gradgate.settings.base import (
     LEAST_EPOCHS,
     MOST_EPOCHS,
     MOST_IN_BATCH,
@@ -30,6 +19,17 @@ from gradgate.training.settings import (
     CheckedSettings,
     checked_settings,
 )
+from gradgate.settings.fields import (
+    AdapterField,
+    ForgettingField,
+    LanguageField,
+    LrScaleField,
+    MethodField,
+    SplitField,
+    TrackField,
+)
+from gradgate.settings.identity import fingerprint_of
+from gradgate.tasks.types import KindName
 
 
 class RunConfig(CheckedSettings):
