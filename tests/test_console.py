@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from gradgate.console import PlainConsole
-from gradgate.training.progress import Bar, bars
+from gradgate.runs.progress import Bar, bars
 
 NAME = "gradual:every=50,order=bottom-up,freeze_embeddings=with_bottom"
 

@@ -14,8 +14,8 @@ from gradgate.analysis.landscape import landscape_folder
 from gradgate.analysis.representations import representations_folder
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import RunError, UsageError
+from gradgate.runs.progress import Silent
 from gradgate.settings.run import make_config
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from support.kind_folders import SAVE
 from support.study_folder import write_study

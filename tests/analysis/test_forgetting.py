@@ -19,12 +19,12 @@ from gradgate.errors import UsageError
 from gradgate.layers import named_parameters
 from gradgate.report import write_report
 from gradgate.report.sections.forgetting_course import ForgettingCourseSection
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.progress import Silent
 from gradgate.settings.forgetting import read_forgetting
 from gradgate.settings.run import make_config
 from gradgate.training.kept_weights import kept_weights, put_weights
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from support.command_line import Command
 from support.generators import save_generator, save_prompts
 from support.power_cuts import Falls, PowerCutError

@@ -16,8 +16,8 @@ from gradgate.analysis.hidden_states import Request, hidden_states, measure, sam
 from gradgate.analysis.representations import representations_folder, seen, similarities
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import RunError, UsageError
+from gradgate.runs.progress import Silent
 from gradgate.settings.run import make_config
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from support.tiny_folders import save_bert
 

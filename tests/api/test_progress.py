@@ -9,8 +9,8 @@ import pytest
 
 from gradgate.api.notebook import NotebookBar, NotebookStudy
 from gradgate.api.progress import run_progress, study_progress
+from gradgate.runs.progress import Bar, Silent
 from gradgate.study.progress import SilentStudy, StudyBars
-from gradgate.training.progress import Bar, Silent
 
 
 def test_a_terminal_has_bars_and_quiet_has_none() -> None:

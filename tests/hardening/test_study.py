@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gradgate.errors import RunError, StoreError, UsageError
+from gradgate.runs.progress import RunProgress, Silent
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
@@ -29,7 +30,6 @@ from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.status import open_queue, read_status
 from gradgate.study.worker import join
-from gradgate.training.progress import RunProgress, Silent
 from support.run_folders import assert_same_run
 from support.study_folder import fail, write_study
 

@@ -12,9 +12,9 @@ from gradgate.papers.check import Verdict, check_studies, check_study
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.numbers import together
 from gradgate.papers.measured import numbers_of_study
+from gradgate.runs.records import ModelRecord, TaskRecord
 from gradgate.study.results import read_study
 from gradgate.study.study_file import StudyRecord
-from gradgate.training.records import ModelRecord, TaskRecord
 from support.command_line import Command
 from support.study_folder import write_study
 

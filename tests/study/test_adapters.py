@@ -16,6 +16,7 @@ from gradgate.errors import AdapterError, MethodError, RunError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.scores import ScoresSection, main_table
+from gradgate.runs.records import ModelRecord, TaskRecord
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.arms import Arm, folder_name, read_arm
 from gradgate.study.compare import RunCounts, compare
@@ -25,7 +26,6 @@ from gradgate.study.grid import Grid
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
-from gradgate.training.records import ModelRecord, TaskRecord
 from support.run_folders import files
 from support.study_folder import write_study
 

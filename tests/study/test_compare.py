@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from gradgate.errors import GradgateError, MethodError, RunError, UsageError
+from gradgate.runs.interrupt import InterruptedRunError
+from gradgate.runs.progress import RunProgress, Silent
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
-from gradgate.training.interrupt import InterruptedRunError
-from gradgate.training.progress import RunProgress, Silent
 from gradgate.training.run import train
 from support.run_folders import assert_same_run, files
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradgate.errors import MethodError, RunError, UsageError
+from gradgate.runs.records import ModelRecord, TaskRecord, to_json
 from gradgate.settings.run import make_config
 from gradgate.study.arms import folder_name
 from gradgate.study.grid import Grid
-from gradgate.training.records import ModelRecord, TaskRecord, to_json
 
 TASK = TaskRecord(
     name="moods",

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.grid import Grid
 from gradgate.study.progress import SilentStudy
@@ -25,7 +26,6 @@ from gradgate.study.store import Heartbeat, open_store
 from gradgate.study.worker import Workers
 from gradgate.training.preview import preview
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from support.run_folders import assert_same_run
 from support.study_folder import pause, write_study
 

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from gradgate.errors import UsageError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.pauses import read_reached
+from gradgate.runs.records import Failure, write_record
 from gradgate.settings.budget import Allowance, read_allowance
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
@@ -23,9 +26,6 @@ from gradgate.study.race import Race
 from gradgate.study.race_file import RACE_FILE, RaceRecord, find_race
 from gradgate.study.results import read_study
 from gradgate.study.status import open_queue, read_status
-from gradgate.training.pauses import read_reached
-from gradgate.training.records import Failure, write_record
-from gradgate.training.run_folder import RunFolder
 from support.command_line import Command
 from support.power_cuts import PowerCutError, StudyFalls
 from support.run_folders import assert_same_run

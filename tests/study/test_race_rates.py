@@ -14,6 +14,8 @@ from gradgate.errors import RunError, UsageError
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.progress import RunProgress
 from gradgate.settings.budget import Allowance
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.arms import Arm
@@ -30,9 +32,7 @@ from gradgate.study.ray import RayCluster
 from gradgate.study.results import read_study
 from gradgate.study.run_process import Ending
 from gradgate.study.search import read_space
-from gradgate.training.progress import RunProgress
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from support.power_cuts import PowerCutError, StudyFalls
 from support.run_folders import assert_same_run
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from gradgate.errors import RunError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import Failure
 from gradgate.study.results import read_study
-from gradgate.training.records import Failure
-from gradgate.training.run_folder import RunFolder
 from support.study_folder import begin, fail, finish, pause, write_study
 
 

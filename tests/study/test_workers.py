@@ -16,6 +16,8 @@ import pytest
 from optuna.trial import TrialState
 
 from gradgate.errors import StoreError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison, Execution
@@ -24,8 +26,6 @@ from gradgate.study.queue import Queue
 from gradgate.study.status import open_queue, read_status, status_table
 from gradgate.study.store import Heartbeat, read_store
 from gradgate.study.worker import join
-from gradgate.training.interrupt import InterruptedRunError
-from gradgate.training.run_folder import RunFolder
 from support.run_folders import assert_same_run, history
 from support.study_folder import fail, write_study
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradgate.training.progress import Silent
+from gradgate.runs.progress import Silent
 
 
 class Heard(Silent):

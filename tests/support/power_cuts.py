@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gradgate.runs.progress import Silent
 from gradgate.study.progress import SilentStudy
-from gradgate.training.progress import Silent
 
 
 class PowerCutError(Exception):

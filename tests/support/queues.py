@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.files import write_json
+from gradgate.runs.history import DevRecord
+from gradgate.runs.pauses import note_pause
 from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.queue import Queue, WorkerName
-from gradgate.training.history import DevRecord
-from gradgate.training.pauses import note_pause
 
 AFAR: WorkerName = {"host": "afar", "pid": 1, "slot": 0}
 Opened = Callable[[], Queue]

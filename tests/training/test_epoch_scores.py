@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gradgate.errors import UsageError
+from gradgate.runs.history import EpochScores, read_history
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.training.history import EpochScores, read_history
 from gradgate.training.run import train
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run, history

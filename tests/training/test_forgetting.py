@@ -14,6 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from gradgate.errors import DataError, GradgateError, RunError, UsageError
+from gradgate.runs.progress import Silent
 from gradgate.settings.forgetting import read_forgetting
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.evaluation import evaluate, load_finished
@@ -21,7 +22,6 @@ from gradgate.training.forgetting_data import check_forgetting
 from gradgate.training.forgetting_measures import measure_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from gradgate.training.token_loss import blocks
 from support.command_line import Command

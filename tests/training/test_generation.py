@@ -15,15 +15,15 @@ from datasets import Dataset
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from gradgate.errors import DataError, RunError, UsageError
+from gradgate.runs.interrupt import InterruptedRunError
+from gradgate.runs.progress import Silent
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks import kind_of
 from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.generate import Greedy
-from gradgate.training.interrupt import InterruptedRunError
 from gradgate.training.prediction import predict
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
 from support.command_line import Command
 from support.generators import FAMILIES, TEMPLATE, as_messages, rows, save_generator, save_prompts, save_rows

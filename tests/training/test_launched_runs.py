@@ -14,13 +14,13 @@ import torch
 from safetensors.torch import load_file
 
 from gradgate.errors import RunError, UsageError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.pauses import read_reached
 from gradgate.settings.run import make_config
 from gradgate.study.compare import compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
-from gradgate.training.pauses import read_reached
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from support.generators import save_generator, save_prompts
 from support.run_folders import assert_same_run, history, weights
 from support.spoken_folders import save_language_adapters, save_spoken_task

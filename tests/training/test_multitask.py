@@ -18,6 +18,7 @@ import gradgate
 from gradgate.cli.runs import scores_table
 from gradgate.errors import RunError
 from gradgate.fisher.track import read_fisher
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import make_config
 from gradgate.training.evaluation import load_finished
 from gradgate.training.multitask import PreparedMultitask
@@ -25,7 +26,6 @@ from gradgate.training.multitask_model import MultitaskModel
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.preview import preview
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import training_arguments
 from support.kind_folders import save_choices, save_questions, save_tags
 from support.power_cuts import Falls, PowerCutError

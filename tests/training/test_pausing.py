@@ -11,13 +11,13 @@ import pytest
 from safetensors.torch import load_file
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.pauses import PauseRecord, read_pauses, read_reached
+from gradgate.runs.progress import Silent
+from gradgate.runs.records import read_record, write_record
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.kept_weights import kept_weights
-from gradgate.training.pauses import PauseRecord, read_pauses, read_reached
-from gradgate.training.progress import Silent
-from gradgate.training.records import read_record, write_record
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from support.bits import assert_same_bits
 from support.generators import save_generator, save_prompts
 from support.power_cuts import Falls, PowerCutError

@@ -15,6 +15,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from gradgate import adapters
 from gradgate.errors import AdapterError, DataError, FolderLockedError, RunError, UsageError
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import make_config
@@ -22,7 +23,6 @@ from gradgate.tasks.readers.texts import read_texts
 from gradgate.training.masked_lm import SeededMasking, Shuffled, hold_out, packed
 from gradgate.training.pretraining import pretrain_adapter
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from support.crossed import some_fast
 from support.heard import Heard
 from support.power_cuts import Falls, PowerCutError

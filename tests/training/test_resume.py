@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from gradgate.errors import RunError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.interrupt import InterruptedRunError
+from gradgate.runs.progress import Silent
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.training.interrupt import InterruptedRunError
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run
 from support.tiny_folders import save_mixtral

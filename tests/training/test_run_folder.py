@@ -11,9 +11,9 @@ import pytest
 import gradgate as gg
 from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.files import read_json, write_json, write_text
+from gradgate.runs.checkpoints import is_whole, seal
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import make_config
-from gradgate.training.checkpoints import is_whole, seal
-from gradgate.training.run_folder import RunFolder
 from support.run_folders import files
 
 

@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
 from gradgate.errors import RunError, UsageError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.progress import Silent
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.first_steps import time_first_steps
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from support.power_cuts import PowerCutError
 from support.run_folders import assert_same_run, weights
 

@@ -11,12 +11,12 @@ import pytest
 from gradgate.errors import RunError, UsageError
 from gradgate.fisher.track import FisherRecord, FisherTrack, read_fisher, read_track
 from gradgate.layers import map_layers
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.identity import FREE
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.fisher_tracker import FisherTracker
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.run import train
-from gradgate.training.run_folder import RunFolder
 from support.loop import build
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run

@@ -19,12 +19,12 @@ from scipy import stats
 from gradgate.analysis.runs import run_folder
 from gradgate.errors import RunError, UsageError
 from gradgate.fisher.track import FisherRecord, read_fisher
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import RunRecord, read_record
 from gradgate.settings.adapter import titled
 from gradgate.study.parts import PARTS_FILE, part_folders
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.study_file import STUDY_FILE
-from gradgate.training.records import RunRecord, read_record
-from gradgate.training.run_folder import RunFolder
 
 NAME = "fisher"
 WIDEST = 10

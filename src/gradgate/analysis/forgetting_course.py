@@ -13,15 +13,15 @@ from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.forgetting import ForgettingRow
 from gradgate.analysis.runs import KeptRun
 from gradgate.distributed import launch
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.progress import RunProgress
+from gradgate.runs.records import read_scores
 from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.torch_state import cpu_threads
 from gradgate.training.forgetting_data import fingerprint_of, read_forgotten
 from gradgate.training.forgetting_measures import Measure, measure_of
 from gradgate.training.kept_weights import kept_weights, put_weights
 from gradgate.training.pretrained import silence_libraries
-from gradgate.training.progress import RunProgress
-from gradgate.training.records import read_scores
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import on_cpu
 
 NO_COURSE = (

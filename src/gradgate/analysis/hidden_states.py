@@ -20,10 +20,10 @@ from gradgate.analysis.runs import KeptRun
 from gradgate.analysis.similarity import linear_cka, rsa
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
+from gradgate.runs.progress import RunProgress, about
+from gradgate.runs.records import DEV
 from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
-from gradgate.training.progress import RunProgress, about
-from gradgate.training.records import DEV
 
 TOKENS = 1000
 """Tokens by default. The paper takes 5000; with 1000 the correlation is over half a million pairs, in a fifth of the

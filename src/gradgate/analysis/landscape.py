@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Final, Literal
 
 from gradgate.analysis.folder import AnalysisFolder
-from gradgate.training.records import DEV
+from gradgate.runs.records import DEV
 
 NAME = "landscape"
 Where = Literal["line", "plane"]

@@ -21,10 +21,10 @@ from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.layers import map_layers, named_parameters
 from gradgate.layers.units import HEAD
+from gradgate.runs.progress import RunProgress, about
+from gradgate.runs.records import DEV, TRAIN
 from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
-from gradgate.training.progress import RunProgress, about
-from gradgate.training.records import DEV, TRAIN
 
 SPLITS = (TRAIN, DEV)
 Point = tuple[float, float | None]

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from gradgate.analysis.folder import AnalysisFolder
-from gradgate.training.records import DEV
+from gradgate.runs.records import DEV
 
 NAME = "representations"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import digest
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import RunRecord, read_record
 from gradgate.settings.adapter import titled
 from gradgate.study.parts import part_folders, read_parts
 from gradgate.study.results import read_study
 from gradgate.study.study_file import STUDY_FILE
-from gradgate.training.records import RunRecord, read_record
-from gradgate.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from threading import RLock
 from typing import Any
 
 from gradgate.console import visible
-from gradgate.training.progress import RunProgress
+from gradgate.runs.progress import RunProgress
 
 
 def _bar(label: str, unit: str, *, stays: bool) -> Any:

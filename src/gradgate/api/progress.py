@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gradgate.console import errors
+from gradgate.runs.progress import Bar, RunProgress, Silent
 from gradgate.study.progress import SilentStudy, StudyBars, StudyProgress
-from gradgate.training.progress import Bar, RunProgress, Silent
 
 
 def in_notebook() -> bool:

@@ -15,9 +15,9 @@ from gradgate.api.progress import run_progress, study_progress
 from gradgate.api.settings import RunSettings, takes
 from gradgate.api.shown import Shown, data_frame
 from gradgate.distributed import launch
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks.languages import average_label
-from gradgate.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from gradgate.methods import Method
@@ -66,7 +66,7 @@ class Run(Shown):
     @cached_property
     def scores(self) -> dict[str, Any]:
         """What ``scores.json`` holds: metrics on dev and on each test split, and what the run cost."""
-        from gradgate.training.records import read_scores, to_json
+        from gradgate.runs.records import read_scores, to_json
 
         record: dict[str, Any] = to_json(read_scores(self._finished().scores_file))
         return record
@@ -74,7 +74,7 @@ class Run(Shown):
     @cached_property
     def config(self) -> RunConfig:
         """The settings of the run."""
-        from gradgate.training.records import RunRecord, read_record
+        from gradgate.runs.records import RunRecord, read_record
 
         return make_config(**read_record(self._finished().run_file, RunRecord).config)
 

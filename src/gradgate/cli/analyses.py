@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradgate.analysis.runs import RunGroup
     from gradgate.report.drawing import Drawing
     from gradgate.report.table import Table
-    from gradgate.training.progress import RunProgress
+    from gradgate.runs.progress import RunProgress
 
 analyze_app = typer.Typer(
     help="Measure what training changed; the report shows it.",
@@ -260,7 +260,7 @@ def folder_of(group: RunGroup | TrackedGroup, name: str, out: Path | None) -> Pa
 @contextmanager
 def progress_of(quiet: bool, action: str, unit: str) -> Iterator[RunProgress]:
     """A bar on standard error, or nothing."""
-    from gradgate.training.progress import Bar, Silent
+    from gradgate.runs.progress import Bar, Silent
 
     if quiet:
         yield Silent()

@@ -44,11 +44,11 @@ def create(
 
     Base and delta together are the trained model, bit for bit.
     """
-    from gradgate.training.run_folder import RunFolder
+    from gradgate.runs.folder import RunFolder
 
     run = RunFolder(Path(model))
     if run.run_file.is_file():
-        from gradgate.training.stored_model import delta_of_run
+        from gradgate.runs.model import delta_of_run
 
         made = delta_of_run(run, out_file, base)
     elif base is None:

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from gradgate.cli.render import console, print_json, print_line
-from gradgate.training.progress import about
+from gradgate.runs.progress import about
 
 if TYPE_CHECKING:
     from gradgate.study.forecast import ArmForecast, Forecast

@@ -93,7 +93,7 @@ def _show_selection(layer_map: LayerMap, text: str, tool: Any, as_json: bool) ->
 def _show_signals(model: str, layer_map: LayerMap, share: float, as_json: bool) -> None:
     """Print the signal-to-noise ratios of the units by kind, the clearest first, and which ones spectrum opens."""
     from gradgate.analysis.signal import signals_on_disk
-    from gradgate.training.progress import Bar
+    from gradgate.runs.progress import Bar
 
     if as_json:
         signals, absent = signals_on_disk(model, layer_map, share)

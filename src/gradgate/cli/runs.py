@@ -47,7 +47,7 @@ def train(
         console.print(scores_table(run.config, run.scores))
         print_line(f"Everything is in {out_folder}")
         from gradgate.deltas.delta import DELTA_FILE  # torch has been loaded by now
-        from gradgate.training.run_folder import RunFolder
+        from gradgate.runs.folder import RunFolder
 
         if (RunFolder(out_folder).model / DELTA_FILE).is_file():
             whole = f"gradgate delta apply {out_folder} -o FOLDER"
@@ -74,12 +74,12 @@ def evaluate(
     config_file: Config = None,
 ) -> None:
     """Score a finished run on test splits and languages."""
-    from gradgate.training.run_folder import RunFolder
+    from gradgate.runs.folder import RunFolder
 
     RunFolder(run).require_finished()
 
+    from gradgate.runs.progress import Bar
     from gradgate.training.evaluation import evaluate as evaluate_run  # torch loads after the folder is checked
-    from gradgate.training.progress import Bar
 
     asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}
     asked |= {"text": text, "text_pair": text_pair, "label": label}
@@ -132,8 +132,8 @@ def predict(
     config_file: Config = None,
 ) -> None:
     """Predict for rows without labels, with one run or more."""
-    from gradgate.training.prediction_files import check_ending
-    from gradgate.training.run_folder import RunFolder
+    from gradgate.runs.folder import RunFolder
+    from gradgate.runs.predictions import check_ending
 
     for run in runs:
         RunFolder(run).require_finished()
@@ -142,8 +142,8 @@ def predict(
     if out_file is not None:
         check_ending(out_file)
 
+    from gradgate.runs.progress import Bar
     from gradgate.training.prediction import predict as predict_rows  # torch loads after these checks
-    from gradgate.training.progress import Bar
 
     asked: dict[str, Any] = {"text": text, "text_pair": text_pair, "batch_size": batch_size, "data": data}
     asked |= {"language": language, "trust_remote_code": trust_remote_code, "keep": keep or ()}
@@ -180,8 +180,8 @@ def pretrain_adapter(
         raise UsageError("A language adapter needs --language-data: a text file, a table, or a data set of the hub.")
     config = checked_settings(PretrainConfig, settings)
 
+    from gradgate.runs.progress import Bar
     from gradgate.training.pretraining import pretrain_adapter as pretrain  # torch loads after the settings are checked
-    from gradgate.training.progress import Bar
 
     if quiet or as_json:
         result = pretrain(config, out_folder)

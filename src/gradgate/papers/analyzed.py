@@ -25,10 +25,10 @@ from gradgate.papers.claims.numbers import (
     TRACE_HILL,
     TRACE_PEAK,
 )
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import DEV
 from gradgate.study.results import Cell
 from gradgate.tasks.types import ORIGINAL_DEV, TEST
-from gradgate.training.records import DEV
-from gradgate.training.run_folder import RunFolder
 
 
 def analyzed_quantities(study: Path) -> dict[tuple[str, int], dict[str, float]]:

@@ -12,10 +12,10 @@ from gradgate.errors import UsageError
 from gradgate.methods import AnnealGradDrop, AnnealLayerGradDrop, Freeze, Full, Head, Method
 from gradgate.methods import method as read_method
 from gradgate.papers.preset import presets
+from gradgate.runs.records import ModelRecord
 from gradgate.settings.adapter import AdapterSetting, read_adapter
 from gradgate.study.arms import model_alone
 from gradgate.study.study_file import StudyRecord
-from gradgate.training.records import ModelRecord
 
 _GRADDROP = {
     "full": "SFT",

@@ -34,12 +34,12 @@ from gradgate.papers.claims.numbers import (
 from gradgate.report.findings import find
 from gradgate.report.formats import ScoreFormat
 from gradgate.report.sections.rates import searched_runs
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import DEV
 from gradgate.study.results import Cell, StudyResults
 from gradgate.study.search import SEARCHED
 from gradgate.tasks.languages import distant_languages
 from gradgate.tasks.types import ORIGINAL_DEV, TEST
-from gradgate.training.records import DEV
-from gradgate.training.run_folder import RunFolder
 
 SOURCE = "en"
 _AVERAGES = {"elsa": "all", "graddrop": "all", "adaptereff": "all", "fun": "target"}

@@ -7,11 +7,11 @@ from functools import cached_property
 from statistics import fmean, median
 
 from gradgate.report.formats import ScoreFormat
+from gradgate.runs.records import DEV, Cost, FileSizes
 from gradgate.statistics import Comparison, Summary, compare_paired, holm, summarize
 from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import Cell, StudyResults
 from gradgate.tasks.languages import average_label, averaged_splits
-from gradgate.training.records import DEV, Cost, FileSizes
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
+from gradgate.runs.records import DEV
 from gradgate.study.results import COMBINATION, SIZE
-from gradgate.training.records import DEV
 
 LEVEL = 0.05
 

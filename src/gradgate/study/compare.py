@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradgate.distributed import launch
+from gradgate.runs.folder import CACHE_FOLDER
+from gradgate.runs.interrupt import InterruptedRunError, stoppable
 from gradgate.study import search as searches
 from gradgate.study.grid import GridRun
 from gradgate.study.parts import part_folders
@@ -20,8 +22,6 @@ from gradgate.study.results import read_study
 from gradgate.study.store import DamagedStoreError, open_store, set_aside
 from gradgate.study.study_file import locked_folder
 from gradgate.study.worker import Workers
-from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.run_folder import CACHE_FOLDER
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import io
 from pathlib import Path
 from typing import Any
 
+from gradgate.runs.records import to_json
 from gradgate.study.frontier import frontier_of
 from gradgate.study.parts import part_folders
 from gradgate.study.race_file import find_race
 from gradgate.study.results import Cell, StudyResults, read_study
-from gradgate.training.records import to_json
 
 _COSTS = ("steps", "seconds_per_step", "seconds_total", "peak_memory_bytes", "trainable_share", "parameters_trained")
 _NESTED = ("cost", "setting", "forgetting")

@@ -14,8 +14,8 @@ from gradgate.study.arms import read_arm
 from gradgate.study.portfolio import LeftOut, Portfolio, Subject, installed_packages
 
 if TYPE_CHECKING:
+    from gradgate.runs.records import TaskRecord
     from gradgate.training.preview import Preview
-    from gradgate.training.records import TaskRecord
 
 _GIB = 2**30
 _TRAIN = "train"

@@ -17,10 +17,10 @@ from gradgate.study.grid import Grid, GridRun
 from gradgate.study.search import all_runs, undecided
 
 if TYPE_CHECKING:
+    from gradgate.runs.records import TaskRecord
     from gradgate.settings.run import RunConfig
     from gradgate.study.planning import Comparison, Execution
     from gradgate.study.progress import StudyProgress
-    from gradgate.training.records import TaskRecord
 
 _FLOAT = 4  # bytes
 _FORWARD = 1 / 3  # of a step, as the backward pass takes twice as long as the forward one

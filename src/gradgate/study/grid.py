@@ -10,6 +10,8 @@ from typing import Any
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
 from gradgate.methods import Full
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import ModelRecord, TaskRecord
 from gradgate.settings.adapter import AdapterSetting, read_adapter
 from gradgate.settings.identity import FREE
 from gradgate.settings.run import RunConfig, make_config
@@ -22,8 +24,6 @@ from gradgate.study.study_file import (
     read_study_file,
     write_study_file,
 )
-from gradgate.training.records import ModelRecord, TaskRecord
-from gradgate.training.run_folder import RunFolder
 
 MOST_RUNS = 10_000
 LARGEST_SEED = 2**32 - 1  # of numpy, which each run seeds as well

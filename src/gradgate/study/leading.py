@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from gradgate.runs.progress import RunProgress
 from gradgate.study.progress import StudyProgress
 from gradgate.study.race_file import find_race
-from gradgate.training.progress import RunProgress
 
 
 class LeaderNotes:

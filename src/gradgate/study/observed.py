@@ -12,12 +12,12 @@ from dataclasses import replace
 from math import isfinite, nan
 
 from gradgate.errors import RunError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.history import DevRecord
+from gradgate.runs.pauses import merged_by_step, read_reached
 from gradgate.study.budget import Observed, Progress, RunKey
 from gradgate.study.results import Cell, StudyResults
 from gradgate.study.study_file import StudyRecord
-from gradgate.training.history import DevRecord
-from gradgate.training.pauses import merged_by_step, read_reached
-from gradgate.training.run_folder import RunFolder
 
 
 def observe(parts: Sequence[StudyResults], forgiven: AbstractSet[RunKey] = frozenset()) -> Observed:

@@ -13,11 +13,11 @@ from statistics import fmean
 from typing import Any
 
 from gradgate.errors import RunError
+from gradgate.runs.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
 from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, Cell, StudyResults, read_study
 from gradgate.study.study_file import StudyRecord
-from gradgate.training.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 
 MIXED = {True: "score", False: "error"}
 """What scores of tasks that have different metrics are called, where higher is better and where lower is."""

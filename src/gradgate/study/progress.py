@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.text import Text
 
-from gradgate.training.progress import RunProgress, Silent, bars
+from gradgate.runs.progress import RunProgress, Silent, bars
 
 
 class StudyProgress(Protocol):

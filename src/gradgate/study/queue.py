@@ -24,13 +24,13 @@ from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import TypedDict  # the one that pydantic can check before Python 3.12
 
 from gradgate.errors import RunError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.pauses import read_pauses
+from gradgate.runs.records import Failure, Scores, read_record, record_adapter, write_record
 from gradgate.settings.identity import fingerprint_of
 from gradgate.study.grid import GridRun
 from gradgate.study.store import DamagedStoreError, Store
 from gradgate.study.study_file import damage_of
-from gradgate.training.pauses import read_pauses
-from gradgate.training.records import Failure, Scores, read_record, record_adapter, write_record
-from gradgate.training.run_folder import RunFolder
 
 State = Literal["waiting", "running", "paused", "finished", "failed", "pruned"]
 LOSSES = 5  # a run that outlives more workers than this takes them down with it

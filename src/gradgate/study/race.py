@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
+from gradgate.runs.records import TaskRecord
 from gradgate.settings.budget import Allowance
 from gradgate.study.arms import Arm
 from gradgate.study.budget import Allocator, FullGrid, Observed, Request, RunKey
@@ -26,7 +27,6 @@ from gradgate.study.race_file import RaceRecord, find_race, write_race
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.search import Space
 from gradgate.study.study_file import locked_folder, read_study_file
-from gradgate.training.records import TaskRecord
 
 
 def arms_of(space: Space) -> tuple[dict[str, Any], ...]:

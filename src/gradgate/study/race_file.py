@@ -9,9 +9,9 @@ from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy
+from gradgate.runs.records import read_record, write_record
 from gradgate.settings.budget import Allowance
 from gradgate.study.budget.verdict import Verdict
-from gradgate.training.records import read_record, write_record
 
 RACE_FILE = "budget.json"
 VERSION = 1

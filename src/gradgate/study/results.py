@@ -12,12 +12,10 @@ from typing import Any, Literal
 
 from gradgate.errors import GradgateError, RunError
 from gradgate.files import remedy
-from gradgate.study.arms import Arm, Setting
-from gradgate.study.study_file import StudyRecord, read_study_file
-from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
-from gradgate.training.history import DevRecord, EpochScores, History, read_history
-from gradgate.training.pauses import Reached, read_reached
-from gradgate.training.records import (
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.history import DevRecord, EpochScores, History, read_history
+from gradgate.runs.pauses import Reached, read_reached
+from gradgate.runs.records import (
     DEV,
     Failure,
     Metrics,
@@ -27,7 +25,9 @@ from gradgate.training.records import (
     read_record,
     read_scores,
 )
-from gradgate.training.run_folder import RunFolder
+from gradgate.study.arms import Arm, Setting
+from gradgate.study.study_file import StudyRecord, read_study_file
+from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 
 Status = Literal["finished", "paused", "failed", "missing"]
 LANGUAGE, TASK, MODEL, SIZE, COMBINATION = "language", "task", "model", "training size", "combination"

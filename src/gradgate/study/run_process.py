@@ -20,11 +20,11 @@ from typing import Any, Literal
 
 from gradgate.errors import FolderLockedError, GradgateError, RunError, UsageError
 from gradgate.methods.catalog import registered_modules
-from gradgate.training.interrupt import InterruptedRunError
-from gradgate.training.pauses import read_pauses
-from gradgate.training.progress import RunProgress
-from gradgate.training.records import Failure, read_record, write_record
-from gradgate.training.run_folder import RunFolder
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.interrupt import InterruptedRunError
+from gradgate.runs.pauses import read_pauses
+from gradgate.runs.progress import RunProgress
+from gradgate.runs.records import Failure, read_record, write_record
 
 _MAIN = "__main__"
 _LOCKED = 75  # the exit code of a process that found another one training in the folder

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import Failure, Scores, TaskRecord, read_record, write_record
 from gradgate.settings.run import make_config
 from gradgate.study.arms import Arm, folder_name, written
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun
 from gradgate.study.parts import part_folders
 from gradgate.study.queue import Queue
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
-from gradgate.training.records import Failure, Scores, TaskRecord, read_record, write_record
-from gradgate.training.run_folder import RunFolder
 
 SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
 GENERATION_RATES = "lr=2e-5,1e-4,5e-4,2e-3,1e-2"

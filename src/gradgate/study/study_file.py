@@ -14,9 +14,9 @@ from typing import Any
 
 from gradgate.errors import RunError, StoreError
 from gradgate.files import Lock, NoLocksError, read_json, write_json
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import ModelRecord, Scores, TaskRecord, read_record, to_json
 from gradgate.study.arms import Arm, crossed
-from gradgate.training.records import ModelRecord, Scores, TaskRecord, read_record, to_json
-from gradgate.training.run_folder import RunFolder
 
 STUDY_FILE = "study.json"
 LOCK_FILE = "study.lock"

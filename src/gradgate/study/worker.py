@@ -12,6 +12,11 @@ from pathlib import Path
 from threading import Event, Thread
 
 from gradgate.errors import RunError, StoreError, UsageError
+from gradgate.runs.folder import CACHE_FOLDER, RunFolder
+from gradgate.runs.interrupt import InterruptedRunError, stoppable
+from gradgate.runs.pauses import read_reached
+from gradgate.runs.progress import RunProgress
+from gradgate.runs.records import read_scores
 from gradgate.study.progress import StudyProgress
 from gradgate.study.queue import Queue, QueuedRun, StepsDone, this_worker
 from gradgate.study.run_process import Ending, run_in_process
@@ -19,11 +24,6 @@ from gradgate.study.search import advance
 from gradgate.study.status import open_queue
 from gradgate.study.study_file import damage_of
 from gradgate.tasks.languages import average_label
-from gradgate.training.interrupt import InterruptedRunError, stoppable
-from gradgate.training.pauses import read_reached
-from gradgate.training.progress import RunProgress
-from gradgate.training.records import read_scores
-from gradgate.training.run_folder import CACHE_FOLDER, RunFolder
 
 _IDLE = 0.5  # seconds between two looks for a run to claim
 _LOOK = 2.0  # seconds between two counts of the queue

@@ -17,12 +17,12 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from gradgate.distributed import launch
 from gradgate.files import append_text, read_json, write_json, write_text
-from gradgate.training.checkpoints import SEAL_FILE, seal
+from gradgate.runs.checkpoints import SEAL_FILE, seal
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.history import DevRecord, TrainRecord, lines_until
+from gradgate.runs.progress import RunProgress
 from gradgate.training.fsdp import is_sharded, save_whole
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.history import DevRecord, TrainRecord, lines_until
-from gradgate.training.progress import RunProgress
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import WEIGHTS_FILE, dev_scores
 
 COST_FILE = "cost.json"

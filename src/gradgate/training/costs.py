@@ -9,10 +9,10 @@ import torch
 from transformers import Trainer
 
 from gradgate.adapters.kinds import AdapterKind
+from gradgate.runs.records import Cost
 from gradgate.training import adapted
 from gradgate.training.callbacks import StepTimer
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.records import Cost
 
 
 def cost_of(

@@ -9,10 +9,10 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from gradgate.distributed import launch
 from gradgate.files import append_text
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.history import EpochScores
 from gradgate.torch_state import preserved_state
-from gradgate.training.history import EpochScores
 from gradgate.training.prepared_task import EncodedTask
-from gradgate.training.run_folder import RunFolder
 
 _WHOLE = 1e-6  # how far an epoch that has ended may be from a whole number
 

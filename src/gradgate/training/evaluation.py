@@ -16,6 +16,18 @@ from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
 from gradgate.methods import Full
+from gradgate.runs.checkpoints import writing_to
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.predictions import write_predictions
+from gradgate.runs.progress import RunProgress, Silent
+from gradgate.runs.records import (
+    EvaluationRecord,
+    RunRecord,
+    TaskRecord,
+    read_record,
+    to_json,
+    write_record,
+)
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task
 from gradgate.tasks.data import load_tests
@@ -26,21 +38,9 @@ from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.readers.files import ENDINGS
 from gradgate.tasks.types import QuestionAnsweringOptions
-from gradgate.training.checkpoints import writing_to
 from gradgate.training.named_tasks import find_task_of, task_of_run
-from gradgate.training.prediction_files import write_predictions
 from gradgate.training.prepared_task import prepared
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
-from gradgate.training.progress import RunProgress, Silent
-from gradgate.training.records import (
-    EvaluationRecord,
-    RunRecord,
-    TaskRecord,
-    read_record,
-    to_json,
-    write_record,
-)
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, task_record
 from gradgate.training.trainer import scoring_arguments
 from gradgate.training.weights import add_rows, check_loaded, check_vocabulary

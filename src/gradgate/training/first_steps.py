@@ -9,8 +9,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gradgate.runs.progress import Silent
 from gradgate.settings.run import RunConfig
-from gradgate.training.progress import Silent
 from gradgate.training.run import train
 
 _WARM_UP = 2  # steps that load kernels and fill caches

@@ -17,9 +17,9 @@ from gradgate.fisher.batches import batches_of
 from gradgate.fisher.trace import trace
 from gradgate.fisher.track import FisherRecord, FisherTrack, read_fisher
 from gradgate.layers import LayerMap, named_parameters
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.history import lines_until
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.history import lines_until
-from gradgate.training.run_folder import RunFolder
 
 
 class FisherTracker(TrainerCallback):  # type: ignore[misc]

@@ -15,6 +15,7 @@ import numpy as np
 from transformers import AutoConfig
 
 from gradgate.errors import DataError, RunError
+from gradgate.runs.records import TaskRecord
 from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import greater_is_better
@@ -23,7 +24,6 @@ from gradgate.torch_state import preserved_state
 from gradgate.training.forgetting_data import OtherTask, RunningText, check_forgetting, read_forgotten
 from gradgate.training.generation import EncodedGeneration, PreparedGeneration
 from gradgate.training.pretrained import load_pretrained
-from gradgate.training.records import TaskRecord
 from gradgate.training.token_loss import blocks, mean_token_loss
 
 LOSS = "loss"

@@ -13,6 +13,9 @@ from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from gradgate.distributed import launch
 from gradgate.errors import DataError, RunError, UsageError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.predictions import write_predictions
+from gradgate.runs.records import DEV, TRAIN, SplitScores
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData
 from gradgate.tasks.kinds.base import PLACE
@@ -23,10 +26,7 @@ from gradgate.tasks.metrics.texts import PACKAGES, check_libraries
 from gradgate.tasks.types import IGNORED, GenerationOptions
 from gradgate.training.generate import Greedy, new_tokens
 from gradgate.training.generation_trainer import EncoderDecoderTrainer, GenerationTrainer
-from gradgate.training.prediction_files import write_predictions
 from gradgate.training.pretrained import load_pretrained
-from gradgate.training.records import DEV, TRAIN, SplitScores
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, Scorer, Split
 
 

@@ -17,9 +17,9 @@ from gradgate.errors import RunError
 from gradgate.files import remedy
 from gradgate.layers import named_parameters
 from gradgate.layers.names import canonical_name
+from gradgate.runs.folder import RunFolder
 from gradgate.training.fsdp import is_sharded, whole_weights
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.run_folder import RunFolder
 
 _FILE = re.compile(r"step-(\d+)\.safetensors")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import RunConfig
 from gradgate.training.prepared_task import EncodedTask, PreparedTask
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask
 
 

@@ -18,14 +18,14 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBas
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import read_json, write_json
+from gradgate.runs.folder import Recorded, RunFolder
+from gradgate.runs.progress import RunProgress
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.types import IGNORED
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.masked_head import head_on_chosen
 from gradgate.training.pretrained import load_masked_model
-from gradgate.training.progress import RunProgress
-from gradgate.training.run_folder import Recorded, RunFolder
 from gradgate.training.trainer import RunTrainer, check_complete, training_arguments
 
 _BATCH = 1000

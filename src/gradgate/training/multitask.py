@@ -10,15 +10,15 @@ from typing import Any
 
 from gradgate.distributed import launch
 from gradgate.errors import DataError, UsageError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.predictions import write_predictions
+from gradgate.runs.records import SplitScores, TaskRecord
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import load_task
 from gradgate.tasks.multitask import KIND, MultitaskSpec
 from gradgate.training.multitask_model import load_multitask, save_encoder, save_heads
 from gradgate.training.multitask_trainer import MEAN, MultitaskTrainer, TaskBatches
 from gradgate.training.named_tasks import find_multitask_of, several_in_one_process
-from gradgate.training.prediction_files import write_predictions
-from gradgate.training.records import SplitScores, TaskRecord
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask
 
 TEST = "test"

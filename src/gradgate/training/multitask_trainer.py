@@ -14,8 +14,8 @@ from datasets import Dataset
 from torch.utils.data import ConcatDataset, DataLoader, Sampler
 from transformers import TrainerControl
 
+from gradgate.runs.records import DEV, TRAIN
 from gradgate.tasks.multitask import TaskMixing
-from gradgate.training.records import DEV, TRAIN
 from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.trainer import RunTrainer, dev_scores
 

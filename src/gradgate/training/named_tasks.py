@@ -6,12 +6,12 @@ from inspect import signature
 from pathlib import Path
 
 from gradgate.errors import DataError, UsageError
+from gradgate.runs.records import TaskRecord
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.find import find_task
 from gradgate.tasks.multitask import KIND, MultitaskSpec, find_multitask, is_multitask
 from gradgate.tasks.spec import TaskSpec, build_spec
 from gradgate.tasks.tables import check_files
-from gradgate.training.records import TaskRecord
 
 TASK_FLAGS = tuple(
     name for name in signature(find_task).parameters if name not in ("name", "data", "languages", "source")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gradgate.distributed import launch
-from gradgate.training.history import DevRecord, read_history
-from gradgate.training.pauses import note_pause
-from gradgate.training.progress import RunProgress
-from gradgate.training.run_folder import RunFolder
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.history import DevRecord, read_history
+from gradgate.runs.pauses import note_pause
+from gradgate.runs.progress import RunProgress
 from gradgate.training.trainer import ExactTrainer, dev_scores
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from gradgate.errors import UsageError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import TRAIN, SplitScores, TaskRecord
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData, load_task
 from gradgate.tasks.held_out import dev_as_test
@@ -13,8 +15,6 @@ from gradgate.tasks.multitask import is_multitask
 from gradgate.training.generation import PreparedGeneration
 from gradgate.training.multitask import PreparedMultitask
 from gradgate.training.named_tasks import find_task_of, refuse_mix
-from gradgate.training.records import TRAIN, SplitScores, TaskRecord
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import PreparedSingleTask
 
 

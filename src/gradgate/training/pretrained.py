@@ -22,10 +22,10 @@ from transformers import (
 from gradgate import hub
 from gradgate.errors import GradgateError, RunError
 from gradgate.hub import model_source
+from gradgate.runs.model import whole_model
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData
 from gradgate.tasks.kinds.generation import AutoModelForGeneration
-from gradgate.training.stored_model import whole_model
 from gradgate.training.weights import (
     add_rows,
     check_end_token,

@@ -22,15 +22,15 @@ from gradgate.distributed import launch
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
 from gradgate.layers import named_parameters
+from gradgate.runs.checkpoints import writing_to
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.interrupt import stoppable
+from gradgate.runs.progress import RunProgress, Silent
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
-from gradgate.training.checkpoints import writing_to
-from gradgate.training.interrupt import stoppable
 from gradgate.training.kept_weights import put_weights, write_weights
 from gradgate.training.masked_lm import Row, Stage, train_masked
-from gradgate.training.progress import RunProgress, Silent
-from gradgate.training.run_folder import RunFolder
 
 PROBABILITY = 0.15
 _Learner = tuple[Callable[[Any, frozenset[str]], None], Callable[[Any], None]]
@@ -165,10 +165,10 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
 
 
 def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
+    from gradgate.runs.records import versions
     from gradgate.tasks.readers.texts import read_texts
     from gradgate.training.masked_lm import Stage, hold_out, packed, train_masked
     from gradgate.training.pretrained import load_tokenizer
-    from gradgate.training.records import versions
 
     texts = read_texts(config.language_data, config.text, config.subset)
     tokenizer = load_tokenizer(run)

@@ -9,6 +9,8 @@ from pathlib import Path
 import torch
 
 from gradgate.layers import LayerMap, map_layers
+from gradgate.runs.progress import Silent
+from gradgate.runs.records import ModelRecord, TaskRecord, versions
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.run import RunConfig
 from gradgate.training.adapted import try_adapter
@@ -17,8 +19,6 @@ from gradgate.training.language_stack import try_languages
 from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
-from gradgate.training.progress import Silent
-from gradgate.training.records import ModelRecord, TaskRecord, versions
 from gradgate.training.run import activation_cache_of
 
 

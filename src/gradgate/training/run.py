@@ -19,6 +19,24 @@ from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap, map_layers
 from gradgate.methods.base import Method
 from gradgate.methods.new_tokens import NewTokens
+from gradgate.runs.checkpoints import is_whole, writing_to
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.interrupt import stoppable
+from gradgate.runs.model import forget_delta, store
+from gradgate.runs.pauses import Reached, read_reached
+from gradgate.runs.predictions import copy_predictions
+from gradgate.runs.progress import RunProgress, Silent
+from gradgate.runs.records import (
+    Cost,
+    FileSizes,
+    RunRecord,
+    Scores,
+    read_record,
+    read_scores,
+    to_json,
+    versions,
+    write_record,
+)
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
 from gradgate.training import adapted, pretraining
@@ -30,7 +48,6 @@ from gradgate.training.callbacks import (
     SealCheckpoint,
     StepTimer,
 )
-from gradgate.training.checkpoints import is_whole, writing_to
 from gradgate.training.costs import cost_of
 from gradgate.training.epoch_scores import EachEpochScorer
 from gradgate.training.fisher_tracker import FisherTracker
@@ -38,30 +55,13 @@ from gradgate.training.forgetting import Forgetting
 from gradgate.training.forgetting_measures import measure_of
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.interrupt import stoppable
 from gradgate.training.kept_weights import KeepWeights
 from gradgate.training.language_stack import check_languages, language_digests, with_languages
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
-from gradgate.training.pauses import Reached, read_reached
 from gradgate.training.pausing import pause
-from gradgate.training.prediction_files import copy_predictions
 from gradgate.training.prepared_task import EncodedTask, PreparedTask, prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
-from gradgate.training.progress import RunProgress, Silent
-from gradgate.training.records import (
-    Cost,
-    FileSizes,
-    RunRecord,
-    Scores,
-    read_record,
-    read_scores,
-    to_json,
-    versions,
-    write_record,
-)
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.single_task import EncodedSingleTask
-from gradgate.training.stored_model import forget_delta, store
 from gradgate.training.trainer import ExactTrainer, check_complete, on_cpu, training_arguments
 
 

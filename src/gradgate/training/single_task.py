@@ -13,14 +13,14 @@ from transformers import PrinterCallback
 
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.predictions import predictions_text, write_predictions
+from gradgate.runs.records import DEV, TRAIN, SplitScores, TaskRecord
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, Scored, TaskData, greater_is_better, kind_of, subsample
 from gradgate.tasks.held_out import hold_out
 from gradgate.tasks.languages import average
-from gradgate.training.prediction_files import predictions_text, write_predictions
 from gradgate.training.pretrained import load_with_fresh
-from gradgate.training.records import DEV, TRAIN, SplitScores, TaskRecord
-from gradgate.training.run_folder import RunFolder
 from gradgate.training.trainer import ExactTrainer, RunTrainer, dev_scores
 
 

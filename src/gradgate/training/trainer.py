@@ -18,11 +18,11 @@ from gradgate import hub
 from gradgate.distributed import launch
 from gradgate.errors import NonFiniteError, RunError, UsageError, nearest
 from gradgate.files import read_json, write_json
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.types import IGNORED
 from gradgate.training import fsdp
-from gradgate.training.interrupt import InterruptedRunError
-from gradgate.training.run_folder import RunFolder
 
 
 def on_cpu(config: RunConfig) -> bool:

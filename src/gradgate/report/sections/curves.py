@@ -15,7 +15,7 @@ from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
-from gradgate.training.records import comparable
+from gradgate.runs.records import comparable
 
 
 @dataclass(frozen=True)

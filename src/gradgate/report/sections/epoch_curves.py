@@ -14,8 +14,8 @@ from gradgate.report.formats import NONE, ScoreFormat, counted
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.losses import LOSS, ByStep, by_step, draw_means, steps_to_the_right
 from gradgate.report.table import Column, Entry, Raw, Table, spread_entry, spread_record
+from gradgate.runs.records import comparable
 from gradgate.study.results import Cell
-from gradgate.training.records import comparable
 
 NAME = "epoch-tests"
 UNUSED = "Nothing was selected by these scores."

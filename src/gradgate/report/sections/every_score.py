@@ -10,9 +10,9 @@ from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, spread_entry, spread_record
+from gradgate.runs.records import DEV, comparable
 from gradgate.study.results import Cell
 from gradgate.tasks.languages import average_label
-from gradgate.training.records import DEV, comparable
 
 _COSTS = (
     "steps",

@@ -15,10 +15,10 @@ from gradgate.methods import Freeze, Full, Head, Method
 from gradgate.methods import method as read_method
 from gradgate.methods.plan_file import Timeline, read_timeline
 from gradgate.report.findings import Findings, MethodFindings
+from gradgate.runs.folder import RunFolder
 from gradgate.statistics import relative_quality
 from gradgate.study.results import TASK, Cell
 from gradgate.study.sharing import ParamCounts, Sizes, model_sizes
-from gradgate.training.run_folder import RunFolder
 
 ENOUGH = 0.95
 """The relative quality that the paper asks of a point."""

@@ -13,10 +13,10 @@ from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE, ScoreFormat, shortened
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, significance, star_note
+from gradgate.runs.records import DEV
 from gradgate.statistics import Comparison, compare_paired, holm, summarize
 from gradgate.study.results import LANGUAGE, SIZE
 from gradgate.tasks.languages import ALL, DISTANT, ZERO_SHOT, average_label
-from gradgate.training.records import DEV
 
 _TEST = "two-sided paired t-test over seeds, Holm-corrected over this table"
 _FIRST = (ZERO_SHOT, ALL, DISTANT)

@@ -8,7 +8,7 @@ from gradgate.report.findings import Findings
 from gradgate.report.formats import listed
 from gradgate.report.sections.base import Section
 from gradgate.report.verdict import untested_parts
-from gradgate.training.records import DEV
+from gradgate.runs.records import DEV
 
 _SPREAD = (
     "± is the sample standard deviation over seeds (n − 1). A seed sets the head's initial weights, the order of the "

@@ -25,7 +25,7 @@ from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_below, l
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import AnalyzedSection
 from gradgate.report.table import Column, Entry, Raw, Table, spread_record
-from gradgate.training.records import DEV, TRAIN
+from gradgate.runs.records import DEV, TRAIN
 
 Losses = NDArray[np.float64]
 Plane = tuple[Losses, Losses]

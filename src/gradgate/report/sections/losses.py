@@ -16,8 +16,8 @@ from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_record
+from gradgate.runs.records import DEV, TRAIN, comparable
 from gradgate.study.results import Cell
-from gradgate.training.records import DEV, TRAIN, comparable
 
 NAME, LOSS = "losses", "loss"
 ByStep = dict[int, list[float]]

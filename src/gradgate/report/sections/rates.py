@@ -22,11 +22,11 @@ from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import DEV, comparable
 from gradgate.settings.adapter import read_adapter, titled
 from gradgate.study.results import StudyResults
 from gradgate.tasks.languages import average_label
-from gradgate.training.records import DEV, comparable
-from gradgate.training.run_folder import RunFolder
 
 _ByRate = dict[float, list[float]]
 

@@ -22,8 +22,8 @@ from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import AnalyzedSection
 from gradgate.report.table import Column, Entry, Table, spread_record
+from gradgate.runs.records import DEV
 from gradgate.statistics import summarize
-from gradgate.training.records import DEV
 
 _TITLE = "Similarity to the pretrained model, by layer"
 _MEASURES = {"rsa": "RSA", "cka": "linear CKA"}

@@ -18,8 +18,8 @@ from gradgate.report.sections.forgetting import (
     frontier_entry,
 )
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, significance, star_note
+from gradgate.runs.records import DEV
 from gradgate.statistics import Comparison
-from gradgate.training.records import DEV
 
 _TEST = "two-sided paired t-test over seeds, Holm-corrected over the methods"
 

@@ -13,9 +13,9 @@ from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, look, styled
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, spread_entry
+from gradgate.runs.records import comparable
 from gradgate.statistics import MeanAgainstBest, mean_against_best, summarize
 from gradgate.study.results import Cell
-from gradgate.training.records import comparable
 
 NAME = "evaluations"
 

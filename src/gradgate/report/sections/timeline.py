@@ -20,7 +20,7 @@ from gradgate.report.findings import Findings
 from gradgate.report.formats import shortened
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table
-from gradgate.training.run_folder import RunFolder
+from gradgate.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.losses import draw_means
 from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
+from gradgate.runs.records import TRAIN, comparable
 from gradgate.study.results import StudyResults
-from gradgate.training.records import TRAIN, comparable
 
 NAME = "training-sizes"
 

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from gradgate.errors import FolderLockedError, RunError
 from gradgate.files import Lock, NoLocksError, in_use, read_json, remedy, write_json, write_text
 from gradgate.methods.plan_file import Timeline
+from gradgate.runs.checkpoints import latest_checkpoint
 from gradgate.settings.identity import FREE
-from gradgate.training.checkpoints import latest_checkpoint
 
 CACHE_FOLDER = "cache"
 LOCK_FILE = "run.lock"

@@ -13,7 +13,7 @@ from typing import Any
 
 from gradgate.errors import UsageError
 from gradgate.files import write_text
-from gradgate.training.run_folder import RunFolder
+from gradgate.runs.folder import RunFolder
 
 
 def predictions_text(rows: Iterable[dict[str, Any]]) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 from gradgate.deltas.delta import DELTA_FILE, Delta
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import write_text
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.progress import RunProgress
+from gradgate.runs.records import FileSizes, RunRecord, read_record
 from gradgate.settings.run import RunConfig
-from gradgate.training.progress import RunProgress
-from gradgate.training.records import FileSizes, RunRecord, read_record
-from gradgate.training.run_folder import RunFolder
 
 _AUTO_BELOW = 0.5  # of the model's bytes
 _ALWAYS = float("inf")

@@ -2,7 +2,7 @@
 
 ``run.json`` is a :class:`RunRecord`, ``scores.json`` holds :class:`Scores` (that of an evaluation an
 :class:`EvaluationRecord`), and ``error.json`` a :class:`Failure`. For ``history.jsonl`` see
-:mod:`gradgate.training.history`.
+:mod:`gradgate.runs.history`.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from gradgate.training.history import DevRecord, read_history
-from gradgate.training.records import Scores, read_record, write_record
-from gradgate.training.run_folder import RunFolder
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.history import DevRecord, read_history
+from gradgate.runs.records import Scores, read_record, write_record
 
 
 def _check_scored(dev: tuple[DevRecord, ...]) -> tuple[DevRecord, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.files import parse_json, remedy
-from gradgate.training.records import DEV, TRAIN
+from gradgate.runs.records import DEV, TRAIN
 
 _UNUSED = "used_for_selection"
 
