@@ -14,7 +14,7 @@ from transformers import BertConfig, BertForMaskedLM
 from benchmarks.timing import medians, rows
 from gradgate import adapters
 from gradgate.tasks.types import IGNORED
-from gradgate.training.masked_head import head_on_chosen
+from gradgate.training.masked.head import head_on_chosen
 
 ROWS, TOKENS, SHARE = 8, 128, 0.15
 MODELS = {"6 layers of 384, 30,522 word pieces": (6, 384, 30_522), "12 layers of 768, 250,002": (12, 768, 250_002)}

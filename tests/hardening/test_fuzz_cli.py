@@ -24,7 +24,7 @@ COMMANDS = {"train": RunConfig, "compare": RunConfig, "plan": RunConfig, "pretra
 # What each command would call with settings that are right.
 BEYOND = {
     "gradgate.training.run": "train",
-    "gradgate.training.pretraining": "pretrain_adapter",
+    "gradgate.training.masked.pretraining": "pretrain_adapter",
     "gradgate.training.pretrained": "load_bare",
 }
 NUMBERS = st.one_of(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gradgate.errors import UsageError
 from gradgate.tasks.multitask import TaskMixing, read_mix
-from gradgate.training.multitask_trainer import TaskBatches
+from gradgate.training.multitask.trainer import TaskBatches
 
 Sizes = st.lists(st.integers(1, 40), min_size=2, max_size=5)
 Mixes = st.sampled_from([TaskMixing(), TaskMixing(1.0), TaskMixing(3.0)])

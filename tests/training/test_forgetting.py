@@ -18,12 +18,12 @@ from gradgate.runs.progress import Silent
 from gradgate.settings.forgetting import read_forgetting
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.evaluation import evaluate, load_finished
-from gradgate.training.forgetting_data import check_forgetting
-from gradgate.training.forgetting_measures import measure_of
+from gradgate.training.forgetting.data import check_forgetting
+from gradgate.training.forgetting.measures import measure_of
+from gradgate.training.generation.token_loss import blocks
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.run import train
-from gradgate.training.token_loss import blocks
 from support.command_line import Command
 from support.generators import WORDS, save_generator, save_prompts
 from support.power_cuts import Falls, PowerCutError

@@ -20,7 +20,7 @@ from gradgate.runs.progress import Silent
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks import kind_of
 from gradgate.training.evaluation import evaluate, load_finished
-from gradgate.training.generate import Greedy
+from gradgate.training.generation.decoding import Greedy
 from gradgate.training.prediction import predict
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
@@ -355,7 +355,7 @@ def test_a_decoder_without_its_output_layer_is_refused(configure: Configure, tmp
 def test_a_missing_package_is_named_before_anything_is_trained(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import gradgate.training.generation as generation
+    import gradgate.training.generation.task as generation
 
     monkeypatch.setattr(generation, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"with TRL, which is not installed. .*pip install 'gradgate\[llm\]'"):

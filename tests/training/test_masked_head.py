@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from gradgate import adapters
-from gradgate.training.masked_head import head_on_chosen
+from gradgate.training.masked.head import head_on_chosen
 
 VOCABULARY = 99
 SIZES = {

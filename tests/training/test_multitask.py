@@ -21,8 +21,8 @@ from gradgate.fisher.track import read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import make_config
 from gradgate.training.evaluation import load_finished
-from gradgate.training.multitask import PreparedMultitask
-from gradgate.training.multitask_model import MultitaskModel
+from gradgate.training.multitask.model import MultitaskModel
+from gradgate.training.multitask.task import PreparedMultitask
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.preview import preview
 from gradgate.training.run import train

@@ -20,8 +20,8 @@ from gradgate.settings.base import checked_settings
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import make_config
 from gradgate.tasks.readers.texts import read_texts
-from gradgate.training.masked_lm import SeededMasking, Shuffled, hold_out, packed
-from gradgate.training.pretraining import pretrain_adapter
+from gradgate.training.masked.masked_lm import SeededMasking, Shuffled, hold_out, packed
+from gradgate.training.masked.pretraining import pretrain_adapter
 from gradgate.training.run import train
 from support.crossed import some_fast
 from support.heard import Heard

@@ -18,8 +18,8 @@ from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import read_scores
 from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.torch_state import cpu_threads
-from gradgate.training.forgetting_data import fingerprint_of, read_forgotten
-from gradgate.training.forgetting_measures import Measure, measure_of
+from gradgate.training.forgetting.data import fingerprint_of, read_forgotten
+from gradgate.training.forgetting.measures import Measure, measure_of
 from gradgate.training.kept_weights import kept_weights, put_weights
 from gradgate.training.pretrained import silence_libraries
 from gradgate.training.trainer import on_cpu

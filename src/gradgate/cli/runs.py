@@ -181,7 +181,9 @@ def pretrain_adapter(
     config = checked_settings(PretrainConfig, settings)
 
     from gradgate.runs.progress import Bar
-    from gradgate.training.pretraining import pretrain_adapter as pretrain  # torch loads after the settings are checked
+    from gradgate.training.masked.pretraining import (
+        pretrain_adapter as pretrain,  # torch loads after the settings are checked
+    )
 
     if quiet or as_json:
         result = pretrain(config, out_folder)

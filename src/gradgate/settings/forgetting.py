@@ -1,7 +1,7 @@
 """What a run forgets, as a setting and as a record: ``--forgetting FILE`` and what ``scores.json`` then holds of it.
 
-Plain data, without torch. What reads the texts is in :mod:`gradgate.training.forgetting_data`, what measures in
-:mod:`gradgate.training.forgetting`.
+Plain data, without torch. What reads the texts is in :mod:`gradgate.training.forgetting.data`, what measures in
+:mod:`gradgate.training.forgetting.measuring`.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def check_tasks(config: RunConfig) -> None:
 
             check_held_out(spec, config.dev_size)
     if config.forgetting is not None:
-        from gradgate.training.forgetting_data import check_forgetting  # with readers that few commands need
+        from gradgate.training.forgetting.data import check_forgetting  # with readers that few commands need
 
         for spec in specs:
             check_forgetting(config.forgetting, spec.name, spec.kind)

@@ -12,8 +12,8 @@ from gradgate.tasks import TaskData, load_task
 from gradgate.tasks.held_out import dev_as_test
 from gradgate.tasks.kinds.generation import Generation
 from gradgate.tasks.multitask import is_multitask
-from gradgate.training.generation import PreparedGeneration
-from gradgate.training.multitask import PreparedMultitask
+from gradgate.training.generation.task import PreparedGeneration
+from gradgate.training.multitask.task import PreparedMultitask
 from gradgate.training.named_tasks import find_task_of, refuse_mix
 from gradgate.training.single_task import PreparedSingleTask
 

@@ -14,7 +14,7 @@ from gradgate.runs.records import ModelRecord, TaskRecord, versions
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.run import RunConfig
 from gradgate.training.adapted import try_adapter
-from gradgate.training.forgetting_measures import measure_of
+from gradgate.training.forgetting.measures import measure_of
 from gradgate.training.language_stack import try_languages
 from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task

@@ -39,7 +39,7 @@ from gradgate.runs.records import (
 )
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
-from gradgate.training import adapted, pretraining
+from gradgate.training import adapted
 from gradgate.training.callbacks import (
     PREDICTIONS_FOLDER,
     BestCheckpoint,
@@ -51,12 +51,13 @@ from gradgate.training.callbacks import (
 from gradgate.training.costs import cost_of
 from gradgate.training.epoch_scores import EachEpochScorer
 from gradgate.training.fisher_tracker import FisherTracker
-from gradgate.training.forgetting import Forgetting
-from gradgate.training.forgetting_measures import measure_of
+from gradgate.training.forgetting.measures import measure_of
+from gradgate.training.forgetting.measuring import Forgetting
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.kept_weights import KeepWeights
 from gradgate.training.language_stack import check_languages, language_digests, with_languages
+from gradgate.training.masked import pretraining
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
 from gradgate.training.pausing import pause
 from gradgate.training.prepared_task import EncodedTask, PreparedTask, prepare_task

@@ -10,7 +10,7 @@ from transformers import TrainingArguments
 from trl import SFTConfig, SFTTrainer, pack_dataset
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from gradgate.training.generation_trainer import GenerationTrainer
+from gradgate.training.generation.trainer import GenerationTrainer
 
 
 class DecoderTrainer(GenerationTrainer, SFTTrainer):  # type: ignore[misc]

@@ -30,7 +30,7 @@ from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
 from gradgate.training.kept_weights import put_weights, write_weights
-from gradgate.training.masked_lm import Row, Stage, train_masked
+from gradgate.training.masked.masked_lm import Row, Stage, train_masked
 
 PROBABILITY = 0.15
 _Learner = tuple[Callable[[Any, frozenset[str]], None], Callable[[Any], None]]
@@ -167,7 +167,7 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
 def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
     from gradgate.runs.records import versions
     from gradgate.tasks.readers.texts import read_texts
-    from gradgate.training.masked_lm import Stage, hold_out, packed, train_masked
+    from gradgate.training.masked.masked_lm import Stage, hold_out, packed, train_masked
     from gradgate.training.pretrained import load_tokenizer
 
     texts = read_texts(config.language_data, config.text, config.subset)

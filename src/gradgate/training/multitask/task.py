@@ -16,8 +16,8 @@ from gradgate.runs.records import SplitScores, TaskRecord
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import load_task
 from gradgate.tasks.multitask import KIND, MultitaskSpec
-from gradgate.training.multitask_model import load_multitask, save_encoder, save_heads
-from gradgate.training.multitask_trainer import MEAN, MultitaskTrainer, TaskBatches
+from gradgate.training.multitask.model import load_multitask, save_encoder, save_heads
+from gradgate.training.multitask.trainer import MEAN, MultitaskTrainer, TaskBatches
 from gradgate.training.named_tasks import find_multitask_of, several_in_one_process
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask
 

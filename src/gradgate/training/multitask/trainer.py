@@ -109,7 +109,7 @@ _GOLD = ("labels", "start_positions", "end_positions")
 
 
 class MultitaskTrainer(RunTrainer):
-    """Trains a :class:`~gradgate.training.multitask_model.MultitaskModel` on batches of one task each.
+    """Trains a :class:`~gradgate.training.multitask.model.MultitaskModel` on batches of one task each.
 
     Batches that are accumulated for one step count by their rows, whatever their tasks.
 

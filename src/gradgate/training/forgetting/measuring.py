@@ -20,7 +20,7 @@ from gradgate.distributed.shards import local
 from gradgate.errors import RunError
 from gradgate.files import read_json, write_json
 from gradgate.settings.forgetting import ForgettingRecord
-from gradgate.training.forgetting_measures import LOSS, Measure, perplexity
+from gradgate.training.forgetting.measures import LOSS, Measure, perplexity
 from gradgate.training.trainer import on_cpu
 
 _BEFORE = "before"

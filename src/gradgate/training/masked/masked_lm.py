@@ -24,7 +24,7 @@ from gradgate.settings.run import RunConfig
 from gradgate.tasks.types import IGNORED
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.masked_head import head_on_chosen
+from gradgate.training.masked.head import head_on_chosen
 from gradgate.training.pretrained import load_masked_model
 from gradgate.training.trainer import RunTrainer, check_complete, training_arguments
 

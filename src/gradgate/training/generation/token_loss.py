@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from gradgate.distributed import launch
 from gradgate.tasks.types import IGNORED
-from gradgate.training.generate import autocast_of
+from gradgate.training.generation.decoding import autocast_of
 
 Row = Mapping[str, Sequence[int]]
 """``input_ids``, and ``labels`` of as many tokens, or in a model with an encoder of the response."""

@@ -21,10 +21,10 @@ from gradgate.settings.run import RunConfig
 from gradgate.tasks import greater_is_better
 from gradgate.tasks.metrics import GENERATED
 from gradgate.torch_state import preserved_state
-from gradgate.training.forgetting_data import OtherTask, RunningText, check_forgetting, read_forgotten
-from gradgate.training.generation import EncodedGeneration, PreparedGeneration
+from gradgate.training.forgetting.data import OtherTask, RunningText, check_forgetting, read_forgotten
+from gradgate.training.generation.task import EncodedGeneration, PreparedGeneration
+from gradgate.training.generation.token_loss import blocks, mean_token_loss
 from gradgate.training.pretrained import load_pretrained
-from gradgate.training.token_loss import blocks, mean_token_loss
 
 LOSS = "loss"
 _ORDER_SEED = 0  # of the texts that are taken where there are too many; the same for every run
@@ -91,7 +91,7 @@ class TextLoss(Measure):
     """The mean loss per token of running text, in nats.
 
     Each text is read alone, with the special tokens that the tokenizer puts around it. One that is longer than
-    ``max_length`` is cut into blocks (:func:`gradgate.training.token_loss.blocks`).
+    ``max_length`` is cut into blocks (:func:`gradgate.training.generation.token_loss.blocks`).
 
     Attributes:
         texts: token ids of each.

@@ -24,8 +24,8 @@ from gradgate.tasks.kinds.sequence import check_padding
 from gradgate.tasks.metrics import GENERATED
 from gradgate.tasks.metrics.texts import PACKAGES, check_libraries
 from gradgate.tasks.types import IGNORED, GenerationOptions
-from gradgate.training.generate import Greedy, new_tokens
-from gradgate.training.generation_trainer import EncoderDecoderTrainer, GenerationTrainer
+from gradgate.training.generation.decoding import Greedy, new_tokens
+from gradgate.training.generation.trainer import EncoderDecoderTrainer, GenerationTrainer
 from gradgate.training.pretrained import load_pretrained
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, Scorer, Split
 
@@ -81,7 +81,7 @@ class EncodedGeneration(EncodedSingleTask):
         options |= {"text_scores": self.text_scores, "generates": self.selects_by_texts}
         if self.kind.encoder_decoder:
             return EncoderDecoderTrainer(data_collator=self.kind.collator(self.tokenizer), **options)
-        from gradgate.training.sft_trainer import DecoderTrainer
+        from gradgate.training.generation.sft import DecoderTrainer
 
         return DecoderTrainer(packed=bool(self.config.packing), **options)
 
@@ -192,7 +192,7 @@ class PreparedGeneration(PreparedSingleTask):
                 features, said = _without_lost(name, split, features, config.max_length)
                 notes += said
             if name == TRAIN and config.packing:
-                from gradgate.training.sft_trainer import pack
+                from gradgate.training.generation.sft import pack
 
                 packed = pack(features, config.max_length)
                 notes.append(f"train: {len(features):,} examples are packed into {len(packed):,} rows")
