@@ -15,9 +15,9 @@ from gradgate.analysis.landscape import LINE, PLANE, landscape_folder
 from gradgate.analysis.loss_surface import Request, measure
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import GradgateError, RunError, UsageError
+from gradgate.evaluation.evaluate import load_finished
 from gradgate.runs.progress import Silent
 from gradgate.settings.run import make_config
-from gradgate.training.evaluation import load_finished
 from gradgate.training.run import train
 
 HERE = Computing(device="cpu", batch_size=8)

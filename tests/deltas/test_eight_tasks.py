@@ -12,9 +12,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
 from gradgate import deltas
+from gradgate.evaluation.evaluate import load_finished
+from gradgate.evaluation.predict import predict
 from gradgate.settings.run import make_config
-from gradgate.training.evaluation import load_finished
-from gradgate.training.prediction import predict
 from gradgate.training.run import train
 from support.bits import assert_same_bits
 

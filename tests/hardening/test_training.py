@@ -17,11 +17,11 @@ from torch import Tensor
 from transformers import T5Config, T5ForQuestionAnswering, T5Model
 
 from gradgate.errors import DataError, GradgateError, NonFiniteError, RunError
+from gradgate.evaluation.evaluate import evaluate, load_finished
 from gradgate.runs.checkpoints import latest_checkpoint, seal
 from gradgate.runs.history import lines_until
 from gradgate.runs.records import read_scores
 from gradgate.settings.run import make_config
-from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_masked_model, load_tokenizer
 from gradgate.training.run import train

@@ -12,8 +12,8 @@ import pytest
 
 from gradgate import cli
 from gradgate.errors import DataError, GradgateError, RunError, UsageError
+from gradgate.evaluation.evaluate import evaluate
 from gradgate.settings.run import make_config
-from gradgate.training.evaluation import evaluate
 from gradgate.training.run import train
 from support.run_folders import files
 from support.tiny_folders import save_scores, save_texts

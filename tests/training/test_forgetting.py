@@ -14,10 +14,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from gradgate.errors import DataError, GradgateError, RunError, UsageError
+from gradgate.evaluation.evaluate import evaluate, load_finished
 from gradgate.runs.progress import Silent
 from gradgate.settings.forgetting import read_forgetting
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.forgetting.data import check_forgetting
 from gradgate.training.forgetting.measures import measure_of
 from gradgate.training.generation.token_loss import blocks

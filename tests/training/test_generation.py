@@ -15,13 +15,13 @@ from datasets import Dataset
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from gradgate.errors import DataError, RunError, UsageError
+from gradgate.evaluation.evaluate import evaluate, load_finished
+from gradgate.evaluation.predict import predict
 from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.runs.progress import Silent
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks import kind_of
-from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.generation.decoding import Greedy
-from gradgate.training.prediction import predict
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.run import train

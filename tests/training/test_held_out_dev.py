@@ -11,10 +11,10 @@ import pytest
 from gradgate.analysis.finished import Computing, Loader
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import DataError, UsageError
+from gradgate.evaluation.evaluate import evaluate
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks import find_task, load_task
 from gradgate.tasks.held_out import hold_out
-from gradgate.training.evaluation import evaluate
 from gradgate.training.named_tasks import check_tasks
 from gradgate.training.prepared_task import prepare_single
 from gradgate.training.run import train

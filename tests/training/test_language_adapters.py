@@ -18,12 +18,12 @@ from gradgate.adapters.languages import NAME, OTHER
 from gradgate.analysis.finished import Computing, Loader
 from gradgate.analysis.runs import KeptRun
 from gradgate.errors import AdapterError, GradgateError, RunError, UsageError
+from gradgate.evaluation import evaluate as evaluation
+from gradgate.evaluation.evaluate import evaluate, load_finished
+from gradgate.evaluation.predict import predict
 from gradgate.settings.run import make_config
 from gradgate.tasks import find_task, kind_of, load_task
-from gradgate.training import evaluation
 from gradgate.training.callbacks import BestCheckpoint
-from gradgate.training.evaluation import evaluate, load_finished
-from gradgate.training.prediction import predict
 from gradgate.training.run import train
 from gradgate.training.trainer import RunTrainer
 from support.heard import Heard

@@ -17,10 +17,10 @@ from transformers import AutoModel, AutoTokenizer
 import gradgate
 from gradgate.cli.runs import scores_table
 from gradgate.errors import RunError
+from gradgate.evaluation.evaluate import load_finished
 from gradgate.fisher.track import read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import make_config
-from gradgate.training.evaluation import load_finished
 from gradgate.training.multitask.model import MultitaskModel
 from gradgate.training.multitask.task import PreparedMultitask
 from gradgate.training.pretrained import load_tokenizer

@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate.errors import AdapterError, AdapterFileError, UsageError
+from gradgate.evaluation.evaluate import evaluate
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks import find_task, kind_of, load_task
-from gradgate.training.evaluation import evaluate
 from gradgate.training.preview import preview
 from gradgate.training.run import train
 from support.crossed import some_fast

@@ -12,10 +12,10 @@ import pytest
 
 from gradgate.deltas import SharedPrefix
 from gradgate.errors import DataError, UsageError
+from gradgate.evaluation.predict import predict
 from gradgate.settings.run import make_config
 from gradgate.tasks.find import find_task
 from gradgate.tasks.unlabelled import read_file
-from gradgate.training.prediction import predict
 from gradgate.training.run import train
 from support.command_line import Command
 from support.kind_folders import SAVE

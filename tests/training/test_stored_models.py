@@ -12,12 +12,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
 from gradgate.errors import RunError
+from gradgate.evaluation.evaluate import evaluate, load_finished
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import FileSizes, read_scores
 from gradgate.settings.identity import fingerprint_of
 from gradgate.settings.run import make_config
 from gradgate.training import run as run_module
-from gradgate.training.evaluation import evaluate, load_finished
 from gradgate.training.run import train
 from support.bits import assert_same_bits, on_disk
 from support.command_line import Command

@@ -12,10 +12,10 @@ from transformers import PrinterCallback
 
 from gradgate.analysis.runs import KeptRun
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.evaluation.evaluate import FinishedRun, load_finished
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.settings.run import RunConfig
-from gradgate.training.evaluation import FinishedRun, load_finished
 from gradgate.training.prepared_task import prepare_single
 from gradgate.training.run import load_start
 from gradgate.training.single_task import PreparedSingleTask

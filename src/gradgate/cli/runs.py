@@ -78,8 +78,8 @@ def evaluate(
 
     RunFolder(run).require_finished()
 
+    from gradgate.evaluation.evaluate import evaluate as evaluate_run  # torch loads after the folder is checked
     from gradgate.runs.progress import Bar
-    from gradgate.training.evaluation import evaluate as evaluate_run  # torch loads after the folder is checked
 
     asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}
     asked |= {"text": text, "text_pair": text_pair, "label": label}
@@ -142,8 +142,8 @@ def predict(
     if out_file is not None:
         check_ending(out_file)
 
+    from gradgate.evaluation.predict import predict as predict_rows  # torch loads after these checks
     from gradgate.runs.progress import Bar
-    from gradgate.training.prediction import predict as predict_rows  # torch loads after these checks
 
     asked: dict[str, Any] = {"text": text, "text_pair": text_pair, "batch_size": batch_size, "data": data}
     asked |= {"language": language, "trust_remote_code": trust_remote_code, "keep": keep or ()}

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from gradgate.deltas.shared_prefix import SharedPrefix
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
+from gradgate.evaluation.evaluate import FinishedRun, load_finished
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import Predictions
 from gradgate.runs.progress import RunProgress, Silent
@@ -26,7 +27,6 @@ from gradgate.tasks import TaskData
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.unlabelled import SPLIT, load_unlabelled, read_file, read_text
-from gradgate.training.evaluation import FinishedRun, load_finished
 from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.pretrained import silence_libraries
 from gradgate.training.single_task import EncodedSingleTask
