@@ -1,8 +1,8 @@
 """Move modules of the package and rewrite every import and mention of them, from a table.
 
 A table is a YAML mapping of old to new dotted names below ``gradgate``, such as ``training.config: settings.run``. The
-name of a package moves all of its modules. Run ``python tools/move_modules.py TABLE.yaml``, then ``ruff check --fix`` and
-``ruff format``, which sort the imports.
+name of a package moves all of its modules. Run ``python tools/move_modules.py TABLE.yaml``, then ``ruff check --fix``
+and ``ruff format``, which sort the imports.
 """
 
 from __future__ import annotations

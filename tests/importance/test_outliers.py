@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gradgate import map_layers
 from gradgate.errors import AttachError, NonFiniteError
-from gradgate.importance import OutlierRequest
+from gradgate.fisher import OutlierRequest
 from gradgate.importance.outliers import outlier_shares
 from support.loop import batch, build, same, weights
 

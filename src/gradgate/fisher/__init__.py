@@ -1,7 +1,7 @@
-"""The Fisher information, of groups of parameters or of single weights, measured without an effect on the training.
+"""Measure what parameters are worth to a training, without an effect on it.
 
-What to measure is plain data, which methods ask for. What measures is in :mod:`gradgate.fisher.trace`,
-:mod:`gradgate.fisher.scores` and :mod:`gradgate.fisher.selection`, which need torch.
+Methods ask with the plain data of :mod:`gradgate.fisher.request`. The other modules measure, and need torch: the Fisher
+information of groups or of single weights, outliers among weights, and the signal-to-noise ratio of matrices.
 """
 
 from gradgate.fisher.request import (
@@ -12,7 +12,10 @@ from gradgate.fisher.request import (
     Gradient,
     GradientRequest,
     Labels,
+    Measurement,
+    OutlierRequest,
     SelectionRequest,
+    SignalRequest,
     WeightRequest,
 )
 
@@ -24,6 +27,9 @@ __all__ = [
     "Gradient",
     "GradientRequest",
     "Labels",
+    "Measurement",
+    "OutlierRequest",
     "SelectionRequest",
+    "SignalRequest",
     "WeightRequest",
 ]

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gradgate.errors import AttachError, NonFiniteError
-from gradgate.fisher import Batch
-from gradgate.importance.request import OutlierRequest
+from gradgate.fisher import Batch, OutlierRequest
 from gradgate.layers.names import canonical_name
 from gradgate.torch_state import preserved_state
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gradgate.clock import Clock
-from gradgate.fisher import SelectionRequest
-from gradgate.importance import Measurement
+from gradgate.fisher import Measurement, SelectionRequest
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Memory, Method
 from gradgate.methods.phases import Phase

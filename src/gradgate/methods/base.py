@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from gradgate.clock import Clock
 from gradgate.errors import GradgateError, MethodError
-from gradgate.fisher import SelectionRequest
-from gradgate.importance import Measurement
+from gradgate.fisher import Measurement, SelectionRequest
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection
 from gradgate.methods.plan import Plan

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.fisher import SelectionRequest
-from gradgate.importance import Measurement
+from gradgate.fisher import Measurement, SelectionRequest
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection
 from gradgate.methods.base import Memory, Method, MixoutSettings, Modifier, State, Watched

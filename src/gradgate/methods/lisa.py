@@ -9,8 +9,7 @@ from typing import ClassVar, Literal
 from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.fisher import FisherRequest
-from gradgate.importance import Measurement, OutlierRequest
+from gradgate.fisher import FisherRequest, Measurement, OutlierRequest
 from gradgate.layers import LayerMap
 from gradgate.methods.base import ByUnit, Closing, Memory
 from gradgate.methods.blocks import Ends, open_ends

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.importance import Measurement, SignalRequest
+from gradgate.fisher import Measurement, SignalRequest
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection, select
 from gradgate.methods.base import ByUnit, Memory

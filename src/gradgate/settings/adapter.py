@@ -22,7 +22,7 @@ _ADAPTER_FIRST = re.compile(rf"\s*((?:{'|'.join(map(re.escape, _NAMES))})\s*(?::
 _SYNTAX = Syntax("adapter", error=AdapterError)
 Pooler = Literal["trained", "frozen"]
 _POOLER = "pooler"
-_LANGUAGE_ADAPTERS = "--language-adapters"
+_STACK = "--language-adapters"
 _OF_TRAINING = {
     "lr": (float, "a learning rate above 0, such as 1e-3"),
     "tapt_steps": (int, "a number of steps, 1 or more"),
@@ -160,8 +160,8 @@ def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -
     """
     if adapter is None:
         raise UsageError(
-            f"{_LANGUAGE_ADAPTERS} {place} stacks a task adapter on a language adapter, and there is no --adapter. Expected a "
-            f"bottleneck adapter, as --adapter pfeiffer:reduction=16; give one, or leave {_LANGUAGE_ADAPTERS} out."
+            f"{_STACK} {place} stacks a task adapter on a language adapter, and there is no --adapter. Expected a "
+            f"bottleneck adapter, as --adapter pfeiffer:reduction=16; give one, or leave {_STACK} out."
         )
     config = adapter.kind.bottleneck
     if config is None:
@@ -174,12 +174,12 @@ def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -
         reason = ""
     if reason:
         raise UsageError(
-            f"{_LANGUAGE_ADAPTERS} {place} does not go with --adapter {adapter}: it is {reason}. Expected a bottleneck adapter such "
-            f"as pfeiffer:reduction=16 or houlsby:size=64."
+            f"{_STACK} {place} does not go with --adapter {adapter}: it is {reason}. Expected a bottleneck adapter "
+            f"such as pfeiffer:reduction=16 or houlsby:size=64."
         )
     if has_tapt:
         raise UsageError(
-            f"{_LANGUAGE_ADAPTERS} {place} and tapt_steps or tapt_epochs do not go together: the pre-training on the task's texts "
+            f"{_STACK} {place} and tapt_steps or tapt_epochs do not go together: the pre-training on the task's texts "
             f"runs the task adapter alone, and not in its stack. Leave out one of them."
         )
 

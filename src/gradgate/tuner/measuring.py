@@ -13,10 +13,9 @@ from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import whole
 from gradgate.errors import AttachError
-from gradgate.fisher import Batch, Batches, FisherRequest
+from gradgate.fisher import Batch, Batches, FisherRequest, Measurement, OutlierRequest
 from gradgate.fisher.selection import choose
 from gradgate.fisher.trace import trace
-from gradgate.importance import Measurement, OutlierRequest
 from gradgate.importance.outliers import outlier_shares
 from gradgate.importance.signal import signal_of_groups
 from gradgate.layers import LayerMap
