@@ -18,8 +18,8 @@ except ImportError:
         "gg.lightning needs Lightning, which cannot be imported here: pip install 'gradgate[lightning]'."
     ) from None
 
-from gradgate.fisher.batches import batches_of
 from gradgate.layers import LayerMap, map_layers
+from gradgate.measure.batches import batches_of
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
 from gradgate.tuner import Tuner

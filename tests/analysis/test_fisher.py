@@ -21,7 +21,7 @@ from gradgate.analysis.fisher import (
     tracked_runs,
 )
 from gradgate.errors import RunError
-from gradgate.fisher.track import FisherRecord
+from gradgate.measure.track import FisherRecord
 from gradgate.report import write_report
 from gradgate.report.sections.fisher import FisherSection, curve_table, order_table, schedules_seen, seen
 from gradgate.report.sections.fisher_figures import draw_curves

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradgate.fisher import FisherRequest
-from gradgate.fisher.trace import trace
+from gradgate.measure import FisherRequest
+from gradgate.measure.trace import trace
 from support.tiny_models import _ENCODER, LABELS, TINY, VOCABULARY, tiny, tiny_batch
 
 Batch = dict[str, Tensor]

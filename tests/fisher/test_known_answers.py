@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from gradgate.fisher import FisherRequest
-from gradgate.fisher.trace import trace
+from gradgate.measure import FisherRequest
+from gradgate.measure.trace import trace
 
 CLASSES, WIDTH, ROWS = 3, 4, 6
 

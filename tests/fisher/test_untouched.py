@@ -15,8 +15,8 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from gradgate import Tuner
 from gradgate.errors import AttachError, NonFiniteError
-from gradgate.fisher import Batch, FisherRequest
-from gradgate.fisher.trace import trace
+from gradgate.measure import Batch, FisherRequest
+from gradgate.measure.trace import trace
 from support.loop import adamw, build, train
 from support.tiny_models import LABELS, tiny_batch
 

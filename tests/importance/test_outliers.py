@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from gradgate import map_layers
 from gradgate.errors import AttachError, NonFiniteError
-from gradgate.fisher import OutlierRequest
-from gradgate.importance.outliers import outlier_shares
+from gradgate.measure import OutlierRequest
+from gradgate.measure.outliers import outlier_shares
 from support.loop import batch, build, same, weights
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradgate.errors import NonFiniteError
-from gradgate.importance.signal import signal_of_groups, signal_to_noise
+from gradgate.measure.signal import signal_of_groups, signal_to_noise
 
 
 def by_the_authors(weight: Tensor) -> float:

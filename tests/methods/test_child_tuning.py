@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gradgate import ChildTuning, GateCallback, Tuner, method
 from gradgate.errors import AttachError, MethodError, RunError
-from gradgate.fisher.selection import pack, unpack
+from gradgate.measure.selection import pack, unpack
 from support.loop import Weights, adamw, assert_same_weights, batch, build, fisher_data, layers_of, train, weights
 from support.trainers import trainer_of
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, Trainer, TrainingArguments
 
 from gradgate import FUN, Clock, GateCallback, LayerMap, Memory, Tuner, map_layers, method
 from gradgate.errors import AttachError, MethodError
-from gradgate.fisher import FisherRequest
+from gradgate.measure import FisherRequest
 from support.loop import adamw, assert_same_weights, build, fisher_data, train
 from support.tiny_models import _ENCODER, tiny, tiny_batch
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from gradgate import Sparse, Tuner, deltas
 from gradgate.errors import AttachError, MethodError, NonFiniteError, RunError
-from gradgate.fisher.scores import low_rank
-from gradgate.fisher.selection import largest, unpack
+from gradgate.measure.scores import low_rank
+from gradgate.measure.selection import largest, unpack
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.bits import on_disk, same_bits

@@ -9,7 +9,7 @@ import torch
 
 from gradgate import Clock, LayerMap, Memory, Tuner, map_layers, method
 from gradgate.errors import MethodError
-from gradgate.importance.signal import signal_to_noise
+from gradgate.measure.signal import signal_to_noise
 from gradgate.methods.spectrum import clearest, kinds_of
 from support.loop import adamw, build, moved, step, train, weights
 from support.schedules import open_groups, stack

@@ -17,7 +17,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from gradgate import Gate, LayerMap, Method, MethodInfo, Plan, Tuner, gates, map_layers, method, methods
-from gradgate.fisher.selection import unpack
+from gradgate.measure.selection import unpack
 from gradgate.methods.phases import Phase
 from support.every_method import example
 from support.loop import Weights, adamw, fisher_data, learnable, momentum, same, train, weights

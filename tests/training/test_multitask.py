@@ -18,7 +18,7 @@ import gradgate
 from gradgate.cli.runs import scores_table
 from gradgate.errors import RunError
 from gradgate.evaluation.evaluate import load_finished
-from gradgate.fisher.track import read_fisher
+from gradgate.measure.track import read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import make_config
 from gradgate.training.multitask.model import MultitaskModel

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gradgate.errors import RunError, UsageError
-from gradgate.fisher.track import FisherRecord, FisherTrack, read_fisher, read_track
 from gradgate.layers import map_layers
+from gradgate.measure.track import FisherRecord, FisherTrack, read_fisher, read_track
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.identity import FREE
 from gradgate.settings.run import RunConfig, make_config

@@ -1,6 +1,6 @@
 """What the Fisher information that runs have tracked says of them, after FUN (Liu et al. 2023, Fig. 3 and 4).
 
-Definitions: a layer's tr(F) is Eq. 1 of the paper (:class:`gradgate.fisher.track.FisherTrack`). The *normalised* trace
+Definitions: a layer's tr(F) is Eq. 1 of the paper (:class:`gradgate.measure.track.FisherTrack`). The *normalised* trace
 of a step is the sum over the layers that are open there, divided by their number. Its moving average is over a tenth
 of a run's measurements, 10 at most, centred; the paper does not state its window.
 """
@@ -18,7 +18,7 @@ from scipy import stats
 
 from gradgate.analysis.runs import run_folder
 from gradgate.errors import RunError, UsageError
-from gradgate.fisher.track import FisherRecord, read_fisher
+from gradgate.measure.track import FisherRecord, read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
 from gradgate.settings.adapter import titled

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from gradgate.deltas.weights import Checkpoint, find_folder
 from gradgate.errors import UsageError
-from gradgate.importance.signal import signal_of_groups
 from gradgate.layers import LayerMap
+from gradgate.measure.signal import signal_of_groups
 from gradgate.methods.spectrum import clearest, kinds_of
 
 
@@ -21,7 +21,7 @@ class Signal:
     Attributes:
         kind: such as ``attention.q_proj``, with the tower before it where there are several.
         group: its name in the layer map.
-        snr: see :func:`gradgate.importance.signal.signal_to_noise`; the mean over the unit's matrices.
+        snr: see :func:`gradgate.measure.signal.signal_to_noise`; the mean over the unit's matrices.
         chosen: whether ``spectrum`` opens it.
     """
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gradgate.fisher import FisherRequest, SelectionRequest
-from gradgate.fisher.request import GradientRequest, Labels
 from gradgate.layers import LayerMap
+from gradgate.measure import FisherRequest, SelectionRequest
+from gradgate.measure.request import GradientRequest, Labels
 from gradgate.memory.opening import Opening
 from gradgate.memory.passes import Loss, Passes
 from gradgate.memory.phases import Request
@@ -100,7 +100,7 @@ class Measurements:
 
 
 def _likelihood(labels: Labels, model: Any, output: Any) -> Tensor:
-    """log p(y|x) as :func:`gradgate.fisher.likelihood.log_likelihoods` computes it, without a look at the values."""
+    """log p(y|x) as :func:`gradgate.measure.likelihood.log_likelihoods` computes it, without a look at the values."""
     logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
     writes = getattr(model, "can_generate", bool)() and not getattr(model.config, "is_encoder_decoder", False)
     if logits.dim() == 3:

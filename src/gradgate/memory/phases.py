@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gradgate.clock import Clock
-from gradgate.fisher import Measurement, SelectionRequest
 from gradgate.layers import LayerMap
+from gradgate.measure import Measurement, SelectionRequest
 from gradgate.methods.base import Memory, Method
 from gradgate.methods.phases import Phase
 from gradgate.methods.plan import Plan

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradgate.fisher import SelectionRequest
 from gradgate.layers import LayerMap
+from gradgate.measure import SelectionRequest
 from gradgate.memory.measurements import Measurements
 from gradgate.memory.opening import Opening
 from gradgate.memory.optimizer_cost import Cost, OptimizerCost

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from gradgate.clock import Clock
 from gradgate.errors import GradgateError, MethodError
-from gradgate.fisher import Measurement, SelectionRequest
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection
+from gradgate.measure import Measurement, SelectionRequest
 from gradgate.methods.plan import Plan
 
 Watched = Literal["norm", "change", "weights"]

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.fisher import Measurement, SelectionRequest
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection
+from gradgate.measure import Measurement, SelectionRequest
 from gradgate.methods.base import Memory, Method, MixoutSettings, Modifier, State, Watched
 from gradgate.methods.plan import Plan
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.fisher import QA, FisherRequest, Gradient, Labels
 from gradgate.layers import LayerMap
+from gradgate.measure import QA, FisherRequest, Gradient, Labels
 from gradgate.methods.base import ByUnit, Memory
 from gradgate.methods.unfreezing import EMBEDDINGS_DEPART, FUN_PAPER, LINK, Unfreezing, of_top_layer
 

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.fisher import FisherRequest, Measurement, OutlierRequest
 from gradgate.layers import LayerMap
+from gradgate.measure import FisherRequest, Measurement, OutlierRequest
 from gradgate.methods.base import ByUnit, Closing, Memory
 from gradgate.methods.blocks import Ends, open_ends
 from gradgate.methods.plan import Plan

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.fisher import FisherRequest, GradientRequest, SelectionRequest, WeightRequest
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import HEAD
+from gradgate.measure import FisherRequest, GradientRequest, SelectionRequest, WeightRequest
 from gradgate.methods.base import Memory, Method
 from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
 

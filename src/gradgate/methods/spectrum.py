@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.fisher import Measurement, SignalRequest
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection, select
+from gradgate.measure import Measurement, SignalRequest
 from gradgate.methods.base import ByUnit, Memory
 from gradgate.methods.blocks import Ends, open_ends
 from gradgate.methods.plan import Plan
@@ -23,7 +23,7 @@ class Spectrum(ByUnit):
     """Of each kind of matrix, such as ``attention.q_proj``, the share with the highest signal-to-noise ratio learns.
 
     The ratio is measured on the weights before the first step, and is kept in the memory's note ``snr``, by group; see
-    :func:`gradgate.importance.signal.signal_to_noise`. No data is needed. What was chosen learns through the whole
+    :func:`gradgate.measure.signal.signal_to_noise`. No data is needed. What was chosen learns through the whole
     training; biases and norms in the layers stay closed, as do all other matrices. ``gradgate layers MODEL --snr``
     prints the ratios of a model on disk.
 

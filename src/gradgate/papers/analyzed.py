@@ -15,7 +15,7 @@ from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LandscapeRow
 from gradgate.analysis.representations import RepresentationRow
 from gradgate.errors import RunError
-from gradgate.fisher.track import read_fisher
+from gradgate.measure.track import read_fisher
 from gradgate.papers.claims.numbers import (
     FLATNESS,
     RSA,

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, InstanceOf, PlainSerializer
 
-from gradgate.fisher.track import FisherTrack, read_track
 from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
+from gradgate.measure.track import FisherTrack, read_track
 from gradgate.methods import Method
 from gradgate.settings.adapter import AdapterSetting, read_adapter, read_method_alone
 from gradgate.settings.forgetting import ForgettingSetting, read_forgetting

@@ -12,11 +12,11 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from gradgate.distributed import launch
 from gradgate.errors import NonFiniteError, UsageError
 from gradgate.files import append_text, write_text
-from gradgate.fisher import Batches
-from gradgate.fisher.batches import batches_of
-from gradgate.fisher.trace import trace
-from gradgate.fisher.track import FisherRecord, FisherTrack, read_fisher
 from gradgate.layers import LayerMap, named_parameters
+from gradgate.measure import Batches
+from gradgate.measure.batches import batches_of
+from gradgate.measure.trace import trace
+from gradgate.measure.track import FisherRecord, FisherTrack, read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.history import lines_until
 from gradgate.training.gate_callback import GateCallback

@@ -12,8 +12,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from gradgate.activation_cache import ActivationCache
 from gradgate.distributed.shards import is_sharded
 from gradgate.errors import RunError, UsageError
-from gradgate.fisher.batches import batches_of
 from gradgate.layers import LayerMap
+from gradgate.measure.batches import batches_of
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
 from gradgate.tuner import Tuner

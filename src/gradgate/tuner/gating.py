@@ -15,9 +15,9 @@ from torch.nn import Parameter
 from gradgate import gates
 from gradgate.distributed.shards import is_sharded, local
 from gradgate.errors import RunError
-from gradgate.fisher.selection import unpack
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.lr_scale import lr_factors
+from gradgate.measure.selection import unpack
 from gradgate.methods.base import Method
 from gradgate.methods.plan import OPEN, Gate, Plan
 from gradgate.tuner import backward

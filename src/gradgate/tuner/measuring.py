@@ -13,12 +13,12 @@ from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import whole
 from gradgate.errors import AttachError
-from gradgate.fisher import Batch, Batches, FisherRequest, Measurement, OutlierRequest
-from gradgate.fisher.selection import choose
-from gradgate.fisher.trace import trace
-from gradgate.importance.outliers import outlier_shares
-from gradgate.importance.signal import signal_of_groups
 from gradgate.layers import LayerMap
+from gradgate.measure import Batch, Batches, FisherRequest, Measurement, OutlierRequest
+from gradgate.measure.outliers import outlier_shares
+from gradgate.measure.selection import choose
+from gradgate.measure.signal import signal_of_groups
+from gradgate.measure.trace import trace
 from gradgate.methods.base import Memory, Method
 from gradgate.tuner.gating import Gating
 

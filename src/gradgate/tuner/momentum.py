@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gradgate.distributed.shards import local, whole
 from gradgate.errors import AttachError
-from gradgate.fisher.selection import largest
+from gradgate.measure.selection import largest
 from gradgate.methods.plan import Plan
 from gradgate.tuner.optimizers import Optimizers
 

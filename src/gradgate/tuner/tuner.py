@@ -15,10 +15,10 @@ from gradgate.activation_cache import ActivationCache, Horizon, RowCounts
 from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.errors import AttachError, RunError
-from gradgate.fisher import Batches
 from gradgate.layers import LayerMap, map_layers, named_parameters
 from gradgate.layers.lr_scale import checked_lr_scale
 from gradgate.layers.names import unwrap
+from gradgate.measure import Batches
 from gradgate.methods.base import Memory, Method
 from gradgate.methods.catalog import method as read_method
 from gradgate.methods.plan import Plan

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from gradgate.fisher.request import Batch, SelectionRequest
-from gradgate.fisher.scores import scores
+from gradgate.measure.request import Batch, SelectionRequest
+from gradgate.measure.scores import scores
 
 
 def choose(
@@ -23,7 +23,7 @@ def choose(
     for one parameter at a time.
 
     Args:
-        model: as for :func:`gradgate.fisher.trace`.
+        model: as for :func:`gradgate.measure.trace`.
         groups: group name to canonical parameter names.
         batches: makes the keyword arguments of the model; not called where none are needed.
         selection: how many, and how to measure.

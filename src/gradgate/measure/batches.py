@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from gradgate.fisher.request import Batch, Batches
+from gradgate.measure.request import Batch, Batches
 
 
 def batches_of(dataloader: Any, seed: int) -> Batches | None:

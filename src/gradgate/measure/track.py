@@ -13,7 +13,7 @@ from typing import Any
 
 from gradgate.errors import RunError, UsageError, nearest
 from gradgate.files import parse_json, remedy
-from gradgate.fisher.request import FisherRequest
+from gradgate.measure.request import FisherRequest
 from gradgate.specs import Syntax, shown
 
 NAME = "fisher"

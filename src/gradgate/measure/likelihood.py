@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gradgate.errors import AttachError, NonFiniteError
-from gradgate.fisher.request import Batch, FisherRequest, Labels
+from gradgate.measure.request import Batch, FisherRequest, Labels
 
 IGNORED = -100
 

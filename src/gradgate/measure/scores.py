@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from gradgate.distributed.shards import whole
 from gradgate.errors import AttachError, NonFiniteError
-from gradgate.fisher.request import Batch, FisherRequest, GradientRequest, WeightRequest
-from gradgate.fisher.trace import likelihoods_of, separate_tensors
 from gradgate.layers import named_parameters
 from gradgate.layers.names import canonical_name
+from gradgate.measure.request import Batch, FisherRequest, GradientRequest, WeightRequest
+from gradgate.measure.trace import likelihoods_of, separate_tensors
 from gradgate.torch_state import preserved_state
 
 _MEASURED = {
@@ -35,7 +35,7 @@ def scores(
     weights as much for one parameter at a time.
 
     Args:
-        model: as for :func:`gradgate.fisher.trace`.
+        model: as for :func:`gradgate.measure.trace`.
         names: canonical names of parameters.
         batches: makes the keyword arguments of the model; not called where none are needed.
         request: what the score is.

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from gradgate.errors import AttachError, NonFiniteError
-from gradgate.fisher import Batch, OutlierRequest
 from gradgate.layers.names import canonical_name
+from gradgate.measure import Batch, OutlierRequest
 from gradgate.torch_state import preserved_state
 
 

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from gradgate.errors import AttachError, NonFiniteError
-from gradgate.fisher.likelihood import log_likelihoods
-from gradgate.fisher.per_example import Examples, squares
-from gradgate.fisher.request import Batch, FisherRequest
 from gradgate.layers.names import canonical_name
+from gradgate.measure.likelihood import log_likelihoods
+from gradgate.measure.per_example import Examples, squares
+from gradgate.measure.request import Batch, FisherRequest
 from gradgate.torch_state import functional_tensors, preserved_state
 
 
