@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradgate import doctor
-from gradgate.doctor import GIB, Check, check_arithmetic, check_disk, check_extras, check_packages, examine
+from gradgate.cli import diagnosis as doctor
+from gradgate.cli.diagnosis import GIB, Check, check_arithmetic, check_disk, check_extras, check_packages, examine
 from support.command_line import Command
 
 NEEDED = [

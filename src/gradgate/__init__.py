@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gradgate.clock import Clock
     from gradgate.errors import GradgateError
     from gradgate.layers import Group, LayerMap, Selection, map_layers, select
+    from gradgate.memory.request import estimate_memory
     from gradgate.methods import (
         FUN,
         HFT,
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
         Spectrum,
     )
     from gradgate.training.gate_callback import GateCallback
-    from gradgate.training.memory_request import estimate_memory
     from gradgate.training.new_tokens import new_token_rows
     from gradgate.tuner import Tuner
 
@@ -147,7 +147,7 @@ __getattr__, __dir__ = lazy_names(
         "adapters": "gradgate.adapters",
         "compare": "gradgate.api.compare",
         "deltas": "gradgate.deltas",
-        "estimate_memory": "gradgate.training.memory_request",
+        "estimate_memory": "gradgate.memory.request",
         "gates": "gradgate.gates",
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
         "map_layers": "gradgate.layers",

@@ -14,7 +14,7 @@ from transformers import AlbertConfig, AlbertForSequenceClassification, BertConf
 
 from gradgate.errors import UsageError
 from gradgate.layers import map_layers
-from gradgate.study.sharing import Sizes, model_sizes, saved_share
+from gradgate.report.sections.sharing import Sizes, model_sizes, saved_share
 
 
 def groups(layers: int) -> dict[str, int]:

@@ -13,7 +13,7 @@ from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, print_json, print_line
 
 if TYPE_CHECKING:
-    from gradgate.doctor import Check
+    from gradgate.cli.diagnosis import Check
 
 _STYLES = {"note": "yellow", "problem": "red"}
 
@@ -27,7 +27,7 @@ def doctor(
 
     It looks at packages, device, threads, memory, disk and hub.
     """
-    from gradgate.doctor import examine  # torch loads only for this
+    from gradgate.cli.diagnosis import examine  # torch loads only for this
 
     checks = examine(Path(), network=network)
     if as_json:

@@ -75,8 +75,8 @@ def memory(
         raise UsageError(f"--steps-per-epoch {steps_per_epoch}: expected a whole number, 1 or more.")
 
     from gradgate.memory.fitting import advice
+    from gradgate.memory.request import estimator_of, setup_of
     from gradgate.settings.adapter import read_adapter, titled
-    from gradgate.training.memory_request import estimator_of, setup_of
     from gradgate.training.pretrained import silence_libraries
 
     silence_libraries()

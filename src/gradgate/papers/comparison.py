@@ -16,10 +16,10 @@ from gradgate.papers.published import Published
 from gradgate.papers.reproduce import Reproduced, Reproduction
 from gradgate.report.export import to_csv, to_markdown
 from gradgate.report.formats import NONE
+from gradgate.report.sections.sharing import model_sizes, saved_share
 from gradgate.report.table import Column, Entry, Table
 from gradgate.statistics import Summary, relative_quality, summarize
 from gradgate.study.results import Cell
-from gradgate.study.sharing import model_sizes, saved_share
 
 FULL_TABLE = "published-all"
 _COLUMNS = {

@@ -106,7 +106,7 @@ def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
         GradgateError: for a model or an adapter whose memory cannot be estimated.
     """
     from gradgate.adapters.languages import LanguageAdapters
-    from gradgate.training.memory_request import estimate_memory
+    from gradgate.memory.request import estimate_memory
 
     arm = read_arm(text)
     options: dict[str, Any] = {"weights": config.weights, "checkpointing": bool(config.checkpointing)}

@@ -15,8 +15,8 @@ from gradgate.report.drawing import COLOURS, INK, MUTED, PAPER, Drawing, finish,
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.freezing_curve import ENOUGH, FreezeCurve, FreezePoint, find_curve
+from gradgate.report.sections.sharing import Sizes, saved_share
 from gradgate.report.table import Column, Entry, Raw, Table
-from gradgate.study.sharing import Sizes, saved_share
 
 
 @dataclass(frozen=True)
