@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from gradgate.study.budget import Allocator, FullGrid, Progress, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.rivals import play
+from gradgate.study.replay.rivals import play
 
 ARMS, SEEDS, STEPS, APART, SHARED = 18, 20, 80, 0.3, 2.0
 GAPS, SHARES, REPEATS = (1.0, 1.5), (0.1, 0.2), 100

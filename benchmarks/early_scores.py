@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from gradgate.errors import DataError
-from gradgate.study.curve_rows import CUT, SQUEEZED, read_rows
-from gradgate.study.curves import as_curves
-from gradgate.study.early_scores import early_scores
+from gradgate.study.replay.curve_rows import CUT, SQUEEZED, read_rows
+from gradgate.study.replay.curves import as_curves
+from gradgate.study.replay.early_scores import early_scores
 
 GRIDS = Path(__file__).parents[1] / "evidence" / "grids"
 

@@ -12,7 +12,7 @@ from evidence.studies import FOLDER, Study
 from evidence.verdicts import Checked
 from gradgate.settings.adapter import titled
 from gradgate.statistics import compare_paired, summarize, weigh
-from gradgate.study.curve_rows import CUT, CurveRow, read_rows
+from gradgate.study.replay.curve_rows import CUT, CurveRow, read_rows
 
 ADVICE = FOLDER / "advice.md"
 LEVEL = 0.05

@@ -103,7 +103,7 @@ def test_a_study_in_a_script_without_a_guard(
 def test_a_method_of_a_notebook_is_refused_before_anything_runs(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gradgate.study.run_process.registered_modules", lambda: ("__main__",))
+    monkeypatch.setattr("gradgate.study.workers.process.registered_modules", lambda: ("__main__",))
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     with pytest.raises(UsageError, match=r"Put the class with gradgate\.register into a file"):
         gg.compare(method="full", out=tmp_path / "study", **settings)

@@ -8,8 +8,8 @@ import pytest
 
 from evidence.grids import Grid, read_grids
 from gradgate.study.arms import read_arm
-from gradgate.study.curve_rows import CUT, SQUEEZED, read_rows
-from gradgate.study.curves import as_curves
+from gradgate.study.replay.curve_rows import CUT, SQUEEZED, read_rows
+from gradgate.study.replay.curves import as_curves
 
 GRIDS = [grid for grid in read_grids().values() if grid.curves.exists()]
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gradgate.errors import StoreError
-from gradgate.study import store as stores
-from gradgate.study.store import open_store
+from gradgate.study.workers import store as stores
+from gradgate.study.workers.store import open_store
 
 
 def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.status import open_queue, read_status
-from gradgate.study.worker import join
+from gradgate.study.workers.worker import join
 from support.run_folders import assert_same_run
 from support.study_folder import fail, write_study
 
@@ -193,7 +193,9 @@ def test_a_plan_file_is_a_method_of_a_study(tmp_path: Path) -> None:
 
 def test_a_study_cannot_allow_its_own_code_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[str] = []
-    monkeypatch.setattr("gradgate.study.worker.run_in_process", lambda *given: trained.append(given[0]["method"]))
+    monkeypatch.setattr(
+        "gradgate.study.workers.worker.run_in_process", lambda *given: trained.append(given[0]["method"])
+    )
     study = queued(tmp_path, model="evil/model", trust_remote_code=True)
     with pytest.raises(UsageError, match=r"code that comes with the model evil/model.* Give --trust-remote-code"):
         join(study, None, SilentStudy())
@@ -205,8 +207,10 @@ def test_a_run_that_is_queued_later_cannot_allow_its_own_code_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[str] = []
-    monkeypatch.setattr("gradgate.study.worker.run_in_process", lambda *given: trained.append(given[0]["method"]))
-    monkeypatch.setattr("gradgate.study.worker.check_trust", _after_the_first(join.__globals__["check_trust"]))
+    monkeypatch.setattr(
+        "gradgate.study.workers.worker.run_in_process", lambda *given: trained.append(given[0]["method"])
+    )
+    monkeypatch.setattr("gradgate.study.workers.worker.check_trust", _after_the_first(join.__globals__["check_trust"]))
     study = queued(tmp_path, model="evil/model", trust_remote_code=True)
     with pytest.raises(UsageError, match="Give --trust-remote-code"):
         join(study, None, SilentStudy())
@@ -397,7 +401,7 @@ def test_whatever_stops_a_worker_no_run_stays_claimed(tmp_path: Path, monkeypatc
     def broken(*given: Any) -> None:
         raise EOFError
 
-    monkeypatch.setattr("gradgate.study.worker.run_in_process", broken)
+    monkeypatch.setattr("gradgate.study.workers.worker.run_in_process", broken)
     study = queued(tmp_path)
     with pytest.raises(EOFError):
         join(study, None, SilentStudy())

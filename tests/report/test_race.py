@@ -14,8 +14,8 @@ from gradgate.report.findings import find
 from gradgate.report.sections.race import RaceSection
 from gradgate.settings.budget import Allowance
 from gradgate.study.budget import Departure, Verdict
+from gradgate.study.budget.file import RACE_FILE, RaceRecord, write_race
 from gradgate.study.export import exported
-from gradgate.study.race_file import RACE_FILE, RaceRecord, write_race
 from gradgate.study.results import read_study
 from gradgate.study.status import read_status, status_table
 from support.command_line import Command

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gradgate.study.queue import Queue
-from gradgate.study.store import Heartbeat, open_store
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.store import Heartbeat, open_store
 from support.queues import Opened
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from gradgate.settings.budget import Allowance
 from gradgate.study.budget import Allocator
-from gradgate.study.leading import LeaderNotes
+from gradgate.study.budget.file import RaceRecord, write_race
+from gradgate.study.budget.notes import LeaderNotes
 from gradgate.study.progress import SilentStudy
-from gradgate.study.race_file import RaceRecord, write_race
 from support.race import batches, full_grid, noisy
 
 

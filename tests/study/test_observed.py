@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradgate.study.budget import Allocator, FullGrid, RunKey
-from gradgate.study.observed import observe
+from gradgate.study.budget.observe import observe
 from gradgate.study.results import read_study
 from support.study_folder import METRIC, fail, pause, write_study
 

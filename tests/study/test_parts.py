@@ -20,7 +20,7 @@ from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.status import read_status
-from gradgate.study.worker import join
+from gradgate.study.workers.worker import join
 from gradgate.training.run import train
 from support.run_folders import assert_same_run, files
 from support.tiny_folders import save_gpt2, save_texts

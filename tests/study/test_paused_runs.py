@@ -19,11 +19,11 @@ from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.grid import Grid
 from gradgate.study.progress import SilentStudy
-from gradgate.study.queue import Queue
 from gradgate.study.results import read_study
 from gradgate.study.status import open_queue, read_status, status_table
-from gradgate.study.store import Heartbeat, open_store
-from gradgate.study.worker import Workers
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.store import Heartbeat, open_store
+from gradgate.study.workers.worker import Workers
 from gradgate.training.preview import preview
 from gradgate.training.run import train
 from support.run_folders import assert_same_run
@@ -35,7 +35,7 @@ from pathlib import Path
 from threading import Event
 from gradgate.study.progress import SilentStudy
 from gradgate.study.status import open_queue
-from gradgate.study.worker import Workers
+from gradgate.study.workers.worker import Workers
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

@@ -8,7 +8,7 @@ from gradgate.errors import UsageError
 from gradgate.methods import method as read_method
 from gradgate.settings.adapter import read_adapter
 from gradgate.study.arms import Arm, read_arm
-from gradgate.study.portfolio import PEFT, Subject, portfolio, usual_rate
+from gradgate.study.recommend.portfolio import PEFT, Subject, portfolio, usual_rate
 
 BERT_BASE = Subject(layers=12, parameters=110_000_000, steps=1200, installed={PEFT})
 

@@ -14,8 +14,8 @@ import pytest
 
 from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid
-from gradgate.study.queue import Queue, this_worker
-from gradgate.study.store import open_store
+from gradgate.study.workers.queue import Queue, this_worker
+from gradgate.study.workers.store import open_store
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from gradgate.errors import StoreError
-from gradgate.study import store as stores
-from gradgate.study.queue import LOSSES, Queue, this_worker
-from gradgate.study.store import DamagedStoreError, Heartbeat, open_store, read_store, set_aside
+from gradgate.study.workers import store as stores
+from gradgate.study.workers.queue import LOSSES, Queue, this_worker
+from gradgate.study.workers.store import DamagedStoreError, Heartbeat, open_store, read_store, set_aside
 from support.queues import AFAR, Opened, finish, runs, silence, states
 
 

@@ -16,14 +16,14 @@ from gradgate.runs.pauses import read_reached
 from gradgate.runs.records import Failure, write_record
 from gradgate.settings.budget import Allowance, read_allowance
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.study.budget.driver import Race
+from gradgate.study.budget.file import RACE_FILE, RaceRecord, find_race
+from gradgate.study.budget.observe import observe
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.grid import Grid
-from gradgate.study.observed import observe
 from gradgate.study.parts import Parts
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy, StudyProgress
-from gradgate.study.race import Race
-from gradgate.study.race_file import RACE_FILE, RaceRecord, find_race
 from gradgate.study.results import read_study
 from gradgate.study.status import open_queue, read_status
 from support.command_line import Command

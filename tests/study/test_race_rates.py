@@ -19,19 +19,19 @@ from gradgate.runs.progress import RunProgress
 from gradgate.settings.budget import Allowance
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.arms import Arm
+from gradgate.study.budget.driver import Race, check_race
+from gradgate.study.budget.file import RaceRecord, find_race
 from gradgate.study.compare import compare
-from gradgate.study.curve_rows import study_rows
 from gradgate.study.export import as_table, exported, records
 from gradgate.study.grid import Grid
 from gradgate.study.parts import Parts
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
-from gradgate.study.race import Race, check_race
-from gradgate.study.race_file import RaceRecord, find_race
-from gradgate.study.ray import RayCluster
+from gradgate.study.replay.curve_rows import study_rows
 from gradgate.study.results import read_study
-from gradgate.study.run_process import Ending
 from gradgate.study.search import read_space
+from gradgate.study.workers.process import Ending
+from gradgate.study.workers.ray import RayCluster
 from gradgate.training.run import train
 from support.power_cuts import PowerCutError, StudyFalls
 from support.run_folders import assert_same_run
@@ -81,7 +81,7 @@ def train_here(
 @pytest.fixture(scope="module")
 def here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gradgate.study.worker.run_in_process", train_here)
+        patch.setattr("gradgate.study.workers.worker.run_in_process", train_here)
         yield
 
 

@@ -14,10 +14,10 @@ import pytest
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.study import fitting_arms
-from gradgate.study.portfolio import Portfolio
 from gradgate.study.progress import SilentStudy
-from gradgate.study.recommendation import command_line, recommend
+from gradgate.study.recommend import fitting as fitting_arms
+from gradgate.study.recommend.portfolio import Portfolio
+from gradgate.study.recommend.recommendation import command_line, recommend
 from gradgate.training.preview import preview
 from support.command_line import Command
 from support.run_folders import assert_same_run

@@ -11,9 +11,9 @@ import pytest
 
 from gradgate.errors import DataError, UsageError
 from gradgate.study.budget import RunKey
-from gradgate.study.curve_rows import CurveRow, read_rows, write_curves
-from gradgate.study.curves import as_curves
-from gradgate.study.replay import replay, truth_of
+from gradgate.study.replay.curve_rows import CurveRow, read_rows, write_curves
+from gradgate.study.replay.curves import as_curves
+from gradgate.study.replay.replay import replay, truth_of
 from support.command_line import Command
 from support.study_folder import fail, finish, write_study
 

@@ -11,11 +11,11 @@ import pytest
 
 from gradgate.errors import DataError
 from gradgate.study.budget import RunKey
-from gradgate.study.curve_rows import SQUEEZED, CurveRow, read_rows
-from gradgate.study.curves import as_curves
-from gradgate.study.early_scores import early_scores, rank_correlation
-from gradgate.study.replay import replay
-from gradgate.study.squeezed import as_squeezed
+from gradgate.study.replay.curve_rows import SQUEEZED, CurveRow, read_rows
+from gradgate.study.replay.curves import as_curves
+from gradgate.study.replay.early_scores import early_scores, rank_correlation
+from gradgate.study.replay.replay import replay
+from gradgate.study.replay.squeezed import as_squeezed
 from support.command_line import Command
 from support.study_folder import finish, write_study
 

@@ -19,9 +19,9 @@ from gradgate.study.export import records
 from gradgate.study.parts import Parts
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
-from gradgate.study.ray import RayCluster
 from gradgate.study.status import read_status
-from gradgate.study.store import read_store
+from gradgate.study.workers.ray import RayCluster
+from gradgate.study.workers.store import read_store
 
 pytestmark = pytest.mark.slow
 

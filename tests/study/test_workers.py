@@ -22,10 +22,10 @@ from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
-from gradgate.study.queue import Queue
 from gradgate.study.status import open_queue, read_status, status_table
-from gradgate.study.store import Heartbeat, read_store
-from gradgate.study.worker import join
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.store import Heartbeat, read_store
+from gradgate.study.workers.worker import join
 from support.run_folders import assert_same_run, history
 from support.study_folder import fail, write_study
 
@@ -35,7 +35,7 @@ from pathlib import Path
 from gradgate.study.compare import compare
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
-from gradgate.study.store import Heartbeat
+from gradgate.study.workers.store import Heartbeat
 from gradgate.settings.run import RunConfig
 
 if __name__ == "__main__":

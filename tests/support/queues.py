@@ -13,7 +13,7 @@ from gradgate.runs.history import DevRecord
 from gradgate.runs.pauses import note_pause
 from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid, GridRun
-from gradgate.study.queue import Queue, WorkerName
+from gradgate.study.workers.queue import Queue, WorkerName
 
 AFAR: WorkerName = {"host": "afar", "pid": 1, "slot": 0}
 Opened = Callable[[], Queue]

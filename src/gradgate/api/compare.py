@@ -45,7 +45,7 @@ class Study(Shown):
 
         Whether it is better than chance alone explains is in ``answer``.
         """
-        from gradgate.study.race_file import find_race
+        from gradgate.study.budget.file import find_race
 
         race = find_race(self.path)
         if race is not None and race.verdict.winners:
@@ -153,7 +153,7 @@ def compare(
         >>> study.report().name
         'report.html'
     """
-    from gradgate.study.run_process import refuse_unseen_methods
+    from gradgate.study.workers.process import refuse_unseen_methods
 
     refuse_unseen_methods()
     folder = Path(fspath(out))
@@ -208,9 +208,9 @@ def _read(folder: Path, asked: Mapping[str, Any]) -> tuple[Comparison, Execution
     _check_parts(config, folder, methods=methods, seeds=seeds, adapters=adapters, sweep=sweep, parts=parts)
 
     from gradgate.study.planning import Comparison, Execution  # the study's store loads after the settings are checked
-    from gradgate.study.ray import RayCluster
     from gradgate.study.search import read_space
-    from gradgate.study.store import Heartbeat
+    from gradgate.study.workers.ray import RayCluster
+    from gradgate.study.workers.store import Heartbeat
 
     space = read_space(_ranges(search), *how) if search else None
     cluster = RayCluster(ray, gpus, config.threads or 1) if ray else None

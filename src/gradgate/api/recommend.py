@@ -18,7 +18,7 @@ from gradgate.errors import UsageError
 from gradgate.settings.run import make_config
 
 if TYPE_CHECKING:
-    from gradgate.study.recommendation import Recommendation
+    from gradgate.study.recommend.recommendation import Recommendation
 
 _MOST_MINUTES = 60 * 24 * 365
 
@@ -96,7 +96,7 @@ def recommend(
     """
     if not 0 < minutes <= _MOST_MINUTES:
         raise UsageError(f"--minutes {minutes:g}: expected more than 0 and at most {_MOST_MINUTES:,}, such as 30.")
-    from gradgate.study.run_process import refuse_unseen_methods
+    from gradgate.study.workers.process import refuse_unseen_methods
 
     refuse_unseen_methods()
     folder, given = Path(fspath(out)), dict(settings)
@@ -109,7 +109,7 @@ def recommend(
     check_tasks(config)
 
     from gradgate.report import write_report  # torch loads after the settings are checked
-    from gradgate.study.recommendation import recommend as race
+    from gradgate.study.recommend.recommendation import recommend as race
 
     with study_progress(quiet) as progress:
         found = race(config, minutes, chosen, folder, progress)

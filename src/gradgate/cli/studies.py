@@ -19,7 +19,7 @@ from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from gradgate.study.queue import QueuedRun
+    from gradgate.study.workers.queue import QueuedRun
 
 Tasks = Annotated[
     list[str] | None,
@@ -271,7 +271,7 @@ def worker(
     _require_study(study)
 
     from gradgate.study.progress import SilentStudy, StudyBars  # torch loads after the folder is checked
-    from gradgate.study.worker import join
+    from gradgate.study.workers.worker import join
 
     if quiet:
         failed = join(study, store, SilentStudy(), workers, linger=wait, trust_remote_code=trust_remote_code)

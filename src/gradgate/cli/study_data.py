@@ -12,7 +12,7 @@ from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from gradgate.study.curves import Curves
+    from gradgate.study.replay.curves import Curves
 
 Studies = Annotated[list[Path], typer.Argument(help="Folders that 'gradgate compare' made.")]
 
@@ -47,8 +47,8 @@ def export(
     if squeezed and curves is None:
         raise UsageError("--squeezed marks short runs in the file of --curves. Give --curves <file> with it.")
     if curves is not None:
-        from gradgate.study.curve_rows import study_rows, write_curves
-        from gradgate.study.squeezed import as_squeezed
+        from gradgate.study.replay.curve_rows import study_rows, write_curves
+        from gradgate.study.replay.squeezed import as_squeezed
 
         rows = [row for folder in study for row in study_rows(folder)]
         rows += as_squeezed([row for folder in squeezed or () for row in study_rows(folder)], rows)
@@ -103,8 +103,8 @@ def replay(
     """
     from rich.progress import Progress
 
-    from gradgate.study.curve_rows import CUT, SQUEEZED
-    from gradgate.study.replay import replay as play_again
+    from gradgate.study.replay.curve_rows import CUT, SQUEEZED
+    from gradgate.study.replay.replay import replay as play_again
 
     if schedule not in (CUT, SQUEEZED):
         raise UsageError(f"--schedule {schedule!r}: expected {CUT} or {SQUEEZED}.{nearest(schedule, (CUT, SQUEEZED))}")
@@ -118,7 +118,7 @@ def replay(
     if as_json:
         print_json({"notes": list(curves.notes), "replays": [each.record() for each in found]})
         return
-    from gradgate.study.replay_table import legend, replay_table, truth_line
+    from gradgate.study.replay.table import legend, replay_table, truth_line
 
     for note in curves.notes:
         errors.print(f"{note[0].upper()}{note[1:]}.", soft_wrap=True)
@@ -129,8 +129,8 @@ def replay(
 
 
 def _curves(given: list[Path], schedule: str) -> Curves:
-    from gradgate.study.curve_rows import read_rows, study_rows
-    from gradgate.study.curves import as_curves
+    from gradgate.study.replay.curve_rows import read_rows, study_rows
+    from gradgate.study.replay.curves import as_curves
 
     rows = [row for path in given for row in (study_rows(path) if path.is_dir() else read_rows(path))]
     return as_curves(rows, schedule)

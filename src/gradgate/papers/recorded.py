@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from gradgate.papers.claims.numbers import Key, Numbers, Place, together
-from gradgate.study.row_file import MaybeEmpty, RowFile
+from gradgate.study.replay.row_file import MaybeEmpty, RowFile
 from gradgate.study.study_file import STUDY_FILE
 
 SUFFIX = ".csv"

@@ -10,18 +10,18 @@ from gradgate.distributed import launch
 from gradgate.runs.folder import CACHE_FOLDER
 from gradgate.runs.interrupt import InterruptedRunError, stoppable
 from gradgate.study import search as searches
+from gradgate.study.budget.driver import Race, RaceDriver
+from gradgate.study.budget.file import find_race
 from gradgate.study.grid import GridRun
 from gradgate.study.parts import part_folders
 from gradgate.study.planning import Comparison, Execution, StudyPlan, plan
 from gradgate.study.progress import StudyProgress
-from gradgate.study.queue import Queue
-from gradgate.study.race import Race, RaceDriver
-from gradgate.study.race_file import find_race
-from gradgate.study.ray import run_on_ray
 from gradgate.study.results import read_study
-from gradgate.study.store import DamagedStoreError, open_store, set_aside
 from gradgate.study.study_file import locked_folder
-from gradgate.study.worker import Workers
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.ray import run_on_ray
+from gradgate.study.workers.store import DamagedStoreError, open_store, set_aside
+from gradgate.study.workers.worker import Workers
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.runs.records import to_json
+from gradgate.study.budget.file import find_race
 from gradgate.study.frontier import frontier_of
 from gradgate.study.parts import part_folders
-from gradgate.study.race_file import find_race
 from gradgate.study.results import Cell, StudyResults, read_study
 
 _COSTS = ("steps", "seconds_per_step", "seconds_total", "peak_memory_bytes", "trainable_share", "parameters_trained")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from gradgate.errors import GradgateError
 from gradgate.settings.budget import Allowance
 from gradgate.study.arms import Arm
-from gradgate.study.fitting_arms import free_bytes, peak_bytes
 from gradgate.study.grid import Grid, GridRun
+from gradgate.study.recommend.fitting import free_bytes, peak_bytes
 from gradgate.study.search import all_runs, undecided
 
 if TYPE_CHECKING:

@@ -16,17 +16,17 @@ from gradgate.settings.budget import Allowance
 from gradgate.settings.run import RunConfig
 from gradgate.study import search as searches
 from gradgate.study.arms import crossed
+from gradgate.study.budget.driver import arms_of, check_race
+from gradgate.study.budget.file import find_race
 from gradgate.study.grid import Grid, check_arms, held_settings
 from gradgate.study.parts import Part, Parts
 from gradgate.study.progress import StudyProgress
-from gradgate.study.race import arms_of, check_race
-from gradgate.study.race_file import find_race
-from gradgate.study.ray import RayCluster
 from gradgate.study.search import GENERATION_RATES, Space, read_space
 from gradgate.study.shared_rate import shared_rate
-from gradgate.study.store import Heartbeat
 from gradgate.study.study_file import STUDY_FILE, SearchRecord
 from gradgate.study.sweep import FreezeSweep, read_sweep
+from gradgate.study.workers.ray import RayCluster
+from gradgate.study.workers.store import Heartbeat
 
 if TYPE_CHECKING:
     from gradgate.training.preview import Preview
@@ -53,7 +53,7 @@ class Comparison:
             rates where ``base`` gives none. With an allowance nothing is searched first: each setting is an arm of each
             method.
         allowance: a budget: only what leads to the best arm is trained, in this many steps at most
-            (:mod:`gradgate.study.race`). The verdict is in ``budget.json``. A budgeted study goes on with the same
+            (:mod:`gradgate.study.budget.driver`). The verdict is in ``budget.json``. A budgeted study goes on with the same
             budget or a larger one.
     """
 
@@ -74,7 +74,7 @@ class Execution:
     Attributes:
         workers: runs that are trained at the same time on this machine.
         ray: a cluster to train on, instead of workers here.
-        store: address of a database server that keeps the queue; see :func:`gradgate.study.store.open_store`.
+        store: address of a database server that keeps the queue; see :func:`gradgate.study.workers.store.open_store`.
         heartbeat: of a study that is begun.
     """
 

@@ -23,8 +23,8 @@ from gradgate.settings.run import make_config
 from gradgate.study.arms import Arm, folder_name, written
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun
 from gradgate.study.parts import part_folders
-from gradgate.study.queue import Queue
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
+from gradgate.study.workers.queue import Queue
 
 SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
 GENERATION_RATES = "lr=2e-5,1e-4,5e-4,2e-3,1e-2"

@@ -13,14 +13,14 @@ from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
+from gradgate.study.budget.file import RaceRecord, find_race
 from gradgate.study.grid import Grid
 from gradgate.study.parts import part_folders, refuse_part
-from gradgate.study.queue import Queue, QueuedRun
-from gradgate.study.race_file import RaceRecord, find_race
 from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
-from gradgate.study.store import open_store, read_store
 from gradgate.study.study_file import read_study_file
+from gradgate.study.workers.queue import Queue, QueuedRun
+from gradgate.study.workers.store import open_store, read_store
 
 STATES = ("finished", "running", "waiting", "paused", "failed", "pruned")
 _IF_ANY = ("paused", "pruned")  # states that few studies have

@@ -14,10 +14,10 @@ from gradgate.report.table import Column, Entry, Raw, Table, spread_record
 from gradgate.statistics import summarize
 from gradgate.study.arms import written
 from gradgate.study.budget import FullGrid, Observed
+from gradgate.study.budget.file import RaceRecord, find_race
 from gradgate.study.budget.full_grid import EIGHTHS
+from gradgate.study.budget.observe import observe
 from gradgate.study.budget.verdict import Departure
-from gradgate.study.observed import observe
-from gradgate.study.race_file import RaceRecord, find_race
 
 NAME, TITLE = "race", "The race"
 

@@ -19,14 +19,14 @@ from gradgate.runs.records import TaskRecord
 from gradgate.settings.budget import Allowance
 from gradgate.study.arms import Arm
 from gradgate.study.budget import Allocator, FullGrid, Observed, Request, RunKey
+from gradgate.study.budget.file import RaceRecord, find_race, write_race
 from gradgate.study.budget.full_grid import EIGHTHS
+from gradgate.study.budget.observe import observe, task_name
 from gradgate.study.grid import Grid, GridRun
-from gradgate.study.observed import observe, task_name
-from gradgate.study.queue import Queue
-from gradgate.study.race_file import RaceRecord, find_race, write_race
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.search import Space
 from gradgate.study.study_file import locked_folder, read_study_file
+from gradgate.study.workers.queue import Queue
 
 
 def arms_of(space: Space) -> tuple[dict[str, Any], ...]:

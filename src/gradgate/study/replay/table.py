@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from gradgate.study.curves import Curves
-from gradgate.study.replay import Replay, Truth
+from gradgate.study.replay.curves import Curves
+from gradgate.study.replay.replay import Replay, Truth
 
 COLUMNS = {
     "Agrees": "put an arm first that the full grid's own test does not tell from its best. Of a decisive grid that is "

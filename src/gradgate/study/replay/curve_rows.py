@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gradgate.settings.adapter import read_adapter
-from gradgate.study.observed import losses
+from gradgate.study.budget.observe import losses
 from gradgate.study.parts import part_folders
+from gradgate.study.replay.row_file import RowFile
 from gradgate.study.results import Cell, StudyResults, read_study
-from gradgate.study.row_file import RowFile
 
 CUT, SQUEEZED = "cut", "squeezed"
 """Schedules of short runs: the whole one, of which they see the beginning, or one that ends with them."""

@@ -18,11 +18,11 @@ from gradgate.runs.pauses import read_reached
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import read_scores
 from gradgate.study.progress import StudyProgress
-from gradgate.study.queue import Queue, QueuedRun, StepsDone, this_worker
-from gradgate.study.run_process import Ending, run_in_process
 from gradgate.study.search import advance
 from gradgate.study.status import open_queue
 from gradgate.study.study_file import damage_of
+from gradgate.study.workers.process import Ending, run_in_process
+from gradgate.study.workers.queue import Queue, QueuedRun, StepsDone, this_worker
 from gradgate.tasks.languages import average_label
 
 _IDLE = 0.5  # seconds between two looks for a run to claim

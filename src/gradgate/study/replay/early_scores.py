@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gradgate.errors import DataError
 from gradgate.study.budget import RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.curves import Curves
+from gradgate.study.replay.curves import Curves
 
 
 @dataclass(frozen=True)

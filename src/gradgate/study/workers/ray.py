@@ -14,10 +14,10 @@ from typing import Any
 from gradgate.errors import RunError, UsageError
 from gradgate.runs.progress import RunProgress
 from gradgate.study.progress import SilentStudy, StudyProgress
-from gradgate.study.queue import Queue, QueuedRun
 from gradgate.study.search import advance
-from gradgate.study.store import open_store
-from gradgate.study.worker import Workers, counts, pause_line, scores_line
+from gradgate.study.workers.queue import Queue, QueuedRun
+from gradgate.study.workers.store import open_store
+from gradgate.study.workers.worker import Workers, counts, pause_line, scores_line
 
 _LOOK = 1.0  # seconds between two looks at the queue
 _SAVING = 120.0  # seconds for stopped runs to save

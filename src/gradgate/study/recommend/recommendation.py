@@ -12,9 +12,9 @@ from gradgate.errors import RunError, UsageError
 from gradgate.settings.budget import Allowance
 from gradgate.settings.run import RunConfig
 from gradgate.study.arms import Arm
-from gradgate.study.portfolio import LeftOut, Portfolio, portfolio
+from gradgate.study.budget.file import RaceRecord, find_race
 from gradgate.study.progress import StudyProgress
-from gradgate.study.race_file import RaceRecord, find_race
+from gradgate.study.recommend.portfolio import LeftOut, Portfolio, portfolio
 
 _OUT = "runs/recommended"
 
@@ -87,10 +87,10 @@ def recommend(
         UsageError: if fewer than two arms can be trained here.
         RunError: if every arm failed.
     """
+    from gradgate.study.budget.notes import LeaderNotes
     from gradgate.study.compare import compare  # both import torch: what is wrong without it was refused
-    from gradgate.study.fitting_arms import fitting, subject_of
-    from gradgate.study.leading import LeaderNotes
     from gradgate.study.planning import Comparison
+    from gradgate.study.recommend.fitting import fitting, subject_of
     from gradgate.training.preview import preview
 
     allowance = Allowance(seconds=60 * minutes)

@@ -12,8 +12,8 @@ from typing import Any
 from gradgate.errors import DataError
 from gradgate.study.budget import FullGrid, Progress, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.curve_rows import CUT, SQUEEZED, CurveRow
-from gradgate.study.squeezed import with_squeezed
+from gradgate.study.replay.curve_rows import CUT, SQUEEZED, CurveRow
+from gradgate.study.replay.squeezed import with_squeezed
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from gradgate.errors import DataError
 from gradgate.study.budget import FullGrid, Progress, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.curve_rows import SQUEEZED, CurveRow
+from gradgate.study.replay.curve_rows import SQUEEZED, CurveRow
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from gradgate.errors import DataError, UsageError, nearest
 from gradgate.statistics import compare_paired, holm
 from gradgate.study.budget import Allocator, FullGrid, Progress, RunKey
 from gradgate.study.budget.evidence import LEVEL
-from gradgate.study.curves import Curves
-from gradgate.study.rivals import RIVALS, play
+from gradgate.study.replay.curves import Curves
+from gradgate.study.replay.rivals import RIVALS, play
 
 BUDGET = "budget"
 
@@ -118,7 +118,7 @@ def replay(
 
     Args:
         share: of the grid's steps, above 0 and at most 1.
-        against: names of :data:`gradgate.study.rivals.RIVALS`, which get the same steps and the same orders.
+        against: names of :data:`gradgate.study.replay.rivals.RIVALS`, which get the same steps and the same orders.
         seed: of the orders.
         advance: called after each repeat.
 

@@ -29,8 +29,8 @@ from gradgate.runs.pauses import read_pauses
 from gradgate.runs.records import Failure, Scores, read_record, record_adapter, write_record
 from gradgate.settings.identity import fingerprint_of
 from gradgate.study.grid import GridRun
-from gradgate.study.store import DamagedStoreError, Store
 from gradgate.study.study_file import damage_of
+from gradgate.study.workers.store import DamagedStoreError, Store
 
 State = Literal["waiting", "running", "paused", "finished", "failed", "pruned"]
 LOSSES = 5  # a run that outlives more workers than this takes them down with it

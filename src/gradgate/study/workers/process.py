@@ -143,7 +143,7 @@ def _context() -> Any:
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gradgate.study.run_process", "gradgate.study.preload"])
+    context.set_forkserver_preload(["gradgate.study.workers.process", "gradgate.study.workers.preload"])
     return context
 
 

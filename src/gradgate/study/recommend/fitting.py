@@ -11,7 +11,7 @@ from gradgate.methods import method as read_method
 from gradgate.settings.adapter import read_adapter
 from gradgate.settings.run import RunConfig
 from gradgate.study.arms import read_arm
-from gradgate.study.portfolio import LeftOut, Portfolio, Subject, installed_packages
+from gradgate.study.recommend.portfolio import LeftOut, Portfolio, Subject, installed_packages
 
 if TYPE_CHECKING:
     from gradgate.runs.records import TaskRecord

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gradgate.runs.progress import RunProgress
+from gradgate.study.budget.file import find_race
 from gradgate.study.progress import StudyProgress
-from gradgate.study.race_file import find_race
 
 
 class LeaderNotes:
