@@ -1,0 +1,1 @@
+"""Score finished runs and predict new rows with them."""

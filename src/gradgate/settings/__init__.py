@@ -1,0 +1,1 @@
+"""Define and check what people ask for: the settings of each request, its adapter, its budget."""

@@ -53,8 +53,8 @@ class Comparison:
             rates where ``base`` gives none. With an allowance nothing is searched first: each setting is an arm of each
             method.
         allowance: a budget: only what leads to the best arm is trained, in this many steps at most
-            (:mod:`gradgate.study.budget.driver`). The verdict is in ``budget.json``. A budgeted study goes on with the same
-            budget or a larger one.
+            (:mod:`gradgate.study.budget.driver`). The verdict is in ``budget.json``. A budgeted study resumes with the
+            same budget or a larger one.
     """
 
     base: RunConfig

@@ -1,0 +1,1 @@
+"""Add, save and load the adapters of the PEFT library."""

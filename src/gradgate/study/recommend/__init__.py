@@ -1,0 +1,1 @@
+"""Recommend an arm for a task: choose candidates that fit, compare them, report the result."""

@@ -1,0 +1,1 @@
+"""Replay a finished study to see how a budget would have decided."""

@@ -1,0 +1,1 @@
+"""Train, decode and score generation tasks."""

@@ -1,0 +1,1 @@
+"""Pretrain adapters by filling in masked words."""

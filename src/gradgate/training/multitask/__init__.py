@@ -1,0 +1,1 @@
+"""Train one model on several tasks at a time."""
