@@ -27,7 +27,7 @@ from gradgate.papers.claims.numbers import (
 )
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
-from gradgate.study.results import Cell
+from gradgate.study.results import RunResult
 from gradgate.tasks.types import ORIGINAL_DEV, TEST
 
 
@@ -78,7 +78,7 @@ def _flatness(study: Path) -> dict[tuple[str, int], float]:
     return {run: flat.width for run, flat in widths.items() if flat is not None}
 
 
-def tracked_run(cell: Cell, score: float | None = None) -> TrackedRun | None:
+def tracked_run(cell: RunResult, score: float | None = None) -> TrackedRun | None:
     """The measurements of a run; None where it has none, or they cannot be read, which the report says."""
     if cell.folder is not None:
         with suppress(RunError):
@@ -87,7 +87,7 @@ def tracked_run(cell: Cell, score: float | None = None) -> TrackedRun | None:
     return None
 
 
-def tracked_quantities(cell: Cell) -> dict[str, float]:
+def tracked_quantities(cell: RunResult) -> dict[str, float]:
     """How high the normalised trace is early on, and how much of a hill it is."""
     run = tracked_run(cell)
     found = {} if run is None else {TRACE_EARLY: run.early, TRACE_HILL: run.hill}
@@ -95,7 +95,7 @@ def tracked_quantities(cell: Cell) -> dict[str, float]:
 
 
 def schedule_correlations(
-    scored: Iterable[tuple[Cell, float | None]],
+    scored: Iterable[tuple[RunResult, float | None]],
 ) -> tuple[dict[str, dict[int, float]], tuple[str, ...]]:
     """How peak and area of schedules rank with their scores: by seed, where it has four schedules or more.
 

@@ -19,7 +19,7 @@ from gradgate.report.formats import NONE
 from gradgate.report.sections.sharing import model_sizes, saved_share
 from gradgate.report.table import Column, Entry, Table
 from gradgate.statistics import Summary, relative_quality, summarize
-from gradgate.study.results import Cell
+from gradgate.study.results import RunResult
 
 FULL_TABLE = "published-all"
 _COLUMNS = {
@@ -172,7 +172,7 @@ def _by_seed(row: Reproduced, number: Published) -> dict[int, float]:
     return {seed: value for seed, value in values.items() if value is not None}
 
 
-def _value(row: Reproduced, cell: Cell, number: Published) -> float | None:
+def _value(row: Reproduced, cell: RunResult, number: Published) -> float | None:
     unit, wanted = row.cell.preset.unit, row.metric(number)
     if cell.scores is None or wanted == "":
         return None

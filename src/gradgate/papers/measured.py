@@ -36,7 +36,7 @@ from gradgate.report.formats import ScoreFormat
 from gradgate.report.sections.rates import searched_runs
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
-from gradgate.study.results import Cell, StudyResults
+from gradgate.study.results import RunResult, StudyResults
 from gradgate.study.search import SEARCHED
 from gradgate.tasks.languages import distant_languages
 from gradgate.tasks.types import ORIGINAL_DEV, TEST
@@ -64,7 +64,7 @@ class Measured:
     place: Place
     label: str
     arm: str
-    cells: tuple[Cell, ...]
+    cells: tuple[RunResult, ...]
     results: StudyResults
     language: str | None = None
     split: str | None = None
@@ -157,14 +157,14 @@ def best_sizes(rows: Iterable[Measured]) -> list[Measured]:
     return found
 
 
-def _transfer(paper: str, row: Measured, cell: Cell) -> float | None:
+def _transfer(paper: str, row: Measured, cell: RunResult) -> float | None:
     """The paper's average of a run; where there is none, what methods are compared on."""
     if cell.scores is None:
         return None
     return scores_by_language(paper, row, cell).get("avg", cell.score(row.results.main_split))
 
 
-def scores_by_language(paper: str, row: Measured, cell: Cell, metric: str | None = None) -> dict[str, float]:
+def scores_by_language(paper: str, row: Measured, cell: RunResult, metric: str | None = None) -> dict[str, float]:
     """The scores of a run by language and average, as they are in its file.
 
     Args:
@@ -220,7 +220,7 @@ def averages(paper: str, task: str, scores: dict[str, float], source: str = SOUR
     return found
 
 
-def _scores(paper: str, row: Measured, cell: Cell) -> dict[str, float]:
+def _scores(paper: str, row: Measured, cell: RunResult) -> dict[str, float]:
     if cell.scores is None:
         return {}
     metric = row.metric or cell.scores.metric
@@ -272,13 +272,13 @@ def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
     return {label: by_rate for label, by_rate in spreads.items() if by_rate}
 
 
-def loss_rise(cell: Cell) -> float | None:
+def loss_rise(cell: RunResult) -> float | None:
     """How far the last loss on dev is above the lowest; None with fewer than two, or one that is not finite."""
     losses = [record.metrics["loss"] for record in cell.history if "loss" in record.metrics]
     return losses[-1] - min(losses) if len(losses) > 1 and all(map(isfinite, losses)) else None
 
 
-def opening_order(cell: Cell) -> float | None:
+def opening_order(cell: RunResult) -> float | None:
     """:func:`closeness_to_top_down` of a run; None where its plan cannot be read."""
     if cell.folder is None:
         return None

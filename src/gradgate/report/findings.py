@@ -10,7 +10,7 @@ from gradgate.report.formats import ScoreFormat
 from gradgate.runs.records import DEV, Cost, FileSizes
 from gradgate.statistics import Comparison, Summary, compare_paired, holm, summarize
 from gradgate.study.frontier import forgetting_of, frontier_of
-from gradgate.study.results import Cell, StudyResults
+from gradgate.study.results import RunResult, StudyResults
 from gradgate.tasks.languages import average_label, averaged_splits
 
 
@@ -54,8 +54,8 @@ class MethodFindings:
     """
 
     name: str
-    cells: tuple[Cell, ...]
-    finished: tuple[Cell, ...]
+    cells: tuple[RunResult, ...]
+    finished: tuple[RunResult, ...]
     failed: int
     score: Summary
     dev: Summary
@@ -175,7 +175,7 @@ def _find_method(results: StudyResults, name: str, reference: dict[int, float]) 
     )
 
 
-def _scores(cells: tuple[Cell, ...], split: str) -> dict[int, float]:
+def _scores(cells: tuple[RunResult, ...], split: str) -> dict[int, float]:
     scores = {cell.seed: cell.score(split) for cell in cells}
     return {seed: score for seed, score in scores.items() if score is not None}
 

@@ -19,7 +19,7 @@ from gradgate.report.sections import find_answer
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Table
 from gradgate.report.verdict import cautions, verdict
-from gradgate.study.results import Cell, StudyResults
+from gradgate.study.results import RunResult, StudyResults
 
 PAGE = "report.html"
 TEMPLATES = Environment(
@@ -99,7 +99,7 @@ def _planned(findings: Findings) -> str:
     return f"{parts}{methods} × {seeds}: {results.count('finished')} of {counted(len(results.runs), 'run')} finished"
 
 
-def _place(cell: Cell, findings: Findings) -> str:
+def _place(cell: RunResult, findings: Findings) -> str:
     return "" if cell.folder is None else str(cell.folder.relative_to(findings.results.folder))
 
 

@@ -11,7 +11,7 @@ from gradgate.runs.records import to_json
 from gradgate.study.budget.file import find_race
 from gradgate.study.frontier import frontier_of
 from gradgate.study.parts import part_folders
-from gradgate.study.results import Cell, StudyResults, read_study
+from gradgate.study.results import RunResult, StudyResults, read_study
 
 _COSTS = ("steps", "seconds_per_step", "seconds_total", "peak_memory_bytes", "trainable_share", "parameters_trained")
 _NESTED = ("cost", "setting", "forgetting")
@@ -53,7 +53,7 @@ def _forgetting(results: StudyResults) -> list[dict[str, Any]]:
     ]
 
 
-def _record(cell: Cell, results: StudyResults) -> dict[str, Any]:
+def _record(cell: RunResult, results: StudyResults) -> dict[str, Any]:
     splits = ("dev", *results.test_splits, *results.averages)
     return {
         "task": results.study.task.name,

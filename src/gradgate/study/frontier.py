@@ -8,7 +8,7 @@ from math import isfinite
 from statistics import fmean
 
 from gradgate.settings.forgetting import ForgettingRecord
-from gradgate.study.results import Cell, StudyResults
+from gradgate.study.results import RunResult, StudyResults
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _beats(one: Sequence[float], other: Sequence[float]) -> bool:
     return all(mine <= theirs for mine, theirs in pairs) and any(mine < theirs for mine, theirs in pairs)
 
 
-def forgetting_of(cells: Iterable[Cell]) -> list[ForgettingRecord]:
+def forgetting_of(cells: Iterable[RunResult]) -> list[ForgettingRecord]:
     """What the finished runs have forgotten, where that was measured and is a number."""
     records = [cell.scores.forgetting for cell in cells if cell.scores is not None]
     return [record for record in records if record is not None and isfinite(record.forgotten)]

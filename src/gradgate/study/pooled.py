@@ -16,7 +16,7 @@ from gradgate.errors import RunError
 from gradgate.runs.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
-from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, Cell, StudyResults, read_study
+from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, RunResult, StudyResults, read_study
 from gradgate.study.study_file import StudyRecord
 
 MIXED = {True: "score", False: "error"}
@@ -141,11 +141,11 @@ def _has(study: StudyRecord, name: str, value: Any) -> bool:
     return name in study.settings and bool(study.settings[name] == value)
 
 
-def _cell(part: StudyResults, label: str, seed: int) -> Cell | None:
+def _cell(part: StudyResults, label: str, seed: int) -> RunResult | None:
     return next((cell for cell in part.of(label) if cell.seed == seed), None)
 
 
-def _pooled_cell(found: list[tuple[str, StudyResults, Cell | None]], metric: str, average: str) -> Cell:
+def _pooled_cell(found: list[tuple[str, StudyResults, RunResult | None]], metric: str, average: str) -> RunResult:
     first = next(cell for _, _, cell in found if cell is not None)
     plain = replace(first, status="missing", folder=None, scores=None, failure=None, **NO_HISTORY)
     failed = [(name, cell.failure) for name, _, cell in found if cell is not None and cell.failure is not None]

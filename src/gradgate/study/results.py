@@ -35,7 +35,7 @@ LANGUAGE, TASK, MODEL, SIZE, COMBINATION = "language", "task", "model", "trainin
 
 
 @dataclass(frozen=True)
-class Cell:
+class RunResult:
     """One method with one seed, on an adapter or on the model itself.
 
     A finished cell has ``scores``, a failed one ``failure``, a paused one ``reached``: how far it is, to go on later;
@@ -99,7 +99,7 @@ class StudyResults:
 
     folder: Path
     study: StudyRecord
-    cells: tuple[Cell, ...]
+    cells: tuple[RunResult, ...]
     test_splits: tuple[str, ...]
     problems: tuple[str, ...]
     averages: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class StudyResults:
     parts: tuple[tuple[str, StudyResults], ...] = ()
 
     @property
-    def runs(self) -> tuple[Cell, ...]:
+    def runs(self) -> tuple[RunResult, ...]:
         """Every run, of all parts."""
         return tuple(replace(cell, part=name) for name, part in self.parts for cell in part.cells) or self.cells
 
@@ -125,7 +125,7 @@ class StudyResults:
         """The label that the others are compared to: the first."""
         return self.study.labels[0]
 
-    def of(self, label: str) -> tuple[Cell, ...]:
+    def of(self, label: str) -> tuple[RunResult, ...]:
         """The cells of one label, one for each seed."""
         return tuple(cell for cell in self.cells if cell.label == label)
 
@@ -175,11 +175,11 @@ def read_run(folder: Path) -> StudyResults:
         versions=run.versions,
         adapters=(run.adapter,),
     )
-    cell = Cell(run.method, run.seed, "missing", adapter=run.adapter, versions=run.versions)
+    cell = RunResult(run.method, run.seed, "missing", adapter=run.adapter, versions=run.versions)
     return _results(folder, study, [_read_cell(RunFolder(folder), cell)], [])
 
 
-def _results(folder: Path, study: StudyRecord, cells: list[Cell], found: list[str]) -> StudyResults:
+def _results(folder: Path, study: StudyRecord, cells: list[RunResult], found: list[str]) -> StudyResults:
     """The results that some cells are; ``found`` are problems of reading them."""
     finished = [cell.scores for cell in cells if cell.scores]
     splits = tuple(dict.fromkeys(split for scores in finished for split in scores.tests))
@@ -201,9 +201,9 @@ class _Reader:
         self.study = study
         self.problems: list[str] = []
         self._arms = study.arms
-        self._found: dict[tuple[str, int], Cell] = {}
+        self._found: dict[tuple[str, int], RunResult] = {}
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[RunResult]:
         """One cell for each arm and seed of the study."""
         damaged = self._read_begun()
         for arm, seed in product(self._arms, self.study.seeds):
@@ -232,7 +232,7 @@ class _Reader:
                 other = self._found[arm.label, run.seed].folder
                 self._leave_out(path, f"{other} holds the same method and seed.")
             else:
-                cell = Cell(
+                cell = RunResult(
                     arm.method, run.seed, "missing", adapter=arm.adapter, setting=arm.setting, versions=run.versions
                 )
                 self._found[arm.label, run.seed] = _read_cell(RunFolder(path), cell)
@@ -242,9 +242,9 @@ class _Reader:
         """What the run has of the settings that make arms in this study."""
         return tuple((name, run.config.get(name)) for name in next(iter(self.study.variants), ()))
 
-    def _unmatched(self, arm: Arm, seed: int, path: Path, damage: str | None) -> Cell:
+    def _unmatched(self, arm: Arm, seed: int, path: Path, damage: str | None) -> RunResult:
         """The cell of a run without a ``run.json`` that says so."""
-        cell = Cell(arm.method, seed, "missing", adapter=arm.adapter, setting=arm.setting)
+        cell = RunResult(arm.method, seed, "missing", adapter=arm.adapter, setting=arm.setting)
         if damage is not None:
             return replace(cell, status="failed", folder=path, failure=Failure("RunError", damage))
         if RunFolder(path).error_file.is_file() and not RunFolder(path).run_file.is_file():
@@ -258,7 +258,7 @@ class _Reader:
         return path.relative_to(self.folder)
 
 
-def _read_cell(folder: RunFolder, cell: Cell) -> Cell:
+def _read_cell(folder: RunFolder, cell: RunResult) -> RunResult:
     """The cell with what its folder holds."""
     cell = replace(cell, folder=folder.path)
     try:
@@ -278,14 +278,14 @@ def _read_cell(folder: RunFolder, cell: Cell) -> Cell:
     return cell
 
 
-def _with_history(cell: Cell, folder: RunFolder) -> Cell:
+def _with_history(cell: RunResult, folder: RunFolder) -> RunResult:
     """The cell with what its run has noted; of a paused one, also what it has done since without being paused again."""
     noted = read_history(folder.history_file) if folder.history_file.is_file() else History()
     reached = read_reached(folder) if folder.pauses_file.is_file() else None
     return replace(cell, reached=reached, history=noted.dev, losses=noted.losses, test_history=noted.tests)
 
 
-def _check_score(cell: Cell, metric: str, split: str) -> Cell:
+def _check_score(cell: RunResult, metric: str, split: str) -> RunResult:
     """The cell, or a failed one without a finite number on dev and on the split that methods are compared on."""
     if cell.scores is None:
         return cell
@@ -298,7 +298,7 @@ def _check_score(cell: Cell, metric: str, split: str) -> Cell:
     return cell
 
 
-def _differences(cells: list[Cell]) -> Iterator[str]:
+def _differences(cells: list[RunResult]) -> Iterator[str]:
     """What makes finished runs hard to compare: other versions or another device."""
     finished = [cell for cell in cells if cell.scores]
     devices = Counter(cell.scores.cost.device for cell in finished if cell.scores)

@@ -15,7 +15,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.sections.losses import LOSS, ByStep, by_step, draw_means, steps_to_the_right
 from gradgate.report.table import Column, Entry, Raw, Table, spread_entry, spread_record
 from gradgate.runs.records import comparable
-from gradgate.study.results import Cell
+from gradgate.study.results import RunResult
 
 NAME = "epoch-tests"
 UNUSED = "Nothing was selected by these scores."
@@ -83,7 +83,7 @@ def _splits(findings: Findings) -> tuple[str, ...]:
     return targets or tuple(noted)
 
 
-def _means(cell: Cell, splits: Sequence[str], metric: str) -> list[tuple[int, float]]:
+def _means(cell: RunResult, splits: Sequence[str], metric: str) -> list[tuple[int, float]]:
     """Step to the mean over the splits, where each has the metric."""
     values: dict[int, dict[str, float]] = {}
     for record in cell.test_history:

@@ -11,7 +11,7 @@ from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, ranked, spread_entry, spread_record
 from gradgate.runs.records import DEV, comparable
-from gradgate.study.results import Cell
+from gradgate.study.results import RunResult
 from gradgate.tasks.languages import average_label
 
 _COSTS = (
@@ -70,7 +70,7 @@ def seed_table(findings: Findings) -> Table:
     )
 
 
-def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple[Entry, ...]:
+def _seed_row(cell: RunResult, splits: tuple[str, ...], metric: ScoreFormat) -> tuple[Entry, ...]:
     cost = cell.scores.cost if cell.scores else None
     best_step = cell.scores.best_step if cell.scores else None
     step, total, memory = (
@@ -88,13 +88,13 @@ def _seed_row(cell: Cell, splits: tuple[str, ...], metric: ScoreFormat) -> tuple
     )
 
 
-def _status(cell: Cell) -> str:
+def _status(cell: RunResult) -> str:
     if cell.paused is not None:
         return f"paused at {cell.paused}"
     return "not finished" if cell.status == "missing" else cell.status
 
 
-def _seed_record(cell: Cell, splits: tuple[str, ...]) -> dict[str, Raw]:
+def _seed_record(cell: RunResult, splits: tuple[str, ...]) -> dict[str, Raw]:
     cost = cell.scores.cost if cell.scores else None
     return {
         "method": cell.label,

@@ -18,7 +18,7 @@ from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.sections.sharing import ParamCounts, Sizes, model_sizes
 from gradgate.runs.folder import RunFolder
 from gradgate.statistics import relative_quality
-from gradgate.study.results import TASK, Cell
+from gradgate.study.results import TASK, RunResult
 
 ENOUGH = 0.95
 """The relative quality that the paper asks of a point."""
@@ -140,7 +140,7 @@ def _point(findings: Findings, method: MethodFindings, full: MethodFindings, fro
     return FreezePoint(method, frozen, known, relative_quality(means, reference, higher))
 
 
-def _complete(cells: Sequence[Cell], units: Sequence[str]) -> dict[int, list[float]]:
+def _complete(cells: Sequence[RunResult], units: Sequence[str]) -> dict[int, list[float]]:
     """Seed to its scores on these splits, of the cells that have all of them."""
     rows = {cell.seed: [score for unit in units if (score := cell.score(unit)) is not None] for cell in cells}
     return {seed: row for seed, row in rows.items() if len(row) == len(units)}

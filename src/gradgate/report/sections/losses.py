@@ -17,7 +17,7 @@ from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_record
 from gradgate.runs.records import DEV, TRAIN, comparable
-from gradgate.study.results import Cell
+from gradgate.study.results import RunResult
 
 NAME, LOSS = "losses", "loss"
 ByStep = dict[int, list[float]]
@@ -69,7 +69,7 @@ class LossesSection(Section):
         return [draw_losses(self.findings, self.curves)]
 
 
-def _dev(cell: Cell) -> list[tuple[int, float]]:
+def _dev(cell: RunResult) -> list[tuple[int, float]]:
     found = [(record.step, record.metrics.get(LOSS)) for record in cell.history]
     return [(step, value) for step, value in found if comparable(value)]
 

@@ -15,7 +15,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, spread_entry
 from gradgate.runs.records import comparable
 from gradgate.statistics import MeanAgainstBest, mean_against_best, summarize
-from gradgate.study.results import Cell
+from gradgate.study.results import RunResult
 
 NAME = "evaluations"
 
@@ -72,7 +72,7 @@ def find_evaluations(findings: Findings) -> list[Evaluations]:
     return found if any(evaluations.runs for evaluations in found) else []
 
 
-def _run(findings: Findings, cell: Cell) -> MeanAgainstBest | None:
+def _run(findings: Findings, cell: RunResult) -> MeanAgainstBest | None:
     task = findings.results.study.task
     scores = [record.metrics[task.metric] for record in cell.history if task.metric in record.metrics]
     if len(scores) < 2 or not all(map(comparable, scores)):

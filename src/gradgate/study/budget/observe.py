@@ -16,7 +16,7 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.history import DevRecord
 from gradgate.runs.pauses import merged_by_step, read_reached
 from gradgate.study.budget import Observed, Progress, RunKey
-from gradgate.study.results import Cell, StudyResults
+from gradgate.study.results import RunResult, StudyResults
 from gradgate.study.study_file import StudyRecord
 
 
@@ -46,7 +46,7 @@ def task_name(study: StudyRecord) -> str:
     return study.part or study.task.name
 
 
-def _before_failure(cell: Cell) -> Cell:
+def _before_failure(cell: RunResult) -> RunResult:
     reached = None
     if cell.folder is not None:
         with suppress(RunError):
@@ -54,7 +54,7 @@ def _before_failure(cell: Cell) -> Cell:
     return replace(cell, failure=None, scores=None, reached=reached)
 
 
-def progress_of(cell: Cell) -> Progress | None:
+def progress_of(cell: RunResult) -> Progress | None:
     """How far a run is; None where it was not begun.
 
     Scores and losses at pauses count beside those of evaluations, so that a run that has finished since still has those

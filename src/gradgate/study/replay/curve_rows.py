@@ -11,7 +11,7 @@ from gradgate.settings.adapter import read_adapter
 from gradgate.study.budget.observe import losses
 from gradgate.study.parts import part_folders
 from gradgate.study.replay.row_file import RowFile
-from gradgate.study.results import Cell, StudyResults, read_study
+from gradgate.study.results import RunResult, StudyResults, read_study
 
 CUT, SQUEEZED = "cut", "squeezed"
 """Schedules of short runs: the whole one, of which they see the beginning, or one that ends with them."""
@@ -88,7 +88,7 @@ def _rows_of(results: StudyResults) -> Iterator[CurveRow]:
             yield CurveRow(**shared, step=min(cell.failure.step or 0, max(lengths) - 1), of_steps=max(lengths))
 
 
-def _shared(cell: Cell, results: StudyResults) -> dict[str, Any]:
+def _shared(cell: RunResult, results: StudyResults) -> dict[str, Any]:
     study = results.study
     lr = _rate(cell, results)
     return {
@@ -104,7 +104,7 @@ def _shared(cell: Cell, results: StudyResults) -> dict[str, Any]:
     }
 
 
-def _rate(cell: Cell, results: StudyResults) -> float | None:
+def _rate(cell: RunResult, results: StudyResults) -> float | None:
     """The learning rate of a run: its arm's, the one that was searched for it, its adapter's own, or the study's."""
     study = results.study
     searched = study.search.chosen.get(cell.label, {}) if study.search else dict(cell.setting)
