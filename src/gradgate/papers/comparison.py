@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from gradgate.analysis.sharing import model_sizes, saved_share
 from gradgate.files import write_text
 from gradgate.papers.claims.elsa import SHARED_BY, frozen_share
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN
@@ -16,7 +17,6 @@ from gradgate.papers.published import Published
 from gradgate.papers.reproduce import Reproduced, Reproduction
 from gradgate.report.export import to_csv, to_markdown
 from gradgate.report.formats import NONE
-from gradgate.report.sections.sharing import model_sizes, saved_share
 from gradgate.report.table import Column, Entry, Table
 from gradgate.statistics import Summary, relative_quality, summarize
 from gradgate.study.results import RunResult

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isclose
 
+from gradgate.analysis.sharing import model_sizes, saved_share
 from gradgate.papers.claims.base import (
     FAILS,
     FEWEST_TASKS,
@@ -21,7 +22,6 @@ from gradgate.papers.claims.base import (
 )
 from gradgate.papers.claims.numbers import PRINTED_SEED, QUALITY, SAVED, SECONDS, Lookup, Numbers, Place, kind_of
 from gradgate.papers.claims.quantities import Quantity, minus, quality, ratio
-from gradgate.report.sections.sharing import model_sizes, saved_share
 
 BASELINE = "baseline"
 SHARED_BY = {"MT-RoBERTa-base": 8, "MT-RoBERTa-large": 5, "XLM-R-base": 4, "XLM-R-large": 4}

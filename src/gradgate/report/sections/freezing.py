@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
+from gradgate.analysis.sharing import Sizes, saved_share
 from gradgate.errors import UsageError
 from gradgate.report import formats
 from gradgate.report.drawing import COLOURS, INK, MUTED, PAPER, Drawing, finish, styled
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.freezing_curve import ENOUGH, FreezeCurve, FreezePoint, find_curve
-from gradgate.report.sections.sharing import Sizes, saved_share
 from gradgate.report.table import Column, Entry, Raw, Table
 
 

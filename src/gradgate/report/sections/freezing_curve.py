@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from gradgate.analysis.sharing import ParamCounts, Sizes, model_sizes
 from gradgate.errors import MethodError, RunError
 from gradgate.methods import Freeze, Full, Head, Method
 from gradgate.methods import method as read_method
 from gradgate.methods.plan_file import Timeline, read_timeline
 from gradgate.report.findings import Findings, MethodFindings
-from gradgate.report.sections.sharing import ParamCounts, Sizes, model_sizes
 from gradgate.runs.folder import RunFolder
 from gradgate.statistics import relative_quality
 from gradgate.study.results import TASK, RunResult
@@ -80,7 +80,7 @@ class FreezeCurve:
         return max((point for point in self.points if point.enough), key=lambda point: point.frozen, default=None)
 
     def sizes(self, param_counts: ParamCounts) -> Sizes:
-        """For :func:`gradgate.report.sections.sharing.saved_share`."""
+        """For :func:`gradgate.analysis.sharing.saved_share`."""
         return model_sizes(self.groups, param_counts)
 
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AlbertConfig, AlbertForSequenceClassification, BertConfig, BertForMaskedLM
 
+from gradgate.analysis.sharing import Sizes, model_sizes, saved_share
 from gradgate.errors import UsageError
 from gradgate.layers import map_layers
-from gradgate.report.sections.sharing import Sizes, model_sizes, saved_share
 
 
 def groups(layers: int) -> dict[str, int]:
