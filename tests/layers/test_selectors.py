@@ -99,7 +99,7 @@ def test_rows_of_any_terms_are_those_of_sets(terms: list[tuple[bool, int, int]])
     [
         ("", "has an empty term"),
         ("layers.0//head", "has an empty term"),
-        ("!head", r"begins with '!head', which takes away from nothing\. Begin with .*layers\.\*/!head"),
+        ("!head", r"begins with '!head', which excludes from nothing\. Begin with .*layers\.\*/!head"),
         ("layers.3", "expected layers from 0 to 2, the lower first, got 3"),
         ("layers.2-1", "expected layers from 0 to 2, the lower first, got 2-1"),
         ("layers.top4", "expected 1 to 3 layers, got 4"),
@@ -110,13 +110,13 @@ def test_rows_of_any_terms_are_those_of_sets(terms: list[tuple[bool, int, int]])
         ("@atention", r"there is no mark '@atention'\. Did you mean '@attention'"),
         ("@experts", r"'@experts' matches nothing.*it has .*@attention @mlp @norm"),
         ("@vision", "'@vision' matches nothing"),
-        ("re:(", r"'re:\(' is no regular expression: .*Expected one for parameter names"),
+        ("re:(", r"'re:\(' is not a valid regular expression: .*Expected one for parameter names"),
         ("re:nothing", "'re:nothing' matches nothing"),
         ("embeddings[96:]", "selects no row: the table model.embed_tokens.weight has 96 rows, 0 to 95"),
         ("embeddings[5:5]", "selects no row"),
         ("embeddings[0:200]", "selects no row"),
-        ("embedings", r"'embedings' is no term\. Did you mean 'embeddings'"),
-        ("layers.1/!layers", "selects nothing: its last terms take away"),
+        ("embedings", r"'embedings' is not a valid selector term\. Did you mean 'embeddings'"),
+        ("layers.1/!layers", "selects nothing: its last terms exclude"),
     ],
 )
 def test_a_term_that_matches_nothing_is_an_error(text: str, message: str) -> None:
@@ -127,10 +127,10 @@ def test_a_term_that_matches_nothing_is_an_error(text: str, message: str) -> Non
 def test_a_map_made_by_hand_knows_its_groups() -> None:
     layers = gg.LayerMap("Two", (gg.Group("layers.0", 1, ("a", "b"), 2), gg.Group("head", 2, ("c",), 1)))
     assert gg.select(layers, "layers/!head").names == ("a", "b")
-    with pytest.raises(SelectorError, match=r"'hed' is no term\. Did you mean 'head'"):
+    with pytest.raises(SelectorError, match=r"'hed' is not a valid selector term\. Did you mean 'head'"):
         gg.select(layers, "hed")
 
 
 def test_a_model_without_tokens_has_no_rows() -> None:
-    with pytest.raises(SelectorError, match="the embeddings of this model have no table with one row a token"):
+    with pytest.raises(SelectorError, match="the embeddings of this model have no table with one row per token"):
         gg.select(TINY["vit"](), "embeddings[3:]")

@@ -98,5 +98,5 @@ def test_tables_of_tokens_are_known_by_their_rows() -> None:
 
 
 def test_an_unknown_unit_is_refused() -> None:
-    with pytest.raises(LayerMapError, match=r"unit='head' is none\. Expected one of layer, part, module"):
+    with pytest.raises(LayerMapError, match=r"unit='head' is not a unit\. Expected one of layer, part, module"):
         map_layers(TINY["bert"](), unit="head")  # type: ignore[arg-type]

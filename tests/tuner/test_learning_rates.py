@@ -130,7 +130,7 @@ def test_a_factor_for_rows_counts_where_they_alone_learn() -> None:
 @pytest.mark.parametrize(
     ("scale", "error", "message"),
     [
-        ({"heda": 2.0}, SelectorError, "'heda' is no term. Did you mean 'head'"),
+        ({"heda": 2.0}, SelectorError, "'heda' is not a valid selector term. Did you mean 'head'"),
         ({"layers.9": 2.0}, SelectorError, "expected layers from 0 to 2"),
         ({"head": 2.0, "@head": 3.0}, SelectorError, "two factors for model.norm.weight: 'head' and '@head' name it"),
         ({"embeddings[90:]": 2.0}, SelectorError, "names rows of model.embed_tokens.weight"),

@@ -1,4 +1,4 @@
-"""A model's parameters, grouped by depth, found by the order in which they run."""
+"""Group a model's parameters by depth, in the order in which they run."""
 
 from __future__ import annotations
 

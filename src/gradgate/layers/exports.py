@@ -1,4 +1,4 @@
-"""A selection as the setting that other tools read: regular expressions, axolotl, LlamaFactory."""
+"""Export a selection as a setting for other tools: regular expressions, axolotl, LlamaFactory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 def exported(selection: Selection, layers: LayerMap, tool: Tool) -> str:
-    """The selection as the text that a tool reads.
+    """Return the selection in a tool's own syntax.
 
-    - ``regex`` is one pattern a line; each is for a full match on a parameter's name.
-    - ``axolotl`` is its ``unfrozen_parameters``, with ranges of rows.
-    - ``llamafactory`` is ``finetuning_type: freeze`` with the layers and modules to train.
+    - ``regex`` writes one pattern per line; each must match a parameter's full name.
+    - ``axolotl`` writes ``unfrozen_parameters``, with ranges of rows.
+    - ``llamafactory`` writes ``finetuning_type: freeze`` with the layers and modules to train.
 
     Raises:
-        SelectorError: if the tool cannot say it.
+        SelectorError: if the tool cannot express the selection.
     """
     return _WRITERS[tool](selection, layers)
 
@@ -32,28 +32,28 @@ def exported(selection: Selection, layers: LayerMap, tool: Tool) -> str:
 def _as_regex(selection: Selection, layers: LayerMap) -> str:
     if selection.partial:
         raise SelectorError(
-            f"{selection.text!r} selects rows of {', '.join(selection.partial)}, which no regular expression says. "
-            f"Leave the rows out, or use --as axolotl."
+            f"{selection.text!r} selects rows of {', '.join(selection.partial)}, which a regular expression cannot "
+            f"express. Leave the rows out, or use --as axolotl."
         )
     return "\n".join(_patterns(list(selection.names), re.escape))
 
 
 def _as_axolotl(selection: Selection, layers: LayerMap) -> str:
-    """Axolotl escapes the dots of a name itself, and matches from its start (``utils/freeze.py``)."""
-    whole = [name for name in selection.names if name not in selection.partial]
-    found = [f"^{pattern}$" for pattern in _patterns(whole, lambda text: text)]
-    found += [f"^{name}$[{start}:{stop}]" for name, rows in selection.partial.items() for start, stop in rows]
-    return yaml.safe_dump({"unfrozen_parameters": found}, sort_keys=False, width=1000).rstrip()
+    """Return axolotl's setting. Axolotl escapes dots itself and matches from a name's start (``utils/freeze.py``)."""
+    complete = [name for name in selection.names if name not in selection.partial]
+    entries = [f"^{pattern}$" for pattern in _patterns(complete, lambda text: text)]
+    entries += [f"^{name}$[{start}:{stop}]" for name, rows in selection.partial.items() for start, stop in rows]
+    return yaml.safe_dump({"unfrozen_parameters": entries}, sort_keys=False, width=1000).rstrip()
 
 
 def _patterns(names: list[str], escape: Callable[[str], str]) -> list[str]:
-    """Patterns that match these names alone; names that differ in their first number share one."""
+    """Return patterns that match only these names; names that differ in their first number share one."""
     numbers: dict[tuple[str, str], list[str]] = {}
     for name in names:
         number = _NUMBER.search(name)
         ends = (name, "") if number is None else (name[: number.start()], name[number.end() :])
         numbers.setdefault(ends, []).append("" if number is None else number.group())
-    return [f"{escape(head)}{_choice(found)}{escape(tail)}" for (head, tail), found in numbers.items()]
+    return [f"{escape(head)}{_choice(each)}{escape(tail)}" for (head, tail), each in numbers.items()]
 
 
 def _choice(numbers: list[str]) -> str:
@@ -61,7 +61,7 @@ def _choice(numbers: list[str]) -> str:
 
 
 def _as_llamafactory(selection: Selection, layers: LayerMap) -> str:
-    """LlamaFactory trains modules of the first or last layers, named by what follows the layer's number."""
+    """Return LlamaFactory's setting: the number of first or last layers, and the modules in them to train."""
     if selection.partial:
         raise _unsayable(selection, "it selects rows")
     by_layer = {group.name: _modules(group.parameter_names, selection, group.name) for group in layers.layers}
@@ -70,7 +70,7 @@ def _as_llamafactory(selection: Selection, layers: LayerMap) -> str:
     sets = {frozenset(by_layer[name]) for name in chosen}
     if len(sets) > 1:
         raise _unsayable(selection, f"its layers have different modules: {', '.join(chosen)}")
-    if chosen == every[len(every) - len(chosen) :]:
+    if chosen == every[len(every) - len(chosen) :]:  # a positive count means the last layers, a negative the first
         count = len(chosen)
     elif chosen == every[: len(chosen)]:
         count = -len(chosen)
@@ -89,21 +89,21 @@ def _as_llamafactory(selection: Selection, layers: LayerMap) -> str:
 
 
 def _modules(names: tuple[str, ...], selection: Selection, layer: str) -> set[str]:
-    """The modules of a layer, or outside all layers, that are selected as a whole."""
+    """Return the selected modules of a layer, or of the model outside its layers; raise if one is partly selected."""
     members: dict[str, list[str]] = {}
     for name in names:
         number = _NUMBER.search(name) if layer else None
         module = name.split(".")[-2] if number is None else name[number.end() + 1 :].split(".")[0]
         members.setdefault(module, []).append(name)
-    found = {module for module, own in members.items() if any(name in selection for name in own)}
-    for module in found:
+    chosen = {module for module, names_in in members.items() if any(name in selection for name in names_in)}
+    for module in chosen:
         if not all(name in selection for name in members[module]):
             raise _unsayable(selection, f"it selects a part of {layer or 'the model'}'s {module!r}")
-    return found
+    return chosen
 
 
 def _unsayable(selection: Selection, reason: str) -> SelectorError:
-    return SelectorError(f"LlamaFactory cannot say {selection.text!r}: {reason}. Use --as axolotl or --as regex.")
+    return SelectorError(f"LlamaFactory cannot express {selection.text!r}: {reason}. Use --as axolotl or --as regex.")
 
 
 _WRITERS: Mapping[Tool, Callable[[Selection, LayerMap], str]] = {

@@ -1,4 +1,4 @@
-"""Gives each parameter of a model its group, by the order of execution."""
+"""Assign each parameter of a model to a group, by the order of execution."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gradgate.layers.stacks import (
 from gradgate.layers.towers import Section, find_sections, with_projectors
 from gradgate.layers.units import EMBEDDINGS, HEAD, AnyTower, Group, Unit, Weight
 
-NAMED = 6  # parameters named in a note
+NAMED = 6  # parameter names listed in a note
 
 
 def map_layers(
@@ -37,23 +37,23 @@ def map_layers(
 ) -> LayerMap:
     """Group a model's parameters by depth: ``embeddings``, ``layers.0`` (bottom) to ``layers.{L-1}``, ``head``.
 
-    One forward over a few tokens (or one blank image) shows what runs when; names play no part, and the model is left
-    as it was. The layers are the largest outermost list of modules that run in turn, and a second tower if there is one
-    (the encoder's layers, then the decoder's). What a layer holds is in its group. Other parameters go by their first
-    use: before the layers into ``embeddings``, after them into ``head``, between two layers into the lower one, but the
-    decoder's own embeddings into ``embeddings``. What was not used is placed by its position in the model, with a note.
-    So is all where no forward can be run, if one list of layers is unmistakable. What runs before the layers of a
-    vision or audio tower is in its lowest layer; what runs between it and the next tower is a ``projector``.
-    Empty groups are left out: a model that ends with its last layer has no ``head``.
+    One forward pass over a few tokens (or one blank image) shows what runs when. Names are ignored, and the model is
+    left unchanged. The layers are the largest outermost list of modules that run in turn, plus a second tower if there
+    is one (the encoder's layers, then the decoder's). Parameters inside a layer belong to its group. Others are placed
+    by their first use: before the layers in ``embeddings``, after them in ``head``, between two layers in the lower
+    one, but the decoder's own embeddings in ``embeddings``. Unused parameters are placed by their position in the
+    model, with a note; so are all parameters if no forward can be run and one list of layers is unmistakable. What runs
+    before the layers of a vision or audio tower is in its lowest layer; what runs between it and the next tower is a
+    ``projector``. Empty groups are left out: a model that ends with its last layer has no ``head``.
 
     Args:
         model: from transformers or any other module; also inside DDP, ``torch.compile`` or PEFT.
-        layers: the path of the ModuleList or Sequential that holds the layers, or several with commas between them
-            (``"encoder.block,decoder.block"``; ``"."`` is the model itself), where they cannot be found. Then the map
-            can be made without a forward, from the order of registration.
+        layers: path of the ModuleList or Sequential that contains the layers, or several paths separated by commas
+            (``"encoder.block,decoder.block"``; ``"."`` is the model itself); needed if they cannot be found. With it,
+            the map can be made without a forward, from the order of registration.
         unit: size of the groups inside the layers: a whole ``layer``, a ``part`` of what runs in it
             (``layers.3.attention``) or a ``module`` (``layers.3.attention.q_proj``); see :meth:`LayerMap.at`.
-        example: keyword arguments of ``model.forward`` for that forward, where they cannot be guessed.
+        example: keyword arguments of ``model.forward`` for that forward; needed if they cannot be guessed.
 
     Raises:
         LayerMapError: if the layers cannot be found, or ``layers`` or ``example`` does not fit the model.
@@ -101,7 +101,7 @@ class _Layer(NamedTuple):
 
 
 class _Placement:
-    """One pass over the parameters. Places are depths: 0 embeddings, 1 to L layers, L+1 head."""
+    """One pass over the parameters that assigns each a depth: 0 embeddings, 1 to L layers, L+1 head."""
 
     def __init__(
         self,
@@ -116,13 +116,14 @@ class _Placement:
         self.trace, self.failure = trace, failure
         self.layers = _layers(self.stacks)
         self.runs = sorted((*span, depth) for depth, layer in enumerate(self.layers, 1) for span in layer.spans)
-        self.inside: dict[int, int] = {}  # id of a parameter -> depth of the lowest layer that holds it
+        self.inside: dict[int, int] = {}  # id of a parameter -> depth of the lowest layer that contains it
         for depth, layer in enumerate(self.layers, 1):
             for parameter in layer.module.parameters():
                 self.inside.setdefault(id(parameter), depth)
-        held = {inner for layer in self.layers for inner in layer.module.modules()}
-        self.outside = {id(p) for m in model.modules() if m not in held for p in m.parameters(recurse=False)}
+        in_layers = {inner for layer in self.layers for inner in layer.module.modules()}
+        self.outside = {id(p) for m in model.modules() if m not in in_layers for p in m.parameters(recurse=False)}
         self.order = {name: index for index, name in enumerate(parameters)}
+        # A tensor that a layer shares with the rest of the model marks no position.
         self.landmarks = [
             (self.order[name], self.inside[id(p)])
             for name, p in parameters.items()
@@ -171,7 +172,7 @@ class _Placement:
         }
 
     def _depth(self, name: str, parameter: nn.Parameter) -> int:
-        """Where it runs; what runs before the layers of a tower that reads no tokens is in the lowest of these."""
+        """Return where a parameter runs. Inputs of a tower that reads no tokens belong to the tower's lowest layer."""
         depth = self._depth_by_use(name, parameter)
         section = self._section_of(name)
         if depth == 0 and section and section.has_own_input:
@@ -182,7 +183,7 @@ class _Placement:
         return next((section for section in self.sections.values() if section.holds(name)), None)
 
     def _tower_of(self, names: tuple[str, ...]) -> AnyTower:
-        """The tower that all these parameters belong to, or nothing; outside of any, that which reads tokens."""
+        """Return the one tower of all these parameters, or "". Outside every tower, those that read tokens count."""
         readers = {section.tower for section in self.sections.values() if section.tower and not section.has_own_input}
         towers: set[AnyTower] = set()
         for name in names:
@@ -200,7 +201,7 @@ class _Placement:
         return self._depth_at(name, used) if used is not None else self._depth_by_registration(name)
 
     def _depth_at(self, name: str, time: int) -> int:
-        """The layer that ran then; between two layers the lower one, unless the parameter feeds the next tower."""
+        """Return the layer that ran then; between two, the lower one unless the parameter feeds the next tower."""
         started = [run for run in self.runs if run[0] <= time]
         coming = self.runs[len(started) :]
         if not started:
@@ -211,7 +212,7 @@ class _Placement:
         return self._between(name, depth, coming[0][2]) if coming else len(self.layers) + 1
 
     def _depth_of_unused(self, name: str) -> int:
-        """By the run of the innermost module around it, if that ran apart from the layers; else by registration."""
+        """Place it by the run of the innermost module around it, if no layer ran in that; else by registration."""
         path = name
         while path:
             path = path.rpartition(".")[0]
@@ -240,7 +241,7 @@ class _Placement:
         return lower
 
     def _reads_tokens(self, name: str, below: Stack) -> bool:
-        """Whether tokens alone reach a parameter that runs after a tower that reads something else."""
+        """Return True if only tokens reach a parameter that runs after a tower with another input."""
         fed = self.trace.fed.get(id(self.parameters[name]), ()) if self.trace else ()
         kinds = kinds_of(fed)
         return self.sections[below].has_own_input and bool(kinds) and kinds <= {"text", "decoder"}
@@ -277,7 +278,7 @@ class _Placement:
 
 
 def _tables(model: nn.Module) -> set[int]:
-    """The ``id`` of each parameter with one row for each token: in and out of the model, and its own bias."""
+    """Return the ``id`` of each parameter with one row per token: input and output tables, and their biases."""
     found = set()
     for ask in ("get_input_embeddings", "get_output_embeddings"):
         try:
@@ -291,21 +292,21 @@ def _tables(model: nn.Module) -> set[int]:
 
 
 def _layers(stacks: list[Stack]) -> list[_Layer]:
-    """The layers of all stacks from the bottom, without those that hold nothing that a lower one does not hold."""
-    found = [
+    """Return the layers of all stacks from the bottom, without those whose parameters all belong to lower ones."""
+    every = [
         _Layer(module, stack, spans)
         for stack in stacks
         for module, spans in zip(stack.layers, stack.spans, strict=True)
     ]
-    found = in_running_order(found, [layer.spans for layer in found])
+    every = in_running_order(every, [layer.spans for layer in every])
     seen: set[int] = set()
-    kept = []
-    for layer in found:
-        own = {id(p) for p in layer.module.parameters()}
-        if own - seen:
-            kept.append(layer)
-        seen |= own
-    return kept
+    distinct = []
+    for layer in every:
+        parameters = {id(p) for p in layer.module.parameters()}
+        if parameters - seen:
+            distinct.append(layer)
+        seen |= parameters
+    return distinct
 
 
 def _towers(groups: list[Group]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Follows a model's inputs through its forward: which of them reach each module, and each parameter's first use."""
+"""Follow a model's inputs through its forward: which of them reach each module and each parameter's first use."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MODALITIES = {
     "text": ("input_ids", "inputs_embeds", "text", "language"),
 }
 _MARK = "_gradgate_sources"
-_IN_PLACE = {"__setitem__"}  # changes its first argument and returns nothing
+_IN_PLACE = {"__setitem__"}  # changes its first argument and returns None
 _BESIDE = ("mask", "position", "grid", "sizes", "shape", "token_type", "cache", "labels", "lengths")
 
 
 def marked(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments of a forward, each tensor of content marked with its own name.
+    """Return the keyword arguments of a forward with each content tensor marked with its own name.
 
-    Masks, positions and sizes are left unmarked: they go with every input and say nothing of where data comes from.
+    Masks, positions and sizes stay unmarked: they accompany every input and do not show where data comes from.
     """
     return {name: _marked(name, value) for name, value in inputs.items()}
 
@@ -37,7 +37,7 @@ def _marked(name: str, value: Any) -> Any:
 
 
 def sources_of(value: object) -> Sources:
-    """The names of the inputs that went into any tensor of a value."""
+    """Return the names of the inputs that went into any tensor of a value."""
     return NOTHING.union(*(getattr(tensor, _MARK, NOTHING) for tensor in _tensors(value)))
 
 
@@ -53,25 +53,26 @@ def pass_on(func: Any, given: tuple[Any, ...], result: object) -> None:
 
 
 def modality(source: str) -> str:
-    """What kind of input a keyword argument is: ``decoder``, ``vision``, ``audio``, ``text`` or empty for unknown."""
+    """Return the kind of a keyword argument: ``decoder``, ``vision``, ``audio``, ``text``, or empty if unknown."""
     if source.startswith("decoder_"):
         return "decoder"
     return next((kind for kind, words in _MODALITIES.items() if any(word in source for word in words)), "")
 
 
 def kinds_of(sources: Iterable[str]) -> Sources:
-    """The kinds of these inputs, without those that are unknown."""
+    """Return the kinds of these inputs; unknown ones are left out."""
     return frozenset(filter(None, map(modality, sources)))
 
 
 def declared_kinds(module: nn.Module) -> Sources:
-    """What a model from transformers says that it reads: by the name of its configuration, else as it declares."""
+    """Return what a transformers model reads: by the name of its configuration, else as it declares."""
     named = modality(type(getattr(module, "config", None)).__name__.lower())
     declared = getattr(module, "input_modalities", "text")
     return frozenset({named}) if named else kinds_of([declared] if isinstance(declared, str) else declared)
 
 
 def _mark(tensor: Tensor, sources: Sources) -> Tensor:
+    # A parameter outlives the forward, so a mark on it would leak into the next one.
     if not isinstance(tensor, nn.Parameter):
         setattr(tensor, _MARK, sources)
     return tensor

@@ -1,4 +1,4 @@
-"""The smallest input that a model accepts, made from its configuration and the signature of its forward."""
+"""Build the smallest input that a model accepts, from its configuration and the signature of its forward."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from gradgate.layers.media import IMAGE_SIZE, MEDIA, Takes, images, media_inputs, sounds
 
 TOKENS = 4
-TIMES = 21  # as often, to 64 tokens, where a few are too short
+TIMES = 21  # repetitions, to 64 tokens, for models that need more than a few
 
 T = TypeVar("T")
 
 
 def guesses(model: nn.Module) -> Iterator[dict[str, Any]]:
-    """Keyword arguments for ``model.forward``, the likeliest first; none where nothing is known about the model."""
+    """Yield keyword arguments for ``model.forward``, the likeliest first; nothing if nothing fits the model."""
     takes = _signature(model)
     if not any(name in takes for name in _MAKERS):
         yield from _inputs_of_inner(model, takes)
@@ -32,7 +32,7 @@ def guesses(model: nn.Module) -> Iterator[dict[str, Any]]:
     made: Iterator[dict[str, Tensor]] = (
         _MAKERS[main](model, config, takes) if main else _first_module_inputs(model, takes)
     )
-    # Two towers side by side, such as CLIP's, want both inputs; a vision tower runs only where both are given.
+    # Two parallel towers, such as CLIP's, need both inputs; a vision tower before a decoder runs only if it gets both.
     made = _whatever_works(_joint_inputs(model, config, takes), made)
     device = next(model.parameters()).device
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
@@ -44,7 +44,7 @@ def guesses(model: nn.Module) -> Iterator[dict[str, Any]]:
 
 
 def _inputs_of_inner(model: nn.Module, takes: dict[str, inspect.Parameter]) -> Iterator[dict[str, Any]]:
-    """What the first model from transformers inside a module takes: as keywords, or in one dictionary."""
+    """Yield inputs of the first transformers model inside a module: as one dictionary, or as keywords."""
     inner = next((m for m in model.modules() if m is not model and getattr(m, "main_input_name", "") in _MAKERS), None)
     if inner is None:
         return
@@ -58,7 +58,7 @@ def _inputs_of_inner(model: nn.Module, takes: dict[str, inspect.Parameter]) -> I
 
 
 def _joint_inputs(model: nn.Module, config: Any, takes: Takes) -> Iterator[dict[str, Tensor]]:
-    """Every main input at once: tokens with as many placeholders as the images and sounds have features."""
+    """Yield all main inputs together: tokens with one placeholder per feature of the images and sounds."""
     if not any(name in takes for name in MEDIA) or "input_ids" not in takes:
         return
     ids = next(_token_inputs(model, config))
@@ -68,7 +68,7 @@ def _joint_inputs(model: nn.Module, config: Any, takes: Takes) -> Iterator[dict[
 
 
 def _whatever_works(*ways: Iterator[T]) -> Iterator[T]:
-    """What each of the ways makes; a configuration unlike any known may stop one, and the next goes on."""
+    """Yield what each way makes; if an unusual configuration breaks one, continue with the next."""
     for way in ways:
         with suppress(Exception):
             yield from way
@@ -77,7 +77,7 @@ def _whatever_works(*ways: Iterator[T]) -> Iterator[T]:
 def _companions(
     model: nn.Module, config: Any, takes: dict[str, inspect.Parameter], inputs: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """What a forward wants beside its main input: required masks, and the decoder's tokens."""
+    """Return what a forward needs besides its main input: required masks and the decoder's tokens."""
     first = inputs.get("input_ids", next(iter(inputs.values())))
     images: dict[str, Tensor] = {}
     if "image_embeds_position_mask" in takes and {"pixel_values", "input_ids"} <= inputs.keys():
@@ -86,7 +86,7 @@ def _companions(
         images = {"input_ids": first, "image_embeds_position_mask": places[None]}
     wanted = {name for name, parameter in takes.items() if parameter.default is inspect.Parameter.empty}
     if "input_ids" in inputs:
-        wanted.add("attention_mask")  # its absence is worth a warning to some models
+        wanted.add("attention_mask")  # some models warn if it is absent
     more = {
         name: torch.full_like(first, fill)
         for name, fill in (("attention_mask", 1), ("token_type_ids", 0))
@@ -109,7 +109,7 @@ def _companions(
 
 
 def _signature(model: nn.Module) -> dict[str, inspect.Parameter]:
-    # PEFT's forward takes anything; the model inside says what it wants.
+    # PEFT's forward takes any argument; the base model's signature names them.
     unwrap = getattr(model, "get_base_model", None)
     base = unwrap() if isinstance(unwrap, MethodType) else model
     return dict(inspect.signature(base.forward).parameters)
@@ -119,11 +119,11 @@ def _token_inputs(model: nn.Module, config: Any) -> Iterator[Tensor]:
     ids = _token_ids(model, config)
     yield ids
     yield torch.stack([ids, ids], dim=1)  # multiple choice: batch x choices x tokens
-    yield torch.cat([ids[:, :-1]] * TIMES + [ids[:, -1:]], dim=1)  # pooled several times on the way, as in Funnel
+    yield torch.cat([ids[:, :-1]] * TIMES + [ids[:, -1:]], dim=1)  # for models that pool several times, such as Funnel
 
 
 def _token_ids(model: nn.Module, config: Any) -> Tensor:
-    """Ordinary tokens and one end-of-text token, which the classification heads of BART and T5 look for."""
+    """Return ordinary tokens and one end-of-text token, which the classification heads of BART and T5 look for."""
     vocabulary = _vocabulary_size(model)
     special = {
         value
@@ -159,7 +159,7 @@ _MAKERS: dict[str, Callable[[nn.Module, Any, Takes], Iterator[dict[str, Tensor]]
 
 
 def _first_module_inputs(model: nn.Module, takes: dict[str, inspect.Parameter]) -> Iterator[dict[str, Tensor]]:
-    """What the first module that has weights would take, for a module that is not from transformers."""
+    """Yield inputs that fit the first module with weights, for a model that is not from transformers."""
     name = _first_argument(takes)
     first = next((m for m in model.modules() if next(m.parameters(recurse=False), None) is not None), None)
     if name is None:

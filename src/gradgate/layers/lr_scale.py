@@ -1,4 +1,4 @@
-"""Learning rates by selector: factors such as ``{"head": 10, "layers.bottom4": 0.1}``, ``head=10`` as text."""
+"""Scale learning rates by selector: factors such as ``{"head": 10, "layers.bottom4": 0.1}``, or ``head=10`` as text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gradgate.specs import shown
 
 
 def read_lr_scale(texts: Iterable[str]) -> dict[str, float]:
-    """Selector to factor, from texts such as ``"layers.*.mlp=0.1"``.
+    """Read texts such as ``"layers.*.mlp=0.1"`` into a dictionary of selector to factor.
 
     Raises:
-        UsageError: for a text without a factor, a selector that is given twice, and as :func:`checked_lr_scale`.
+        UsageError: for a text without a factor, for a repeated selector, and as :func:`checked_lr_scale`.
     """
     scale: dict[str, float] = {}
     for text in texts:
-        selector, equals, factor = (part.strip() for part in text.rpartition("="))  # a selector may have others
+        selector, equals, factor = (part.strip() for part in text.rpartition("="))  # a selector may contain "=" itself
         if not (equals and selector):
             raise UsageError(f"lr_scale={shown(text)}: expected SELECTOR=FACTOR, such as head=10 or layers.*.mlp=0.1.")
         if selector in scale:
@@ -34,31 +34,31 @@ def read_lr_scale(texts: Iterable[str]) -> dict[str, float]:
 
 
 def checked_lr_scale(scale: Mapping[str, float]) -> dict[str, float]:
-    """The factors, each finite and above 0.
+    """Return the factors after checking that each is finite and above 0.
 
     Raises:
-        UsageError: naming the selector of any other.
+        UsageError: for any other factor, with its selector.
     """
     for selector, factor in scale.items():
         if not (math.isfinite(factor) and factor > 0):
             raise UsageError(
-                f"lr_scale has the factor {factor:g} for {shown(selector)}. Expected a finite number above 0; to close "
-                f"weights, use a method such as groups:closed={selector}."
+                f"lr_scale has the factor {factor:g} for {shown(selector)}. Expected a finite number above 0; to "
+                f"freeze weights, use a method such as groups:closed={selector}."
             )
     return {selector: float(factor) for selector, factor in scale.items()}
 
 
 def lr_factors(layers: LayerMap, scale: Mapping[str, float], trained_rows: Mapping[str, Rows]) -> dict[str, float]:
-    """Canonical parameter name to the factor on its learning rate, for the parameters that have one.
+    """Return the factor on the learning rate by canonical parameter name, without factors of 1.
 
     Args:
         layers: the map of the model.
         scale: selector to factor, as :func:`checked_lr_scale` returns it.
-        trained_rows: the parameters of which a method trains only some rows, with these rows.
+        trained_rows: parameters of which a method trains only some rows, with these rows.
 
     Raises:
         SelectorError: as :func:`select`; if two selectors name one parameter; or if one names some rows of a parameter
-            and the method trains others too: an optimizer has one learning rate for a parameter.
+            and the method also trains others: an optimizer has one learning rate per parameter.
     """
     factors: dict[str, float] = {}
     chosen_by: dict[str, str] = {}
@@ -75,7 +75,7 @@ def lr_factors(layers: LayerMap, scale: Mapping[str, float], trained_rows: Mappi
             if name in factors:
                 raise SelectorError(
                     f"lr_scale has two factors for {name}: {shown(chosen_by[name])} and {shown(text)} name it. "
-                    f"Expected one; take it away from one of them, as in {text}/!{chosen_by[name]}."
+                    f"Expected one; exclude it from one of them, as in {text}/!{chosen_by[name]}."
                 )
             factors[name], chosen_by[name] = factor, text
     return {name: factor for name, factor in factors.items() if factor != 1.0}

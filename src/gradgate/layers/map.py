@@ -1,4 +1,4 @@
-"""What a layer map is: groups of parameters in depth order, and how they print."""
+"""Define the layer map: groups of parameters in depth order, and how they print."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Tower, Unit, Weight, 
 
 @dataclass(frozen=True)
 class LayerMap:
-    """The groups of one model in depth order. Each parameter is in exactly one; a group without any is left out.
+    """The groups of one model in depth order. Each parameter is in exactly one group; empty groups are left out.
 
-    Iterating yields the groups, ``map["layers.3"]`` is one of them, and printing it shows a tree. ``ties`` has the
-    names that share one tensor: the first of them is in a group. ``notes`` are sentences on what is unusual.
-    ``weights`` describes each parameter, and ``unit`` is the size of the groups inside the layers. ``frozen`` has the
-    names of parameters that never learn, such as a backbone under adapters; a tuner knows them.
+    Iterating yields the groups, ``map["layers.3"]`` is one of them, and printing the map shows a tree. ``ties`` lists
+    the names that share one tensor: the first of them is in a group. ``notes`` are sentences on what is unusual.
+    ``weights`` describes each parameter, and ``unit`` is the size of the groups inside the layers. ``frozen`` lists the
+    names of parameters that never learn, such as a backbone under adapters; a tuner sets them.
     """
 
     model: str
@@ -68,43 +68,45 @@ class LayerMap:
         return tuple(group for group in self.groups if group.name not in (EMBEDDINGS, HEAD))
 
     def with_frozen(self, names: Iterable[str]) -> LayerMap:
-        """The same map with these parameters, and no others, as frozen ones."""
+        """Return the same map with exactly these parameters marked as frozen."""
         frozen = frozenset(names)
         return self if frozen == self.frozen else replace(self, frozen=frozen)
 
     def can_learn(self, group: str) -> bool:
-        """Whether any parameter of the group is not frozen."""
+        """Return True if at least one parameter of the group is not frozen."""
         return not self.frozen.issuperset(self[group].parameter_names)
 
     @property
     def towers(self) -> dict[Tower, tuple[Group, ...]]:
-        """Tower -> its layers from the bottom, in the order in which the towers run; empty for a model of one stack."""
-        found: dict[Tower, tuple[Group, ...]] = {}
+        """Layers from the bottom by tower, in the order in which the towers run; empty for a model of one stack."""
+        towers: dict[Tower, tuple[Group, ...]] = {}
         for group in self.layers:
             if group.tower:
-                found[group.tower] = (*found.get(group.tower, ()), group)
-        return found
+                towers[group.tower] = (*towers.get(group.tower, ()), group)
+        return towers
 
     @property
     def layer_count(self) -> int:
-        """How many layers there are, or units of layers in a map by parts or modules."""
+        """Number of layers, or of their units in a map by parts or modules."""
         return len(self.layers)
 
     def at(self, unit: Unit) -> LayerMap:
-        """The same map with groups of another size inside the layers.
+        """Return the same map with groups of another size inside the layers.
 
-        ``part`` has groups such as ``layers.3.attention``, ``module`` such as ``layers.3.attention.q_proj``: the
-        modules that hold parameters themselves, under the end of their path that tells them from the part's others.
+        ``part`` makes groups such as ``layers.3.attention``, ``module`` such as ``layers.3.attention.q_proj``: the
+        modules with parameters of their own, under the shortest end of their path that is unique within the part.
 
         Raises:
             LayerMapError: for any other unit.
         """
         if unit not in get_args(Unit):
-            raise LayerMapError(f"unit={unit!r} is none. Expected one of {', '.join(get_args(Unit))}.")
+            raise LayerMapError(f"unit={unit!r} is not a unit. Expected one of {', '.join(get_args(Unit))}.")
         if unit == self.unit:
             return self
         if not self.weights:
-            raise LayerMapError(f"This map knows no parameters, so it has no {unit}s. Make it by map_layers().")
+            raise LayerMapError(
+                f"This map does not describe its parameters, so it has no {unit}s. Build it with map_layers()."
+            )
         return self._at[unit]
 
     @cached_property
@@ -135,11 +137,11 @@ class LayerMap:
 
     @property
     def shared_layers(self) -> bool:
-        """Whether one set of weights runs at several depths, as in ALBERT."""
+        """True if one set of weights runs at several depths, as in ALBERT."""
         return any(group.uses > 1 for group in self.groups)
 
     def group_of(self, parameter_name: str) -> Group:
-        """The group of a parameter, by any of its names, with or without the parts that wrappers add.
+        """Return the group of a parameter, by any of its names, with or without the prefixes that wrappers add.
 
         Raises:
             LayerMapError: if the model has no such parameter.
@@ -171,16 +173,16 @@ class LayerMap:
         return "\n".join(lines)
 
     def _places(self) -> list[str]:
-        """For each group the shortest paths that hold nothing but its parameters."""
-        held: dict[str, Counter[str]] = {}
+        """Return the shortest paths that contain only a group's parameters, one text per group."""
+        below: dict[str, Counter[str]] = {}
         for group in self.groups:
             for name in group.parameter_names:
                 for prefix in _prefixes(name):
-                    held.setdefault(prefix, Counter())[group.name] += 1
+                    below.setdefault(prefix, Counter())[group.name] += 1
         return [
             ", ".join(
                 dict.fromkeys(
-                    next(prefix for prefix in _prefixes(name) if len(held[prefix]) == 1)
+                    next(prefix for prefix in _prefixes(name) if len(below[prefix]) == 1)
                     for name in group.parameter_names
                 )
             )
@@ -189,7 +191,7 @@ class LayerMap:
 
 
 def human(count: int) -> str:
-    """A count of parameters as people say it: ``"950"``, ``"12.3K"``, ``"109.5M"``, ``"7.2B"``."""
+    """Format a count of parameters with a unit: ``"950"``, ``"12.3K"``, ``"109.5M"``, ``"7.2B"``."""
     for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
         if count >= size:
             return f"{count / size:.1f}{unit}"

@@ -1,4 +1,4 @@
-"""One white image or silent sound in the ways in which models take them, with the tokens that stand for it."""
+"""Make one white image or silent sound in each form that models take, with the tokens that stand for it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-IMAGE_SIZE = 224  # of the convolutional models, whose configuration names none
-SAMPLES = 4000  # a quarter of a second of audio: some ten frames of a Wav2Vec2
-FRAMES = 200  # of a spectrogram, where nothing says how many
+IMAGE_SIZE = 224  # pixels; for convolutional models, whose configuration has no size
+SAMPLES = 4000  # a quarter of a second of audio at 16 kHz: about ten frames of a Wav2Vec2
+FRAMES = 200  # of a spectrogram, if the configuration has no number
 
 Inputs = dict[str, Tensor]
 Takes = Mapping[str, inspect.Parameter]
@@ -23,10 +23,10 @@ MEDIA = (*_IMAGES, *_SOUNDS)
 
 
 def media_inputs(model: nn.Module, config: Any, takes: Takes) -> Iterator[tuple[Inputs, list[int]]]:
-    """An image and a sound, where a forward takes them, and the tokens that stand for them in the text.
+    """Yield an image and a sound, if a forward takes them, with the tokens that stand for them in the text.
 
-    The way of giving each is the first with which the model's own method makes features of it; their number is that of
-    the placeholders. A model without such a method has each way tried.
+    Use the first form from which the model's own method makes features, and one placeholder per feature. For a model
+    without such a method, yield each form.
     """
     ways = {
         "image": list(images(config, takes)) if any(name in takes for name in _IMAGES) else [],
@@ -44,15 +44,15 @@ def media_inputs(model: nn.Module, config: Any, takes: Takes) -> Iterator[tuple[
         elif each:
             unknown = each
             known.append(({}, [token] if token is not None else []))
-    given = dict(chain.from_iterable(inputs.items() for inputs, _ in known))
+    fixed = dict(chain.from_iterable(inputs.items() for inputs, _ in known))
     tokens = list(chain.from_iterable(placeholders for _, placeholders in known))
     for inputs in unknown or [{}]:
-        if given | inputs:
-            yield given | inputs, tokens
+        if fixed | inputs:
+            yield fixed | inputs, tokens
 
 
 def images(config: Any, takes: Takes) -> Iterator[Inputs]:
-    """One white image, the likeliest way first, with what tells its size; some models take a black one for padding."""
+    """Yield one white image in each form, the likeliest first, with its size; some models take black for padding."""
     vision = _part(config, "vision", "image", "vit", "encoder")
     height, width = _pair(getattr(vision, "image_size", None) or IMAGE_SIZE)
     channels = next((c for n in ("num_channels", "in_channels", "in_chans") if (c := getattr(vision, n, None))), 3)
@@ -95,7 +95,7 @@ def images(config: Any, takes: Takes) -> Iterator[Inputs]:
 
 
 def sounds(config: Any, takes: Takes) -> Iterator[Inputs]:
-    """One silent sound, as waves or as a spectrogram, with its masks."""
+    """Yield one silent sound, as a waveform or as a spectrogram, with its masks."""
     audio = _part(config, "audio", "encoder", "speech_encoder")
     bins = next(
         (b for n in ("num_mel_bins", "feature_projection_input_dim", "input_dim") if (b := getattr(audio, n, None))), 0
@@ -117,24 +117,24 @@ def sounds(config: Any, takes: Takes) -> Iterator[Inputs]:
 
 
 def _feature_count(ask: Callable[..., Any], inputs: Inputs, model: nn.Module) -> int:
-    """How many tokens an image or a sound takes up, from the model's own method; 0 if it takes another input."""
+    """Count the tokens that an image or a sound takes up, by the model's own method; 0 if that rejects the input."""
     takes = inspect.signature(ask).parameters.values()
     anything = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in takes)
     names = {parameter.name for parameter in takes}
     some = next(model.parameters())
-    given = {
+    arguments = {
         name: value.to(some.device, some.dtype if value.is_floating_point() else None)
         for name, value in inputs.items()
         if anything or name in names
     }
-    if "qformer_input_ids" in names:  # the instruction, beside the image
-        given["qformer_input_ids"] = torch.zeros(1, 2, dtype=torch.long, device=some.device)
-        given["qformer_attention_mask"] = torch.ones_like(given["qformer_input_ids"])
+    if "qformer_input_ids" in names:  # the instruction that goes with the image
+        arguments["qformer_input_ids"] = torch.zeros(1, 2, dtype=torch.long, device=some.device)
+        arguments["qformer_attention_mask"] = torch.ones_like(arguments["qformer_input_ids"])
     with suppress(Exception):  # any model code may run here, so anything may be raised
-        found: Any = ask(**given)
-        found = found[0] if isinstance(found, tuple) and not isinstance(found[0], Tensor) else found
-        found = getattr(found, "pooler_output", found)
-        features = found if isinstance(found, tuple | list) else [found]
+        output: Any = ask(**arguments)
+        output = output[0] if isinstance(output, tuple) and not isinstance(output[0], Tensor) else output
+        output = getattr(output, "pooler_output", output)
+        features = output if isinstance(output, tuple | list) else [output]
         return sum(each.numel() // each.shape[-1] for each in features)
     return 0
 
@@ -145,12 +145,12 @@ def _method(module: nn.Module, kind: str) -> Any:
 
 def _token(config: Any, kind: str) -> int | None:
     names = [f"{kind}_token_{end}" for end in ("id", "index")]
-    found = next((value for name in names if (value := getattr(config, name, None)) is not None), None)
-    return found if isinstance(found, int) else None
+    token = next((value for name in names if (value := getattr(config, name, None)) is not None), None)
+    return token if isinstance(token, int) else None
 
 
 def _part(config: Any, *names: str) -> Any:
-    """The first of these parts that a configuration has, or the configuration itself."""
+    """Return the first of these parts that a configuration has, or the configuration itself."""
     for name in names:
         for attribute in (f"{name}_config", name):
             part = getattr(config, attribute, None)

@@ -1,4 +1,4 @@
-"""One name for each parameter, whatever wraps the model."""
+"""Give each parameter one name, whatever wraps the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WRAPPER_PARTS = frozenset({"module", "_orig_mod", "_fsdp_wrapped_module", "_chec
 
 
 def canonical_name(name: str) -> str:
-    """The dotted name without the parts that DDP, FSDP, ``torch.compile`` and checkpointing put into it.
+    """Return the dotted name without the parts that DDP, FSDP, ``torch.compile`` and checkpointing insert.
 
     ``"module._orig_mod.encoder.layer.0.weight"`` becomes ``"encoder.layer.0.weight"``.
     """
@@ -21,9 +21,9 @@ def canonical_name(name: str) -> str:
 
 
 def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Canonical name -> parameter, in the model's order, one entry for each distinct tensor.
+    """Return the parameters by canonical name, in the model's order, one entry per distinct tensor.
 
-    Tensors are told apart by identity: two equal biases are two entries, a tied pair is one, under its first name.
+    Tensors are compared by identity: two equal biases are two entries, a tied pair is one, under its first name.
 
     Raises:
         LayerMapError: if two different tensors have one canonical name.
@@ -43,7 +43,7 @@ def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def tied_names(model: nn.Module) -> tuple[tuple[str, ...], ...]:
-    """The canonical names that share one tensor, a tuple for each such tensor, in the model's order."""
+    """Return the canonical names that share a tensor, one tuple per shared tensor, in the model's order."""
     names: dict[int, dict[str, None]] = {}
     for raw, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), {})[canonical_name(raw)] = None
@@ -51,8 +51,8 @@ def tied_names(model: nn.Module) -> tuple[tuple[str, ...], ...]:
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The model inside DDP, DataParallel and ``torch.compile``; FSDP stays, its forward gathers the shards."""
-    from torch import nn  # methods read names, and import no torch for it
+    """Return the model inside DDP, DataParallel and ``torch.compile``. FSDP stays: its forward gathers the shards."""
+    from torch import nn  # deferred: reading names must not import torch
     from torch.nn.parallel import DataParallel, DistributedDataParallel
 
     while True:
@@ -65,7 +65,7 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 def reshard(model: nn.Module) -> None:
-    """Put the shards back into a model that a forward pass left with whole parameters, as FSDP2 does at its root."""
+    """Reshard a model that a forward pass left with unsharded parameters, as FSDP2 does at its root."""
     from torch.distributed.fsdp import FSDPModule
 
     for module in model.modules():

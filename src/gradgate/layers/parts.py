@@ -1,4 +1,4 @@
-"""Tells the parts of a layer apart by what runs inside them: attention, mlp, norms, experts, router, adapters."""
+"""Classify the parts of a layer by what runs inside them: attention, mlp, norms, experts, router, adapters."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
 
 def parts_of(model: nn.Module, layers: Iterable[nn.Module], trace: Trace | None) -> dict[int, Part]:
-    """The part of each parameter that is of one, by the ``id`` of the parameter: norms and adapters anywhere too.
+    """Return the part of each classified parameter, by its ``id``; norms and adapters outside the layers included.
 
     - ``attention`` is a module in which activations are multiplied with each other, with its projections: softmax
       and linear attention and state spaces, over the layer's own tokens or those of an encoder.
-    - ``norm`` is a module with vectors alone that normalises, wherever it is.
+    - ``norm`` is a normalising module that has only vectors, wherever it is.
     - ``experts`` and ``router`` are the parts of a module that chooses among experts: stacked or listed experts, and
       the matrices that choose.
-    - ``mlp`` is any other module with matrices, a shared expert included.
+    - ``mlp`` is any other module with matrices, including a shared expert.
     - ``adapter`` is what PEFT or :mod:`gradgate.adapters` has added.
-    - What is left of a layer, such as a scale, is of no part here: ``other``.
+    - The rest of a layer, such as a scale, is left out here and becomes ``other``.
 
     Args:
         model: without wrappers such as DDP.
         layers: of the model; each a module, or a list of the modules that make up one layer.
-        trace: of a forward pass; without it, only norms and adapters are told apart from what has matrices.
+        trace: of a forward pass; without it, only norms and adapters differ from other modules with matrices.
     """
     seen = Trace() if trace is None else trace
     found: dict[int, Part] = {}
@@ -45,7 +45,7 @@ def parts_of(model: nn.Module, layers: Iterable[nn.Module], trace: Trace | None)
 
 
 def _blocks(module: nn.Module, trace: Trace) -> Iterator[tuple[nn.Module, Part]]:
-    """The outermost modules inside a layer that are one part, with it."""
+    """Yield the outermost modules inside a layer that form one part, with the part."""
     for child in _children(module):
         if trace.marked(child, "routes") and any(map(_is_experts, child.modules())):
             yield from _of_experts(child, trace)
@@ -71,18 +71,19 @@ def _of_experts(module: nn.Module, trace: Trace) -> Iterator[tuple[nn.Module, Pa
 
 
 def _is_experts(module: nn.Module) -> bool:
-    """Whether the module is a stack or a list of experts."""
+    """Return True if the module is a stack or a list of experts."""
     stacked = any(parameter.dim() >= 3 for parameter in module.parameters(recurse=False))
     return stacked or (isinstance(module, nn.ModuleList) and len(module) > 1)
 
 
 def _children(module: nn.Module) -> Iterator[nn.Module]:
-    """The children that hold parameters; those of a list, or of an only child around everything, stand for it."""
-    held = list(_flat(module))
-    if len(held) == 1 and _size(held[0].parameters()) == _size(module.parameters()) and list(held[0].children()):
-        yield from _children(held[0])
+    """Yield the children with parameters; a list, or an only child around everything, is replaced by its children."""
+    children = list(_flat(module))
+    only = children[0] if len(children) == 1 else None
+    if only is not None and _size(only.parameters()) == _size(module.parameters()) and list(only.children()):
+        yield from _children(only)
     else:
-        yield from held
+        yield from children
 
 
 def _flat(module: nn.Module) -> Iterator[nn.Module]:
@@ -101,7 +102,7 @@ def _is_norm(module: nn.Module, trace: Trace) -> bool:
 
 
 def _added(module: nn.Module) -> Iterator[nn.Parameter]:
-    """What an adapter library has put into a module: PEFT's layers list the names of their parts."""
+    """Yield the parameters that an adapter library put into a module; PEFT's layers list the names of theirs."""
     for name in getattr(module, "adapter_layer_names", ()):
         added = getattr(module, name, None)
         if isinstance(added, nn.Module):

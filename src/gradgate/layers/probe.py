@@ -1,4 +1,4 @@
-"""Records one tiny forward pass: when each module ran, and when each parameter was first used."""
+"""Record one tiny forward pass: when each module ran, and when each parameter was first used."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gradgate.torch_state import preserved_state
 
 Span = tuple[int, int]
 
-# On the meta device, what a model would read from its input: a mask is all ones, and no token is padding.
+# Answers on the meta device, where tensors have no values: a mask is all ones, and no token is padding.
 _WITHOUT_DATA: dict[Any, bool] = {Tensor.item: True, Tensor.__bool__: True, Tensor.__contains__: False}
-# Their sizes depend on values too: the classification heads of BART and T5 take the state of each row's end token,
-# of which the made inputs have one.
+# The sizes of these results depend on values too: the classification heads of BART and T5 take the state of each row's
+# end token, and generated inputs have one per row.
 _ONE_A_ROW: dict[Any, Callable[..., Tensor]] = {
     torch.unique_consecutive: lambda counts, *_: counts[:1],
     Tensor.__getitem__: lambda states, index: _first_states(states, index),
 }
 
 
-# What an operation tells of the part of a layer that it runs in; products of two activations mix tokens.
+# What an operation shows about the part of a layer that it runs in; products of two activations mix tokens.
 _MIXES = frozenset({"scaled_dot_product_attention", "matmul", "bmm", "baddbmm", "einsum"})
 _MARKS = {
     **dict.fromkeys(("relu", "relu_", "gelu", "silu", "elu", "leaky_relu", "mish", "tanh", "sigmoid"), "activates"),
@@ -42,14 +42,14 @@ _MARKS = {
 
 @dataclass(eq=False)
 class Trace:
-    """What ran when. Times count events from 0; a span is (entered, left).
+    """A record of what ran when. Times count events from 0; a span is (entered, left).
 
     Attributes:
         calls: the runs of each module.
         first_use: ``id`` of a parameter to the time of the first operation on it.
         marks: kind of operation to its times: ``mixes`` (attention's products of two activations), ``activates``,
             ``normalizes`` and ``routes`` (a choice of experts).
-        reads: the inputs of the model that reach each module, by name.
+        reads: the names of the model's inputs that reach each module.
         fed: ``id`` of a parameter to the inputs that reach the first operation on it.
     """
 
@@ -60,27 +60,27 @@ class Trace:
     fed: dict[int, Sources] = field(default_factory=dict)
 
     def spans(self, module: nn.Module) -> tuple[Span, ...]:
-        """The runs of a module; one from the uses of its parameters where it runs without being called."""
+        """Return the runs of a module. If it ran without being called, derive one from its parameters' uses."""
         if module in self.calls:
             return tuple(self.calls[module])
         uses = [self.first_use[id(p)] for p in module.parameters() if id(p) in self.first_use]
         return ((min(uses), max(uses)),) if uses else ()
 
     def marked(self, module: nn.Module, kind: str) -> bool:
-        """Whether an operation of this kind ran within the module."""
+        """Return True if an operation of this kind ran within the module."""
         times = self.marks.get(kind, [])
         return any(bisect_left(times, entered) < bisect_left(times, left) for entered, left in self.spans(module))
 
 
 def observe(model: nn.Module, example: Mapping[str, Tensor] | None = None) -> tuple[Trace | None, str]:
-    """Run one forward and return what was seen, or None and the reason why no forward could be run.
+    """Run one forward and return its trace, or None and the reason why no forward could be run.
 
     Args:
         model: not wrapped in DDP or ``torch.compile``.
-        example: keyword arguments of ``forward``; made from the model's configuration where absent.
+        example: keyword arguments of ``forward``; by default made from the model's configuration.
 
     Raises:
-        LayerMapError: if the given example does not fit the model.
+        LayerMapError: if the example does not fit the model.
     """
     if example is not None:
         device = next(model.parameters()).device
@@ -89,7 +89,7 @@ def observe(model: nn.Module, example: Mapping[str, Tensor] | None = None) -> tu
             return _watch(model, moved), ""
         except Exception as error:
             raise LayerMapError(
-                f"The given example ({', '.join(example)}) does not go through {type(model).__name__}: {error}. "
+                f"The forward of {type(model).__name__} fails on the example ({', '.join(example)}): {error}. "
                 f"Expected the keyword arguments of its forward."
             ) from error
     failure = ""
@@ -101,7 +101,7 @@ def observe(model: nn.Module, example: Mapping[str, Tensor] | None = None) -> tu
                 failure = failure or f"{type(error).__name__}: {error}"
     except Exception as error:  # a configuration unlike any known
         failure = failure or f"{type(error).__name__}: {error}"
-    return None, failure or "nothing says what its forward takes"
+    return None, failure or "the arguments of its forward are unknown"
 
 
 def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
@@ -130,9 +130,9 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
 
 @contextmanager
 def _simple_settings(model: nn.Module) -> Iterator[None]:
-    """Run the body without caches, and experts on the meta device by products that need no values.
+    """Turn caches off for the body, and on the meta device run experts by products that need no values.
 
-    Caches of mixed layers look for attention in each layer. Grouped products and sorting by expert fail without data.
+    Caches of mixed layers expect attention in each layer. Grouped products and sorting by expert fail without data.
     """
     wanted: dict[str, Any] = {"use_cache": False}
     if next(model.parameters()).is_meta:
@@ -159,7 +159,7 @@ class _Clock:
 
 
 class _FirstUse(TorchFunctionMode):
-    """Notes the time of the first operation that computes something from each parameter."""
+    """A mode that records the time of the first operation that computes something from each parameter."""
 
     def __init__(self, watched: set[int], trace: Trace, clock: _Clock) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class _FirstUse(TorchFunctionMode):
 
 
 def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The call, in float32 where it mixes floating types: outside of autocast most operations refuse that."""
+    """Call the function; if it mixes floating dtypes, which most operations refuse outside autocast, use float32."""
     try:
         return func(*args, **kwargs)
     except RuntimeError:
@@ -203,7 +203,7 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _first_states(states: Tensor, index: Any) -> Tensor:
-    """As many elements as the boolean mask has rows."""
+    """Return as many elements as the boolean mask has rows."""
     mask = index[0] if isinstance(index, tuple) else index
     return states.flatten(0, mask.dim() - 1)[: mask.shape[0]]
 

@@ -1,4 +1,4 @@
-"""Selectors: one text that says which weights, the same for every model and wherever one is taken.
+"""Select weights by one text, with the same syntax for every model and every option that takes it.
 
 layers.top4/@norm/head               the top four layers, every norm and the head
 layers.*.attention/!layers.0         the attention of all layers but the lowest
@@ -30,7 +30,7 @@ _MARKS = (*(f"@{name}" for name in (*_PARTS[:-1], "lora", "bias", EMBEDDINGS, HE
 _EXPECTED = (
     "Expected terms with / between them: layers.3, layers.3-6, layers.top4, layers.bottom4, layers.*, each also with a "
     "part (layers.*.attention) and a module (layers.3.attention.q_proj); embeddings, head, also with rows "
-    f"(embeddings[32000:]); {', '.join(_MARKS)}; re:REGEX; ! before a term takes it away"
+    f"(embeddings[32000:]); {', '.join(_MARKS)}; re:REGEX; ! before a term excludes it"
 )
 
 
@@ -40,9 +40,9 @@ class Selection:
 
     Attributes:
         text: the selector.
-        rows: canonical name of each parameter to the ranges of its rows, as (start, stop), in the model's order; of a
-            scalar, one row.
-        shapes: of the same parameters, whole.
+        rows: canonical name of each parameter to the ranges of its selected rows, as (start, stop), in the model's
+            order; a scalar has one row.
+        shapes: full shapes of the same parameters.
     """
 
     text: str
@@ -51,28 +51,28 @@ class Selection:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The canonical names of the parameters, in the model's order; of some, only rows are selected."""
+        """Canonical names of the parameters, in the model's order, including those with only some rows selected."""
         return tuple(self.rows)
 
     @property
     def partial(self) -> dict[str, Rows]:
-        """The parameters of which not all rows are selected, with those that are."""
+        """Selected rows of the parameters that are only partly selected."""
         return {name: rows for name, rows in self.rows.items() if rows != _all(self.shapes[name])}
 
     @property
     def count(self) -> int:
-        """How many elements are selected."""
+        """Number of selected elements."""
         return sum(map(self.count_of, self.rows))
 
     def count_of(self, name: str) -> int:
-        """How many elements of one parameter are selected."""
+        """Return the number of selected elements of one parameter."""
         return prod(self.shapes[name][1:]) * sum(stop - start for start, stop in self.rows[name]) if name in self else 0
 
     def __contains__(self, name: object) -> bool:
         return name in self.rows
 
     def inverted(self, layers: LayerMap) -> Selection:
-        """All weights of the model that are not selected."""
+        """Return a selection of all weights of the model that are not in this one."""
         shapes = {name: weight.shape for name, weight in _weights(layers).items()}
         left = {name: _without(_all(shape), self.rows.get(name, ())) for name, shape in shapes.items()}
         rows = {name: ranges for name, ranges in left.items() if ranges}
@@ -80,23 +80,23 @@ class Selection:
 
 
 def select(model: nn.Module | LayerMap, text: str) -> Selection:
-    """The weights that a selector names.
+    """Return the weights that a selector names.
 
-    Terms are joined by ``/`` from left to right; a term after ``!`` is taken away from what stands before it.
+    Terms are separated by ``/`` and applied from left to right; ``!`` before a term excludes its weights.
 
     - ``layers.3``, ``layers.3-6``, ``layers.top4``, ``layers.bottom4``, ``layers.*``, ``embeddings`` and ``head`` are
       groups of the layer map; ``layers.*.attention`` is a part and ``layers.3.attention.q_proj`` a module of them.
     - ``@attention @mlp @norm @experts @router @adapter`` are parts anywhere, ``@bias`` every bias, ``@lora`` what
       LoRA has added, ``@vision @audio @text @encoder @decoder @projector`` towers.
     - ``re:REGEX`` is a full match on canonical parameter names.
-    - ``embeddings[32000:]`` and ``head[32000:]`` are rows of the table with one row a token, as Python slices count.
+    - ``embeddings[32000:]`` and ``head[32000:]`` are rows of the table with one row per token, counted as in slices.
 
     Args:
         model: a model, or its layer map.
         text: the selector.
 
     Raises:
-        SelectorError: for a term that cannot be read or that selects nothing, with the nearest names.
+        SelectorError: for a term that is not valid or selects nothing, with the nearest names.
     """
     layers = (model if isinstance(model, LayerMap) else _map(model)).at("layer")
     terms = [term.strip() for term in text.split("/")]
@@ -104,8 +104,8 @@ def select(model: nn.Module | LayerMap, text: str) -> Selection:
         raise SelectorError(f"The selector {shown(text)} has an empty term. {_EXPECTED}.")
     if terms[0].startswith("!"):
         raise SelectorError(
-            f"The selector {shown(text)} begins with {terms[0]!r}, which takes away from nothing. Begin with what "
-            f"to take it from, as in layers.*/{terms[0]}."
+            f"The selector {shown(text)} begins with {terms[0]!r}, which excludes from nothing. Begin with what "
+            f"to exclude it from, as in layers.*/{terms[0]}."
         )
     found: dict[str, Rows] = {}
     reader = _Reader(layers, text)
@@ -115,27 +115,27 @@ def select(model: nn.Module | LayerMap, text: str) -> Selection:
             old = found.get(name, ())
             found[name] = _without(old, rows) if term.startswith("!") else union(old, rows)
     weights = _weights(layers)
-    kept = {name: found[name] for name in weights if found.get(name)}
-    if not kept:
-        raise SelectorError(f"The selector {shown(text)} selects nothing: its last terms take away all that is before.")
-    return Selection(text, kept, {name: weights[name].shape for name in kept})
+    chosen = {name: found[name] for name in weights if found.get(name)}
+    if not chosen:
+        raise SelectorError(f"The selector {shown(text)} selects nothing: its last terms exclude all others.")
+    return Selection(text, chosen, {name: weights[name].shape for name in chosen})
 
 
 def _map(model: nn.Module) -> LayerMap:
-    from gradgate.layers.find import map_layers  # with torch
+    from gradgate.layers.find import map_layers  # imports torch
 
     return map_layers(model)
 
 
 class _Reader:
-    """Reads the terms of one selector on one model."""
+    """Reader of the terms of one selector on one model."""
 
     def __init__(self, layers: LayerMap, text: str) -> None:
         self.layers, self.text = layers, text
         self.weights = _weights(layers)
 
     def rows_of(self, term: str) -> dict[str, Rows]:
-        """The rows of each parameter that a term selects."""
+        """Return the rows that a term selects, by parameter."""
         if term.startswith("re:"):
             return self._whole(term, self._matching(term))
         if term.startswith("@"):
@@ -150,7 +150,7 @@ class _Reader:
         parts = self.layers.at("part").names if self.layers.weights else ()
         ends = [f"layers.{end}{n}" for end in ("top", "bottom") for n in range(1, self.layers.layer_count + 1)]
         known = [*self.layers.names, *_MARKS, *ends, *parts]
-        raise self._error(f"{shown(term)} is no term.{nearest(term, known)} {_EXPECTED}")
+        raise self._error(f"{shown(term)} is not a valid selector term.{nearest(term, known)} {_EXPECTED}")
 
     def _whole(self, term: str, names: Iterable[str]) -> dict[str, Rows]:
         found = {name: _all(self.weights[name].shape) for name in names}
@@ -185,7 +185,7 @@ class _Reader:
             pattern = re.compile(term.removeprefix("re:"))
         except re.error as error:
             raise self._error(
-                f"{shown(term)} is no regular expression: {error}. Expected one for parameter names"
+                f"{shown(term)} is not a valid regular expression: {error}. Expected one for parameter names"
             ) from None
         return [name for name in self.weights if pattern.fullmatch(name)]
 
@@ -193,7 +193,7 @@ class _Reader:
         return self.layers[name].parameter_names if name in self.layers else ()
 
     def _of_table(self, term: str, group: str, start: str, stop: str) -> dict[str, Rows]:
-        """The rows of a group's table; of a tied one, those of the one tensor that both ends of the model share."""
+        """Return the rows of a group's table; for a tied head, those of the tensor shared with the embeddings."""
         weights = self.weights
         tables = [name for name in self._of_group(group) if weights[name].rows]
         if group == HEAD and not any(len(weights[name].shape) > 1 for name in tables):
@@ -201,12 +201,12 @@ class _Reader:
             tables += [name for name in self._of_group(EMBEDDINGS) if weights[name].rows and name in tied]
         if not tables:
             raise self._error(
-                f"{shown(term)}: the {group} of this model have no table with one row a token; leave the rows out"
+                f"{shown(term)}: the {group} of this model have no table with one row per token; leave the rows out"
             )
         size = weights[tables[0]].shape[0]
         first, last, _ = slice(int(start) if start else None, int(stop) if stop else None).indices(size)
-        given = [int(number) for number in (start, stop) if number]
-        if any(not -size <= number <= size for number in given) or first >= last:
+        bounds = [int(number) for number in (start, stop) if number]
+        if any(not -size <= number <= size for number in bounds) or first >= last:
             raise self._error(f"{shown(term)} selects no row: the table {tables[0]} has {size} rows, 0 to {size - 1}")
         return dict.fromkeys(tables, ((first, last),))
 
@@ -245,12 +245,12 @@ class _Reader:
         return every[low : high + 1]
 
     def _error(self, message: str) -> SelectorError:
-        whole = "" if shown(self.text) in message else f"The selector {shown(self.text)} on {self.layers.model}: "
-        return SelectorError(f"{whole}{message}.")
+        context = "" if shown(self.text) in message else f"The selector {shown(self.text)} on {self.layers.model}: "
+        return SelectorError(f"{context}{message}.")
 
 
 def _weights(layers: LayerMap) -> Mapping[str, Weight]:
-    """What a map knows of its parameters; of one that was made by hand, their names alone."""
+    """Return a map's description of its parameters; for a map made by hand, which has only names, an empty one."""
     return layers.weights or {name: Weight(()) for group in layers for name in group.parameter_names}
 
 
@@ -259,7 +259,7 @@ def _all(shape: tuple[int, ...]) -> Rows:
 
 
 def union(one: Rows, other: Rows) -> Rows:
-    """The ranges of both, in order and without overlap."""
+    """Merge two sets of ranges, in order and without overlap."""
     merged: list[tuple[int, int]] = []
     for start, stop in sorted((*one, *other)):
         if merged and start <= merged[-1][1]:

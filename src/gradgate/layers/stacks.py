@@ -1,4 +1,4 @@
-"""Finds the lists of layers that a model runs one after the other."""
+"""Find the lists of layers that a model runs one after the other."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gradgate.layers.probe import Span, Trace
 
 T = TypeVar("T")
 ROOT = "."
-LISTED = 8  # candidates named in an error
-CLEAR = 4  # times as many parameters as any other list of layers leave no doubt
+LISTED = 8  # candidates listed in an error
+CLEAR = 4  # a list with this many times the parameters of any other is unmistakable
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """A ModuleList or Sequential: its layers that hold parameters, in the order of their first run.
+    """A ModuleList or Sequential with its layers that have parameters, in the order of their first run.
 
-    ``spans`` has the runs of each layer; a layer that never ran has none.
+    ``spans`` lists the runs of each layer; a layer that never ran has none.
     """
 
     path: str
@@ -51,12 +51,12 @@ class Stack:
 
     @property
     def repeats(self) -> bool:
-        """Whether some class of layer ran at least twice."""
+        """True if some class of layer ran at least twice."""
         return self.runs > len({type(layer) for layer in self.layers})
 
     @property
     def mixes_features(self) -> bool:
-        """Whether each layer has two matrices or more, as transformer layers do and convolutions do not."""
+        """True if each layer has at least two matrices, as transformer layers do and convolutions do not."""
         return all(sum(p.ndim == 2 for p in layer.parameters()) >= 2 for layer in self.layers)
 
     def is_within(self, other: Stack) -> bool:
@@ -76,11 +76,11 @@ class Stack:
 
 
 def find_stacks(model: nn.Module, trace: Trace) -> list[Stack]:
-    """The stacks of the model's layers in the order in which they run; empty if there are none.
+    """Return the stacks of the model's layers in the order in which they run; empty if there are none.
 
     The largest one leads. Lists within its layers (experts, sublayers) are parts of these layers. Another list counts
-    too if it runs before or after it and its layers are of the same kind: the second tower of an encoder-decoder. A
-    model inside for images or sound that was given none has its own stack too, before those that ran.
+    too if it runs before or after and its layers are of the same kind: the second tower of an encoder-decoder. An inner
+    model for images or sound that received no input has its own stack too, before those that ran.
     """
     lists = [stack for stack in _lists(model, trace) if stack.runs]
     candidates = [stack for stack in lists if _has_blocks(stack)]
@@ -99,7 +99,7 @@ def find_stacks(model: nn.Module, trace: Trace) -> list[Stack]:
 
 
 def _idle_towers(model: nn.Module, trace: Trace) -> list[Stack]:
-    """The largest list of layers of each model inside the model that declares to read no text and did not run."""
+    """Return the largest list of layers of each inner model that declares to read no text and did not run."""
     found: list[Stack] = []
     for module in model.modules():
         if module is model or trace.spans(module) or not _reads_no_text(module):
@@ -113,9 +113,9 @@ def _idle_towers(model: nn.Module, trace: Trace) -> list[Stack]:
 
 
 def unmistakable_stacks(model: nn.Module) -> list[Stack]:
-    """The layers of a model that cannot be run: those of models inside that read no text, and the only other list.
+    """Return the layers of a model that cannot be run: those of inner models without text, and the only other list.
 
-    Empty if there is another list with more than a quarter of that one's parameters.
+    Return an empty list if a further list has more than a quarter of that list's parameters.
     """
     unseen = Trace()
     idle = _idle_towers(model, unseen)
@@ -129,7 +129,7 @@ def unmistakable_stacks(model: nn.Module) -> list[Stack]:
 
 
 def _around(model: nn.Module, tower: Stack, stack: Stack) -> bool:
-    """Whether a list is in the same model inside the model as a tower."""
+    """Return True if a list and a tower are in the same inner model that reads no text."""
     for module in model.modules():
         if (
             module is not model
@@ -147,7 +147,7 @@ def _reads_no_text(module: nn.Module) -> bool:
 
 
 def named_stacks(model: nn.Module, paths: str, trace: Trace | None) -> list[Stack]:
-    """The stacks at the given comma separated paths, in running order where it is known.
+    """Return the stacks at the comma separated paths, in running order if all of them ran.
 
     Raises:
         LayerMapError: if there is no list of layers at a path, with the nearest names.
@@ -175,13 +175,13 @@ def named_stacks(model: nn.Module, paths: str, trace: Trace | None) -> list[Stac
 
 
 def in_running_order(items: Iterable[T], spans: Iterable[tuple[Span, ...]]) -> list[T]:
-    """Items by the start of their first run; one that never ran stays behind the one that it follows."""
+    """Sort items by the start of their first run; an item that never ran stays behind its predecessor."""
     starts = accumulate(spans, lambda last, runs: runs[0][0] if runs else last, initial=-1)
     return [item for _, item in sorted(zip(list(starts)[1:], items, strict=True), key=lambda pair: pair[0])]
 
 
 def describe_lists(model: nn.Module, trace: Trace | None) -> str:
-    """A sentence with the model's largest lists of modules, for errors."""
+    """Describe the model's largest lists of modules in one sentence, for errors."""
     found = sorted((s for s in _lists(model, trace or Trace()) if s.layers), key=lambda s: -s.size)[:LISTED]
     listed = "; ".join(
         f"{stack.path!r} ({type(stack.container).__name__} of {len(stack.layers)}, {stack.size:,} parameters"
@@ -200,12 +200,12 @@ def _lists(model: nn.Module, trace: Trace) -> list[Stack]:
 
 
 def _has_blocks(stack: Stack) -> bool:
-    """Whether the layers are made of modules: a list of bare Linears is rather a classifier."""
+    """Return True if each layer consists of modules; a list of bare Linears is more likely a classifier."""
     return all(next(layer.children(), None) is not None for layer in stack.layers)
 
 
 def _joined(stacks: list[Stack]) -> Stack:
-    """One stack of lists that run in turns, such as XLM's attentions and feed-forwards: item i of each is layer i."""
+    """Join lists that run in turns, such as XLM's attentions and feed-forwards: item i of each is layer i."""
     stacks = sorted(stacks, key=lambda s: s.start)
     if len(stacks) == 1:
         return stacks[0]
@@ -224,7 +224,7 @@ def _outermost(stacks: list[Stack]) -> list[Stack]:
 def _stack(path: str, container: nn.Module, trace: Trace, *, by_class: bool) -> Stack:
     layers = [m for m in _flat(container) if next(m.parameters(), None) is not None]
     if by_class and layers:
-        # A Sequential may hold embeddings, layers and a head too: the layers are the class that is repeated.
+        # A Sequential may contain embeddings, layers and a head: the layers are the class that is repeated.
         kinds = Counter(type(m) for m in layers)
         main = max(kinds, key=lambda kind: (kinds[kind] > 1, _size(m for m in layers if type(m) is kind)))
         layers = [m for m in layers if type(m) is main]
@@ -238,7 +238,7 @@ def _size(modules: Iterable[nn.Module]) -> int:
 
 
 def _flat(container: nn.Module) -> list[nn.Module]:
-    """The children; a ModuleList among them has no forward of its own, so its children stand for it."""
+    """Return the children; a ModuleList has no forward of its own, so its children replace it."""
     return [
         inner
         for child in container.children()

@@ -1,4 +1,4 @@
-"""Tells the towers of a model apart: vision, audio and text models, projectors, encoder and decoder."""
+"""Identify the towers of a model: vision, audio and text models, projectors, encoder and decoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradgate.layers.probe import Trace
 from gradgate.layers.stacks import ROOT, Stack
 from gradgate.layers.units import AnyTower, Tower
 
-# Where nothing is known of what a stack reads, the names of the modules around it and of their configurations decide.
+# If a stack's inputs are unknown, the names of the modules around it and of their configurations decide.
 _WORDS: dict[Tower, tuple[str, ...]] = {
     "projector": ("qformer", "project", "connector", "resampler", "perceiver", "aligner"),
     "vision": ("vision", "visual", "image"),
@@ -27,13 +27,13 @@ _WORDS: dict[Tower, tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """One stack of a model of several, and the module around it.
+    """One of a model's stacks, and the module around it.
 
     Attributes:
-        path: the largest module that holds this stack and no other one.
-        branch: the module that holds it below the one that holds all stacks.
-        reads: ``vision``, ``audio``, ``text``, ``decoder``: what the inputs are that reach its layers.
-        tower: its name; empty where all stacks are one tower.
+        path: the largest module that contains this stack and no other.
+        branch: the child, of the module that contains all stacks, that contains this one.
+        reads: kinds of the inputs that reach its layers: ``vision``, ``audio``, ``text``, ``decoder``.
+        tower: its name; empty if all stacks are one tower.
     """
 
     stack: Stack
@@ -43,12 +43,12 @@ class Section:
     tower: AnyTower = ""
 
     def holds(self, name: str) -> bool:
-        """Whether a parameter or module is inside of the section."""
+        """Return True if a parameter or module is inside the section."""
         return _within(name, self.path)
 
     @property
     def has_own_input(self) -> bool:
-        """Whether it reads something else than tokens, so that what runs before its layers is its own."""
+        """True if it reads something other than tokens, so that what runs before its layers belongs to it."""
         return bool(self.tower) and (
             self.tower in ("vision", "audio", "projector")
             or (bool(self.reads) and not self.reads & {"text", "decoder"})
@@ -56,15 +56,15 @@ class Section:
 
 
 def find_sections(model: nn.Module, stacks: Sequence[Stack], trace: Trace | None) -> list[Section]:
-    """One section for each stack, in the given order, with the towers that they are.
+    """Return one section per stack, in the order of ``stacks``, with its tower.
 
-    What decides is which inputs reach a stack's layers in the forward that was watched:
+    The inputs that reach a stack's layers in the recorded forward decide:
 
-    - ``decoder``: the decoder's own tokens do; ``encoder`` is the stack that runs before it.
-    - ``vision`` or ``audio``: only pixels or only sound do.
-    - ``projector``: only these do as well, but another module's stack has read them before; or tokens too, but a later
-      stack reads both.
-    - ``text``: tokens do, alone or with what other towers made.
+    - ``decoder``: the decoder's own tokens; ``encoder`` is the stack that runs before it.
+    - ``vision`` or ``audio``: only pixels or only sound.
+    - ``projector``: the same, but another module's stack has read them before; or tokens too, but a later stack reads
+      both.
+    - ``text``: tokens, alone or with the output of other towers.
 
     Stacks that all read the same are one tower without a name, unless their modules are named encoder and decoder.
     """
@@ -74,8 +74,8 @@ def find_sections(model: nn.Module, stacks: Sequence[Stack], trace: Trace | None
     sections = []
     for stack, parts in zip(stacks, paths, strict=True):
         others = [other for other in paths if other is not parts]
-        own = max((len(_common([parts, other])) for other in others), default=0) + 1
-        path = ".".join(parts[:own])
+        depth = max((len(_common([parts, other])) for other in others), default=0) + 1
+        path = ".".join(parts[:depth])
         reads = _reads(stack, trace) or _declared(model, parts)
         sections.append(Section(stack, path, ".".join(parts[: common + 1]), reads))
     if len(sections) < 2:
@@ -92,16 +92,16 @@ def find_sections(model: nn.Module, stacks: Sequence[Stack], trace: Trace | None
 def with_projectors(
     model: nn.Module, sections: list[Section], parameters: Mapping[str, nn.Parameter], trace: Trace | None
 ) -> list[Section]:
-    """The sections with those parameters as a layer each that run between a vision or audio tower and the next tower.
+    """Return the sections, with a projector of one layer after each vision or audio tower that feeds another tower.
 
-    These are outside of the tower, as LLaVA's ``multi_modal_projector``; if there are none, the modules with matrices
-    that run in the tower after its layers, as Qwen2-VL's ``visual.merger``. Position decides where the
-    tower did not run.
+    A projector has the parameters that run between the two, outside the first, as in LLaVA's ``multi_modal_projector``;
+    if there are none, the modules with matrices that run in the tower after its layers, as in Qwen2-VL's
+    ``visual.merger``. If the tower did not run, position decides.
     """
     trace = trace or Trace()
-    found = []
+    extended = []
     for place, section in enumerate(sections):
-        found.append(section)
+        extended.append(section)
         later = sections[place + 1 :]
         feeds = not section.stack.runs or any(section.reads & other.reads for other in later)
         if section.tower not in ("vision", "audio") or not later or not feeds:
@@ -115,12 +115,12 @@ def with_projectors(
         outside = {name: at for name, at in between.items() if not any(s.holds(name) for s in sections)}
         chosen = outside or _with_matrices(section, between, parameters)
         if chosen:
-            found.append(_projector(model, section, chosen))
-    return found
+            extended.append(_projector(model, section, chosen))
+    return extended
 
 
 def _used_between(below: Stack, above: Stack, parameters: Mapping[str, nn.Parameter], trace: Trace) -> dict[str, int]:
-    """The parameters that no token reaches of those that were first used between two stacks, and when."""
+    """Return the parameters first used between two stacks without tokens among their inputs, and when."""
     uses = {name: trace.first_use.get(id(p), -1) for name, p in parameters.items()}
     return {
         name: at
@@ -132,7 +132,7 @@ def _used_between(below: Stack, above: Stack, parameters: Mapping[str, nn.Parame
 def _registered_between(
     model: nn.Module, below: Stack, above: Stack, parameters: Mapping[str, nn.Parameter]
 ) -> dict[str, int]:
-    """The parameters between two stacks by position, without tables of embeddings; for a tower that did not run."""
+    """Return the parameters between two stacks by position, without embeddings; for a tower that did not run."""
     tables = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
     order = {id(p): at for at, p in enumerate(parameters.values())}
     end, start = (
@@ -177,14 +177,14 @@ def _by_words(model: nn.Module, path: str) -> AnyTower:
 
 
 def _reads(stack: Stack, trace: Trace) -> Sources:
-    """The kinds of input that reach the layers; all of them, as what is added later belongs to the stack too."""
+    """Return the kinds of input that reach any of the layers; inputs that join at a later layer count too."""
     return kinds_of(
         source for layer in stack.layers for part in layer.modules() for source in trace.reads.get(part, ())
     )
 
 
 def _declared(model: nn.Module, parts: Sequence[str]) -> Sources:
-    """What the innermost transformers model around a stack that never ran declares to read."""
+    """Return what the innermost transformers model around a stack that never ran declares to read."""
     for end in range(len(parts), 0, -1):
         module = _submodule(model, ".".join(parts[:end]))
         if module is not None and hasattr(module, "config"):
@@ -195,7 +195,7 @@ def _declared(model: nn.Module, parts: Sequence[str]) -> Sources:
 def _with_matrices(
     section: Section, between: Mapping[str, int], parameters: Mapping[str, nn.Parameter]
 ) -> dict[str, int]:
-    """Of the parameters that run in a tower after its layers, those of its children that hold a matrix."""
+    """Return the parameters that run in a tower after its layers and belong to a child with a matrix."""
     inside = {name: time for name, time in between.items() if section.holds(name)}
     depth = len(_parts(section.path)) + 1
     heads = {tuple(_parts(name)[:depth]) for name in inside if parameters[name].dim() >= 2}
@@ -203,16 +203,16 @@ def _with_matrices(
 
 
 def _projector(model: nn.Module, section: Section, times: Mapping[str, int]) -> Section:
-    """A section of one layer, with the largest modules that hold nothing but these parameters."""
+    """Build a section of one layer from the largest modules that contain only these parameters."""
     names = {canonical_name(raw): p for raw, p in model.named_parameters() if canonical_name(raw) in times}
     modules = {canonical_name(raw): module for raw, module in model.named_modules()}
-    held = {id(p) for p in names.values()}
+    wanted = {id(p) for p in names.values()}
     tops: dict[str, nn.Module] = {}
     for name in names:
         parts = _parts(name)
         for end in range(1, len(parts)):
             path = ".".join(parts[:end])
-            if {id(p) for p in modules[path].parameters()} <= held:
+            if {id(p) for p in modules[path].parameters()} <= wanted:
                 tops[path] = modules[path]
                 break
     loose = [p for name, p in names.items() if not any(_within(name, path) for path in tops)]

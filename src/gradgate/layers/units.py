@@ -1,4 +1,4 @@
-"""The groups of a layer map: whole layers, or the parts and modules that they split into."""
+"""Split a layer map's groups into units: layers, their parts or their modules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ AnyTower = Literal[Tower, ""]
 
 @dataclass(frozen=True)
 class Weight:
-    """What a layer map knows of one parameter.
+    """A layer map's description of one parameter.
 
     Attributes:
-        shape: of the whole tensor.
+        shape: of the full tensor.
         part: ``attention``, ``mlp``, ``norm``, ``experts``, ``router``, ``adapter`` or ``other``; empty in
-            the embeddings and the head but for norms and adapters.
-        rows: whether its rows belong to one token each: a table of embeddings, or an output layer over tokens.
+            the embeddings and the head except for norms and adapters.
+        rows: True if each row belongs to one token: a table of embeddings, or an output layer over tokens.
     """
 
     shape: tuple[int, ...]
@@ -30,7 +30,7 @@ class Weight:
 
     @property
     def count(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return prod(self.shape)
 
 
@@ -38,11 +38,10 @@ class Weight:
 class Group:
     """Parameters that open and close together.
 
-    ``depth`` is 0 for the embeddings, 1 to L for the layers from the bottom, L+1 for the head. Of a layer, ``stack``
-    is the path of the list that holds it, and ``uses`` counts its runs in one forward: more than 1 if depths share it.
-    ``tower`` is the part of a model of several towers that the group belongs to; empty in a model that is one stack,
-    and for what several towers use.
-    In a map by parts or modules, ``layer`` is the layer that a group is of; else it is the group's own name.
+    ``depth`` is 0 for the embeddings, 1 to L for the layers from the bottom, L+1 for the head. For a layer, ``stack``
+    is the path of the list that contains it, and ``uses`` counts its runs per forward: more than 1 if depths share it.
+    ``tower`` is the tower that the group belongs to; empty in a model of one stack, and for a group that several towers
+    use. In a map by parts or modules, ``layer`` is the name of the group's layer; otherwise the group's own name.
     """
 
     name: str
@@ -59,32 +58,32 @@ class Group:
 
 
 def split(groups: tuple[Group, ...], weights: Mapping[str, Weight], unit: Unit) -> tuple[Group, ...]:
-    """The groups with those of the layers split into units, in the order of the parameters."""
+    """Return the groups, with each layer split into units, in the order of the parameters."""
     if unit == "layer":
         return groups
-    found: list[Group] = []
+    units: list[Group] = []
     for group in groups:
         if group.name in (EMBEDDINGS, HEAD):
-            found.append(group)
+            units.append(group)
             continue
         members: dict[str, list[str]] = {}
-        for name, own in _unit_names(group, weights, unit).items():
-            members.setdefault(own, []).append(name)
-        found += [
+        for name, unit_name in _unit_names(group, weights, unit).items():
+            members.setdefault(unit_name, []).append(name)
+        units += [
             replace(
                 group,
-                name=own,
+                name=unit_name,
                 parameter_names=tuple(names),
                 parameter_count=sum(weights[name].count for name in names),
                 layer=group.name,
             )
-            for own, names in members.items()
+            for unit_name, names in members.items()
         ]
-    return tuple(found)
+    return tuple(units)
 
 
 def _unit_names(group: Group, weights: Mapping[str, Weight], unit: Unit) -> dict[str, str]:
-    """Each parameter of a layer to the name of its unit."""
+    """Return the name of the unit of each parameter of a layer."""
     of_part = {name: f"{group.name}.{weights[name].part}" for name in group.parameter_names}
     if unit == "part":
         return of_part
@@ -101,18 +100,18 @@ def _unit_names(group: Group, weights: Mapping[str, Weight], unit: Unit) -> dict
 
 
 def _shortest_ends(paths: list[str], within: str) -> dict[str, str]:
-    """The shortest end of each dotted path that no other one has; at most all that lies within the layer."""
-    found = {}
+    """Return the shortest end of each dotted path that no other path has, at most its length within the layer."""
+    shortest = {}
     for path in paths:
         words = path.removeprefix(within).split(".")
         ends = [".".join(words[-count:]) for count in range(1, len(words) + 1)]
         alone = (end for end in ends if sum(f".{other}".endswith(f".{end}") for other in paths) == 1)
-        found[path] = next(alone, ends[-1])
-    return found
+        shortest[path] = next(alone, ends[-1])
+    return shortest
 
 
 def _common_path(names: tuple[str, ...]) -> str:
-    """The path of modules that all of these parameters are in, with its last dot."""
+    """Return the path of modules that contains all of these parameters, with a trailing dot."""
     common = []
     for words in zip(*(name.split(".")[:-1] for name in names), strict=False):
         if len(set(words)) > 1:
