@@ -81,5 +81,5 @@ def test_a_parameter_is_restored_outside_of_autograd() -> None:
 
 @pytest.mark.parametrize("before", [torch.zeros(3), torch.zeros(4, dtype=torch.float64), torch.zeros(2, 2)])
 def test_unlike_tensors_are_refused(before: Tensor) -> None:
-    with pytest.raises(ValueError, match="must be like what it was before"):
+    with pytest.raises(ValueError, match="must have one shape, dtype and device"):
         gates.restore_(torch.zeros(4), before, lo=0.0, hi=0.5, key=KEY)

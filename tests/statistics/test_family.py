@@ -103,7 +103,7 @@ def test_too_few_seeds_are_said():
         "p < 0.05 takes 7 seeds with a difference.",
     )
     assert level.remarks == (
-        "With 7 seeds, 1 of them level, Wilcoxon's p cannot fall below 0.0625 after Holm's correction for 2 tests: "
+        "With 7 seeds, 1 of them tied, Wilcoxon's p cannot fall below 0.0625 after Holm's correction for 2 tests: "
         "p < 0.05 takes 7 seeds with a difference.",
     )
     (lone,) = weigh(compared([0.1, 0.0, 0.0, 0.0]))

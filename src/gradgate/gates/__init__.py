@@ -1,4 +1,4 @@
-"""The random gate: one definition of which elements pass, one back end for each kind of memory.
+"""Gate elements at random: one definition of which elements pass, one back end per kind of memory.
 
 Element ``i`` (its index in the full, unsharded tensor) passes iff ``lo <= hash32(key, i) / 2**32 < hi``. A mask
 is thus a function of its key and needs no memory of its own. Every back end gives the same bits: plain torch, numba

@@ -1,4 +1,4 @@
-"""The gate on tensors: each goes to the back end for its memory."""
+"""Gate tensors, each with the back end for its memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gradgate.gates.key import BLOCK, window
 
 
 def apply_(tensor: Tensor, *, lo: float, hi: float, key: int, scale: float = 1.0, offset: int = 0) -> Tensor:
-    """Gate a tensor in place: what passes is multiplied by ``scale``, the rest becomes zero.
+    """Gate a tensor in place: multiply elements that pass by ``scale``, set the rest to zero.
 
     Args:
         tensor: floating point, any shape and strides; elements count in row-major order.
         lo, hi: the window in [0, 1]; a share ``hi - lo`` of the elements passes.
         key: from :func:`gradgate.gates.key`.
-        scale: factor on what passes, rounded as ``tensor.mul_(scale)`` rounds.
+        scale: factor on elements that pass, rounded as ``tensor.mul_(scale)`` rounds.
         offset: index of the first element in the full tensor, for shards.
 
     Returns:
@@ -53,17 +53,17 @@ def apply_each_(
 ) -> None:
     """Gate many tensors in place under one window, each as :func:`apply_` does under its own key.
 
-    On CUDA the contiguous ones of a dtype take one kernel launch and one copy of a few kilobytes to the device,
-    without waiting for it.
+    On CUDA, the contiguous tensors of one dtype take one kernel launch and one asynchronous copy of a few kilobytes
+    to the device.
 
     Args:
         tensors: as for :func:`apply_`; dtypes, devices and shapes may differ. None may overlap another.
         lo, hi, scale: as for :func:`apply_`, for all tensors.
-        keys: one for each tensor.
-        offsets: one for each tensor; zeros by default.
+        keys: one per tensor.
+        offsets: one per tensor; zeros by default.
 
     Raises:
-        ValueError: if the window does not lie in [0, 1], or there is not one key and one offset for each tensor.
+        ValueError: if the window does not lie in [0, 1], or there is not one key and one offset per tensor.
     """
     offsets = [0] * len(tensors) if offsets is None else offsets
     if not len(tensors) == len(keys) == len(offsets):
@@ -84,11 +84,11 @@ def apply_each_(
 
 
 def restore_(tensor: Tensor, before: Tensor, *, lo: float, hi: float, key: int, offset: int = 0) -> Tensor:
-    """Set what :func:`apply_` would make zero to what it was before, in place, bit for bit.
+    """Reset the elements that :func:`apply_` would set to zero to their earlier values, in place, bit for bit.
 
     Args:
         tensor: as for :func:`apply_`.
-        before: of the same shape, dtype and device.
+        before: the earlier values, of the same shape, dtype and device.
         lo, hi, key, offset: as for :func:`apply_`.
 
     Returns:
@@ -99,8 +99,8 @@ def restore_(tensor: Tensor, before: Tensor, *, lo: float, hi: float, key: int, 
     """
     if (tensor.shape, tensor.dtype, tensor.device) != (before.shape, before.dtype, before.device):
         raise ValueError(
-            f"What is restored must be like what it was before; got {tuple(tensor.shape)} {tensor.dtype} on "
-            f"{tensor.device} and {tuple(before.shape)} {before.dtype} on {before.device}."
+            f"The tensor and its earlier values must have one shape, dtype and device; got {tuple(tensor.shape)} "
+            f"{tensor.dtype} on {tensor.device} and {tuple(before.shape)} {before.dtype} on {before.device}."
         )
     first, end = window(lo, hi)
     if end - first == BLOCK:
@@ -114,7 +114,7 @@ def restore_(tensor: Tensor, before: Tensor, *, lo: float, hi: float, key: int, 
 
 
 def mask(numel: int, *, lo: float, hi: float, key: int, offset: int = 0) -> Tensor:
-    """The decisions of :func:`apply_`, to look at: bool, shape ``(numel,)``, on the CPU."""
+    """Return which elements :func:`apply_` lets pass: bool, shape ``(numel,)``, on the CPU."""
     return reference.mask(numel, *window(lo, hi), key, offset)
 
 
@@ -128,7 +128,7 @@ def _back_end(tensor: Tensor) -> ModuleType:
 
 @cache
 def _cuda() -> ModuleType | None:
-    """The Triton back end, or None without triton, which comes with CUDA builds of torch."""
+    """Return the Triton back end, or None without triton, which comes with CUDA builds of torch."""
     try:
         from gradgate.gates import cuda
     except ImportError:

@@ -1,4 +1,4 @@
-"""The random gate on contiguous CPU memory, compiled by numba."""
+"""Gate contiguous CPU memory at random, with kernels compiled by numba."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _S15, _S16 = np.uint32(15), np.uint32(16)
 _ONE, _HALF_STEP = np.uint32(1), np.uint32(0x7FFF)
 _HALF = (torch.bfloat16, torch.float16)
 _WORDS = {2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
-# Fewer elements are done before a second thread has begun.
+# One thread finishes fewer elements before a second one has started.
 _PART = 2**20
 
 
@@ -45,8 +45,8 @@ def _multiplied(word: np.uint32) -> np.uint32:
     return word  # noqa: RET504 - numba takes the type from the assignment
 
 
-# Folding is linear in XOR and undoes itself. So the fold that ends the first round and the one that begins the second
-# cancel, and what is left of them is the fold of the key, which is the same for all elements: `_over_segments` has it.
+# Folding is linear in XOR and its own inverse. So the fold that ends the first round and the one that begins the second
+# cancel, except for the fold of the key, which is the same for all elements and computed once in `_over_segments`.
 @numba.njit(inline="always")  # type: ignore[untyped-decorator]
 def _passes(i: int, low: np.uint32, key_1: np.uint32, key_2: np.uint32, first: np.uint32, width: np.uint32) -> Any:
     word = _multiplied(np.uint32(_folded(np.uint32(low + np.uint32(i))) ^ key_1))
@@ -79,7 +79,7 @@ def _gate_half(
     width: np.uint32,
 ) -> None:
     for i in range(values.size):
-        # A product, since LLVM does not vectorise a choice between 16-bit numbers.
+        # A product, because LLVM does not vectorise a choice between 16-bit numbers.
         values[i] = np.uint16(np.uint32(values[i]) * np.uint32(_passes(i, low, key_1, key_2, first, width)))
 
 
@@ -103,7 +103,7 @@ def _gate_bfloat16(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _float16_product(context: Any, word: Any, scale: Any) -> Any:
-    """The bits of a float16 times a float32, rounded once. Numba has no float16; LLVM and the processor do."""
+    """Return the bits of a float16 times a float32, rounded once. Numba has no float16; LLVM and the CPU do."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide = builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
@@ -130,7 +130,7 @@ def _gate_float16(
 
 @cache
 def _has_float16() -> bool:
-    """Whether the processor converts float16 itself; without that, LLVM calls a function that numba does not have."""
+    """Return True if the CPU converts float16 itself; otherwise LLVM calls a function that numba lacks."""
     return platform.machine() in ("aarch64", "arm64") or bool(binding.get_host_cpu_features().get("f16c"))
 
 
@@ -149,12 +149,12 @@ def _restore(
 
 
 def serves(tensor: Tensor) -> bool:
-    """Whether this back end can gate the tensor, or a contiguous copy of it."""
+    """Return True if this back end can gate the tensor, or a contiguous copy of it."""
     return tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64, *_HALF)
 
 
 def apply_(tensor: Tensor, first: int, end: int, scale: float, key: int, offset: int) -> Tensor:
-    """As ``reference.apply_``, for a contiguous tensor and a window that is neither empty nor whole."""
+    """Do as ``reference.apply_``, for a contiguous tensor and a window that is neither empty nor full."""
     half = tensor.dtype in _HALF
     if tensor.dtype == torch.float16 and scale != 1.0 and not _has_float16():
         tensor.mul_(scale)
@@ -175,7 +175,7 @@ def apply_(tensor: Tensor, first: int, end: int, scale: float, key: int, offset:
 
 
 def restore_(tensor: Tensor, before: Tensor, first: int, end: int, key: int, offset: int) -> Tensor:
-    """As ``reference.restore_``, for contiguous tensors."""
+    """Do as ``reference.restore_``, for contiguous tensors."""
     kind = _WORDS[tensor.element_size()]
     values, old = (t.detach().view(-1).view(kind).numpy() for t in (tensor, before))
 
@@ -189,7 +189,7 @@ def restore_(tensor: Tensor, before: Tensor, first: int, end: int, key: int, off
 def _over_parts(
     work: Callable[[slice, list[np.uint32]], None], numel: int, first: int, end: int, key: int, offset: int
 ) -> None:
-    """Do the work on parts of the elements, each with its words for the kernels, on as many threads as torch uses."""
+    """Run the work on slices of the elements, each with its words for the kernels, on as many threads as torch uses."""
     if numel < 2 * _PART:
         _over_segments(work, 0, numel, first, end, key, offset)
         return
@@ -213,5 +213,5 @@ def _over_segments(
 
 @cache
 def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Threads of this process: a forked one has none of its parent's."""
+    """Return the threads of this process; the process id is in the cache's key as a fork inherits no threads."""
     return ThreadPoolExecutor(threads, thread_name_prefix="gradgate-gate")

@@ -1,4 +1,4 @@
-"""The random gate on contiguous CUDA memory, in one pass, compiled by Triton. Importing it needs triton."""
+"""Gate contiguous CUDA memory at random, in one pass compiled by Triton. Importing this module needs triton."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES = {
     torch.float16: tl.float16,
 }
 _WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-# Elements that a program holds at a time: 16 a thread, so that several wide loads are under way while it hashes.
+# Elements that a program processes at a time: 16 per thread, so that several wide loads overlap with the hashing.
 _BLOCK = 2048
 _WARPS = 4
 # Elements that one program of a launch for many tensors gates.
@@ -51,7 +51,7 @@ def _passes(at, low, key_1, key_2, first, width):  # type: ignore[no-untyped-def
 def _gated(old, at, low, key_1, key_2, first, width, scale_bits):  # type: ignore[no-untyped-def]
     passes = _passes(at, low, key_1, key_2, first, width)
     scale = scale_bits.to(tl.int64).to(tl.float64, bitcast=True)
-    # As torch multiplies: in float32 at least, rounded once to the tensor's type.
+    # Multiply as torch does: in float32 or wider, rounded once to the tensor's dtype.
     if old.dtype != tl.float64:
         scale = scale.to(tl.float32)
     return tl.where(passes, (old.to(scale.dtype) * scale).to(old.dtype), 0.0)
@@ -62,7 +62,7 @@ def _gate_block(  # type: ignore[no-untyped-def]
     values, left, low, key_1, key_2, first, width, scale_bits, block: tl.constexpr
 ):
     at = tl.arange(0, block)
-    if left >= block:  # without a mask, loads and stores are 16 bytes wide whatever the number of elements
+    if left >= block:  # without a mask, loads and stores are 16 bytes wide for any number of elements
         old = tl.load(values + at)
         tl.store(values + at, _gated(old, at, low, key_1, key_2, first, width, scale_bits))
     else:
@@ -122,12 +122,12 @@ def _restore(  # type: ignore[no-untyped-def]
 
 
 def serves(tensor: Tensor) -> bool:
-    """Whether this back end can gate the tensor, or a contiguous copy of it."""
+    """Return True if this back end can gate the tensor, or a contiguous copy of it."""
     return tensor.is_cuda and tensor.dtype in _TYPES
 
 
 def apply_(tensor: Tensor, first: int, end: int, scale: float, key: int, offset: int) -> Tensor:
-    """As ``reference.apply_``, for a contiguous tensor and a window that is neither empty nor whole."""
+    """Do as ``reference.apply_``, for a contiguous tensor and a window that is neither empty nor full."""
     flat = tensor.detach().view(-1)
     with _on(tensor.device):
         for start, stop, block, low in segments(flat.numel(), offset):
@@ -139,8 +139,8 @@ def apply_(tensor: Tensor, first: int, end: int, scale: float, key: int, offset:
 
 
 def restore_(tensor: Tensor, before: Tensor, first: int, end: int, key: int, offset: int) -> Tensor:
-    """As ``reference.restore_``, for contiguous tensors."""
-    # As integers, whose bits no load or store changes.
+    """Do as ``reference.restore_``, for contiguous tensors."""
+    # View them as integers, whose bits no load or store changes.
     values, old = (t.detach().view(-1).view(_WORDS[t.element_size()]) for t in (tensor, before))
     with _on(tensor.device):
         for start, stop, block, low in segments(values.numel(), offset):
@@ -151,7 +151,7 @@ def restore_(tensor: Tensor, before: Tensor, first: int, end: int, key: int, off
 
 
 def apply_each_(parts: Iterable[tuple[Tensor, int, int]], first: int, end: int, scale: float) -> None:
-    """Gate contiguous tensors, each with its key and offset: one launch for each type of element and device."""
+    """Gate contiguous tensors, each with its key and offset, in one launch per dtype and device."""
     kinds: dict[tuple[torch.device, torch.dtype], list[tuple[int, int, int, int, int]]] = {}
     for tensor, key, offset in parts:
         rows = kinds.setdefault((tensor.device, tensor.dtype), [])
@@ -164,12 +164,13 @@ def apply_each_(parts: Iterable[tuple[Tensor, int, int]], first: int, end: int, 
 
 
 def _launch(rows: np.ndarray[Any, np.dtype[np.int64]], device: torch.device, dtype: torch.dtype, scalars: Any) -> None:
-    alignment = dtype.itemsize if (rows[:, 0] % 16).any() else 16  # known, it makes loads and stores 16 bytes wide
+    # A known alignment of 16 lets Triton make loads and stores 16 bytes wide.
+    alignment = dtype.itemsize if (rows[:, 0] % 16).any() else 16
     programs = -(-rows[:, 1] // _CHUNK)
     ends = programs.cumsum()
     table = np.column_stack([rows, ends - programs])
     owners = np.repeat(np.arange(len(rows)), programs)
-    # Pinned, so that the one copy to the device is asynchronous; torch keeps the memory until the copy is done.
+    # Pin it, so that the one copy to the device is asynchronous; torch keeps the memory until the copy is done.
     host = torch.empty(table.size + owners.size, dtype=torch.int64, pin_memory=device.type == "cuda")
     np.concatenate([table.ravel(), owners], out=host.numpy())
     with _on(device):
@@ -191,10 +192,10 @@ def _on(device: torch.device) -> torch.cuda.device:
 
 
 def _scalars(first: int, end: int, scale: float) -> Iterable[int]:
-    # A launch would round a float to float32, so the scale travels as the bits of a float64.
+    # A launch would round a float to float32, so pass the scale as the bits of a float64.
     return _signed(first), _signed(end - first), struct.unpack("<q", struct.pack("<d", scale))[0]
 
 
 def _signed(word: int) -> int:
-    """The int32 of the same bits: whatever its value, Triton then compiles the kernel once."""
+    """Return the int32 with the same bits: Triton then compiles the kernel once for all values."""
     return (word ^ 1 << 31) - (1 << 31)

@@ -1,4 +1,4 @@
-"""What identifies one mask, and the hash that it selects, in plain Python.
+"""Compute the key that identifies a mask, and the hash that it selects, in plain Python.
 
 A key is 64 bits from the seed, the stream, the parameter's name and the draw. The hash of an element is two rounds of a
 32-bit integer mixer, each keyed by one half of the key. The mixer is "lowbias32" of C. Wellons' hash-prospector
@@ -19,12 +19,12 @@ BLOCK = 2**32
 
 
 def key(*, seed: int, stream: str, name: str, draw: int) -> int:
-    """The key of one mask, the same on every machine, process and device.
+    """Return the key of one mask, the same on every machine, process and device.
 
     Args:
         seed: the run's seed.
-        stream: what the mask is for, such as ``"graddrop"``; two streams never share a mask.
-        name: the parameter's name; prefixes of wrappers (``module.``, ``_orig_mod.``) do not count.
+        stream: purpose of the mask, such as ``"graddrop"``; two streams never share a mask.
+        name: the parameter's name; prefixes of wrappers (``module.``, ``_orig_mod.``) are ignored.
         draw: the optimizer step or epoch that the mask belongs to.
 
     Returns:
@@ -37,7 +37,7 @@ def key(*, seed: int, stream: str, name: str, draw: int) -> int:
 
 @lru_cache(maxsize=2**14)
 def _begun(seed: int, stream: str, name: str) -> blake2b:
-    """The digest of what a parameter's masks have in common."""
+    """Hash the words that all masks of a parameter share; each draw continues from a copy."""
     return blake2b(b"".join(_counted(word) for word in (str(seed), stream, canonical_name(name))), digest_size=8)
 
 
@@ -47,7 +47,7 @@ def _counted(word: str) -> bytes:
 
 @lru_cache
 def window(lo: float, hi: float) -> tuple[int, int]:
-    """First and end of the 32-bit hash values ``h`` with ``lo <= h / 2**32 < hi``."""
+    """Return the first and the end of the 32-bit hash values ``h`` with ``lo <= h / 2**32 < hi``."""
     if not (0.0 <= lo <= 1.0 and 0.0 <= hi <= 1.0):
         raise ValueError(f"A gate's window must lie in [0, 1]; got lo={lo}, hi={hi}.")
     first, end = (-int(-(edge * 2**32) // 1) for edge in (lo, hi))
@@ -55,7 +55,7 @@ def window(lo: float, hi: float) -> tuple[int, int]:
 
 
 def mix(value: int) -> int:
-    """One round of the mixer on one 32-bit word."""
+    """Apply one round of the mixer to a 32-bit word."""
     value ^= value >> 16
     value = value * MULTIPLIER_1 & WORD
     value ^= value >> 15
@@ -64,17 +64,17 @@ def mix(value: int) -> int:
 
 
 def block_key(key: int, block: int) -> tuple[int, int]:
-    """The two 32-bit round keys for elements ``block * 2**32`` and on: the high part of an index acts here."""
+    """Return the two 32-bit round keys for the 2**32 elements of a block: the high half of an index acts here."""
     low, high = key & WORD, key >> 32 & WORD
     return low ^ mix(block * 0x9E3779B9 & WORD), high ^ mix(block * 0x85EBCA6B & WORD)
 
 
 def hash_at(key: int, index: int) -> int:
-    """The 32-bit hash of one element."""
+    """Return the 32-bit hash of one element."""
     first, second = block_key(key, index // BLOCK)
     return mix(mix(index % BLOCK ^ first) ^ second)
 
 
 def uniform(key: int, index: int = 0) -> float:
-    """One number in [0, 1) under a key: the draw for something that passes or not as a whole."""
+    """Return one number in [0, 1) under a key, to decide for a group or layer at once."""
     return hash_at(key, index) / BLOCK

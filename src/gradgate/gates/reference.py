@@ -1,4 +1,4 @@
-"""The random gate in plain torch: the definition that every other back end equals bit for bit.
+"""Gate tensors in plain torch: the definition that every other back end matches bit for bit.
 
 Element ``i`` of a tensor passes iff ``first <= h < end``, where ``h`` is the 32-bit hash of ``i`` under
 the gate's key (:func:`gradgate.gates.key.hash_at`).
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from gradgate.gates.key import BLOCK, MULTIPLIER_1, MULTIPLIER_2, WORD, block_key
 
-# Bounds the int64 scratch space to 32 MiB a tensor, however large the parameter is.
+# Limits the int64 scratch space to 32 MiB per tensor, however large the parameter is.
 CHUNK = 2**22
 
 
 def segments(numel: int, offset: int) -> Iterator[tuple[int, int, int, int]]:
-    """Cut ``numel`` elements from index ``offset`` on at multiples of 2**32.
+    """Split ``numel`` elements from index ``offset`` on at multiples of 2**32.
 
     Yields ``(start, stop, block, low)``: elements ``start:stop`` lie in ``block``, the first at low word ``low``.
     """
@@ -40,13 +40,13 @@ def _mix_(words: Tensor) -> Tensor:
 
 
 def hash_words(low: int, count: int, keys: tuple[int, int], device: torch.device | str) -> Tensor:
-    """The hashes of ``count`` elements of one block from low word ``low`` on, as int64 in [0, 2**32)."""
+    """Return the hashes of ``count`` elements of one block from low word ``low`` on, as int64 in [0, 2**32)."""
     words = torch.arange(low, low + count, dtype=torch.int64, device=device)
     return _mix_(_mix_(words.bitwise_xor_(keys[0])).bitwise_xor_(keys[1]))
 
 
 def mask(numel: int, first: int, end: int, key: int, offset: int, device: torch.device | str = "cpu") -> Tensor:
-    """Which of ``numel`` elements pass. Returns bool, shape ``(numel,)``."""
+    """Return which of ``numel`` elements pass, bool, shape ``(numel,)``."""
     passes = torch.empty(numel, dtype=torch.bool, device=device)
     for start, stop, block, low in segments(numel, offset):
         keys = block_key(key, block)
@@ -58,7 +58,7 @@ def mask(numel: int, first: int, end: int, key: int, offset: int, device: torch.
 
 
 def apply_(tensor: Tensor, first: int, end: int, scale: float, key: int, offset: int) -> Tensor:
-    """Multiply what passes by ``scale`` and set the rest to zero, in place."""
+    """Multiply elements that pass by ``scale`` and set the rest to zero, in place."""
     passes = mask(tensor.numel(), first, end, key, offset, tensor.device).view(tensor.shape)
     if scale != 1.0:
         tensor.mul_(scale)
@@ -66,7 +66,7 @@ def apply_(tensor: Tensor, first: int, end: int, scale: float, key: int, offset:
 
 
 def restore_(tensor: Tensor, before: Tensor, first: int, end: int, key: int, offset: int) -> Tensor:
-    """Set what does not pass to what it was before, in place."""
+    """Reset elements that do not pass to their earlier values, in place."""
     passes = mask(tensor.numel(), first, end, key, offset, tensor.device).view(tensor.shape)
     return tensor.copy_(torch.where(passes, tensor, before))
 

@@ -1,4 +1,4 @@
-"""The gate on tensors that have shapes and no data, such as those on which memory is counted: nothing to compute."""
+"""Gate tensors that have a shape but no data, such as those used to count memory: nothing is computed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 
 def serves(tensor: Tensor) -> bool:
-    """Whether the tensor has no data."""
+    """Return True if the tensor has no data."""
     return tensor.is_meta or isinstance(tensor, FakeTensor)
 
 
 def apply_(tensor: Tensor, first: int, end: int, scale: float, key: int, offset: int) -> Tensor:
-    """The tensor; like the back ends for data, it takes no memory besides."""
+    """Return the tensor; like the back ends for data, allocate nothing."""
     return tensor
 
 

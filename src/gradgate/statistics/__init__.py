@@ -1,6 +1,6 @@
-"""What few seeds can say: means with intervals, paired tests, corrections, effect sizes and the seeds that are needed.
+"""Compare scores over few seeds: intervals, paired tests, corrections, effect sizes and the number of seeds needed.
 
-Pure functions on plain sequences and mappings; scipy does the mathematics.
+All functions are pure and take plain sequences and mappings; scipy does the mathematics.
 """
 
 from gradgate.statistics.family import Evidence, holm, weigh

@@ -1,4 +1,4 @@
-"""Several methods against one reference: p-values that hold for all of them, and what each comparison can show."""
+"""Compare several methods to one reference: p-values corrected over all of them, and the limits of each comparison."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Evidence:
-    """One comparison among those that were made together.
+    """The evidence of one comparison in a family of comparisons.
 
     Attributes:
         bootstrap: interval of the mean difference; None without spread.
         p_holm: the t-test's p after Holm's correction over the family.
-        wilcoxon_holm: the same for Wilcoxon's test, corrected among its own kind.
-        needed: pairs to find a true effect as large as the observed one with 80% power at p < 0.05, with no correction;
-            None without an effect, or where a million would not do.
+        wilcoxon_holm: the same for Wilcoxon's test, corrected over the Wilcoxon tests.
+        needed: pairs to find a true effect as large as the observed one with 80% power at p < 0.05, uncorrected;
+            None without an effect, or if a million pairs are not enough.
         needed_holm: the same at 0.05 over the number of tests, Holm's first and strictest step.
-        remarks: sentences on what the number of pairs, or the lack of spread, keeps the tests from saying.
+        remarks: sentences on what the tests cannot show because of few pairs or missing spread.
     """
 
     comparison: Comparison
@@ -38,16 +38,16 @@ class Evidence:
 
 
 def weigh(comparisons: Sequence[Comparison], level: float = LEVEL, power: float = 0.8) -> list[Evidence]:
-    """What each of several comparisons to one reference is worth when they are read together.
+    """Correct several comparisons to one reference for multiple testing, and report the power of each.
 
     Args:
-        comparisons: all that were made, one for each method.
-        level: the p below which a difference counts.
-        power: the wanted chance of finding a true effect.
+        comparisons: all that were made, one per method.
+        level: the p below which a difference is significant.
+        power: the desired probability of finding a true effect.
     """
     t_tests = holm([comparison.p for comparison in comparisons])
     rank_tests = holm([comparison.wilcoxon_p for comparison in comparisons])
-    # Holm's p grows with each p that goes in, so the smallest possible ones give bounds.
+    # Holm's p increases with each p that goes in, so the smallest possible values give lower bounds.
     least = holm([None if c.wilcoxon_p is None else least_p(c.ranked) for c in comparisons])
     done, ranked = (sum(p is not None for p in tests) for tests in (t_tests, rank_tests))
     return [
@@ -65,7 +65,7 @@ def weigh(comparisons: Sequence[Comparison], level: float = LEVEL, power: float 
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down correction over the tests that were done; None stays None.
+    """Apply Holm's step-down correction over the tests that were done; None stays None.
 
     Raises:
         DataError: if a value is not between 0 and 1.
@@ -94,7 +94,7 @@ def _remarks(comparison: Comparison, least: float | None, tests: int, level: flo
     if comparison.n > 1 and comparison.ranked == 1:
         notes.append(f"only 1 of {comparison.n} {unit}s shows a difference: too few for Wilcoxon's test")
     if least is not None and least >= level:
-        pairs = f"{comparison.n} {unit}s" + (f", {ties} of them level" if ties else "")
+        pairs = f"{comparison.n} {unit}s" + (f", {ties} of them tied" if ties else "")
         correction = f" after Holm's correction for {tests} tests" if tests > 1 else ""
         notes.append(
             f"with {pairs}, Wilcoxon's p cannot fall below {least:.3g}{correction}: p < {level:g} takes "

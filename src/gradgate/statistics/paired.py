@@ -1,4 +1,4 @@
-"""One method against another over pairs: the same seeds, languages or tasks."""
+"""Compare two methods over pairs: the same seeds, languages or tasks."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ K = TypeVar("K", int, str)
 
 @dataclass(frozen=True)
 class Comparison:
-    """One method minus the reference, in pairs.
+    """The paired differences of a method minus the reference.
 
     Attributes:
-        n: pairs: units (seeds, languages, tasks) that both have.
+        n: number of pairs: units (seeds, languages, tasks) that both have.
         difference: mean of the paired differences; None without pairs.
         sd: their sample standard deviation; None for fewer than two pairs.
-        interval: t confidence interval of the mean difference; None where ``p`` is None.
-        p: two-sided paired t-test; None where no test is possible, and ``note`` says why.
-        note: what the reader must know to take the numbers for what they are, or None.
+        interval: t confidence interval of the mean difference; None if ``p`` is None.
+        p: two-sided paired t-test; None if no test is possible, and ``note`` says why.
+        note: a caution that the reader needs to interpret the numbers, or None.
         t: the statistic of that test, with n - 1 degrees of freedom.
         wilcoxon_p: two-sided Wilcoxon signed-rank test; None with fewer than two differences that are not 0.
-        cohens_d: mean difference over its standard deviation (d_z); None where that is 0.
+        cohens_d: mean difference over its standard deviation (d_z); None if that is 0.
         hedges_g: the same, corrected for few pairs; None for fewer than 3.
-        rank_biserial: from -1 to 1, how far the ranks lean to one side; None if no difference is left.
-        ranked: differences that are not 0: what Wilcoxon's test is made of.
-        differences: one for each pair, in the order of the units.
+        rank_biserial: effect size from ranks, -1 to 1; None without a difference that is not 0.
+        ranked: number of differences that are not 0, which Wilcoxon's test uses.
+        differences: one per pair, in the order of the units.
         unit: what is paired.
     """
 
@@ -59,8 +59,8 @@ def compare_paired(
 ) -> Comparison:
     """Compare a method to the reference over the seeds (or other units) that both have.
 
-    Pairing by seed removes what the seed does to both alike (order of the data, initial head). Where all differences
-    are the same there is no spread, and t is infinite or 0/0: no t-test, interval or standardised effect is given.
+    Pairing by seed removes the effects that a seed has on both (order of the data, initial head). If all differences
+    are the same, there is no spread and t is infinite or 0/0: no t-test, interval or standardised effect is returned.
 
     Args:
         scores: seed to score.
@@ -78,15 +78,15 @@ def compare_paired(
     if n == 0:
         return Comparison(0, note=_none_common(unit), unit=unit)
     differences = ours - theirs
-    kept = tuple(differences.tolist())
+    values = tuple(differences.tolist())
     mean = float(differences.mean())
     if n == 1:
-        return Comparison(1, mean, note=f"1 common {unit}: no interval or test", differences=kept, unit=unit)
+        return Comparison(1, mean, note=f"1 common {unit}: no interval or test", differences=values, unit=unit)
     size = float(max(np.abs(ours).max(), np.abs(theirs).max()))
     if np.abs(differences).max() <= ROUNDING * size:
         note = f"the same score as the reference for all {n} {unit}s: no test"
         return Comparison(n, 0.0, 0.0, note=note, differences=(0.0,) * n, unit=unit)
-    ranks = signed_ranks(kept, size)
+    ranks = signed_ranks(values, size)
     same = bool(np.ptp(differences) <= ROUNDING * size)
     ranked = Comparison(
         n,
@@ -96,7 +96,7 @@ def compare_paired(
         wilcoxon_p=signed_rank_p(ranks),
         rank_biserial=rank_biserial(ranks),
         ranked=len(ranks),
-        differences=(mean,) * n if same else kept,
+        differences=(mean,) * n if same else values,
         unit=unit,
     )
     return ranked if same else _t_tested(ranked, mean, float(differences.std(ddof=1)), confidence)
@@ -110,8 +110,8 @@ def compare_over(
 ) -> Comparison:
     """Compare a method to the reference with languages or tasks as pairs, each with the mean over its common seeds.
 
-    The paper's t statistic of one task has its languages as pairs. They share their models, so that they are no
-    independent draws: the test tells whether a difference holds across these languages, not across other seeds.
+    The paper's t statistic of one task has its languages as pairs. They share their models, so they are not independent
+    draws: the test shows whether a difference holds across these languages, not across other seeds.
 
     Args:
         unit: ``"language"`` or ``"task"``.
@@ -135,19 +135,18 @@ def compare_over(
 def relative_quality(
     scores: Sequence[float], reference: Sequence[float], higher_is_better: bool = True
 ) -> float | None:
-    """The share of the reference's quality that a method keeps: the unweighted mean of one ratio for each task.
+    """Return the share of the reference's quality that a method keeps: the unweighted mean of one ratio per task.
 
-    A ratio is the method's score over the reference's, or the reference's over the method's where a lower score is
-    better, so that less than 1 is always worse. A mean of ratios weighs tasks alike; the ratio of two mean scores
-    would weigh tasks with high scores more.
+    A ratio is the method's score over the reference's, or the inverse if a lower score is better, so that less than 1
+    is always worse. A mean of ratios weights tasks equally; the ratio of two mean scores would give tasks with high
+    scores more weight.
 
     Args:
-        scores: one for each task (or language), each the mean over the seeds that both have.
+        scores: one per task (or language), each the mean over the seeds that both have.
         reference: the reference's, in the same order.
 
     Returns:
-        None without a task, and where the reference's score, or one that would be divided by, is not above 0: a share
-        has no meaning there.
+        None without a task, and if the reference's score or a divisor is not above 0, as the share is then undefined.
 
     Raises:
         DataError: if a score is not finite, or the two differ in length.
@@ -167,7 +166,7 @@ def relative_quality(
 
 
 def _t_tested(comparison: Comparison, mean: float, sd: float, confidence: float) -> Comparison:
-    """The comparison with what the spread of its differences allows to say."""
+    """Return the comparison with its t-test, interval and standardised effects."""
     from scipy import stats  # takes a second, which listing claims need not wait for
 
     n, d = comparison.n, cohens_d(mean, sd)

@@ -1,4 +1,4 @@
-"""How large a paired difference is against its spread, and how many pairs it takes to see one of that size."""
+"""Compute the effect size of a paired difference, and the number of pairs needed to detect one of that size."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from math import exp, isfinite, log, sqrt
 from gradgate.errors import UsageError
 
 MOST = 1_000_000
-"""More pairs than this are not looked for."""
+"""The largest number of pairs that is searched."""
 
 
 def cohens_d(mean: float, sd: float) -> float:
-    """Cohen's d_z: the mean paired difference over the standard deviation of the differences, which is above 0.
+    """Return Cohen's d_z: the mean paired difference over the differences' standard deviation, which is above 0.
 
     Source:
         Cohen 1988, Statistical power analysis, sec. 2.3.5.
@@ -20,7 +20,7 @@ def cohens_d(mean: float, sd: float) -> float:
 
 
 def hedges_g(d: float, n: int) -> float | None:
-    """``d`` without the upward bias that it has with few pairs; None for fewer than 3, where no correction exists.
+    """Correct ``d`` for its upward bias with few pairs; return None for fewer than 3, where no correction exists.
 
     The factor is the exact one, Gamma(m/2) / (sqrt(m/2) Gamma((m-1)/2)) with m = n - 1: 0.56 for 3 pairs, 0.80 for 5.
 
@@ -36,9 +36,9 @@ def hedges_g(d: float, n: int) -> float | None:
 
 
 def paired_power(d: float, n: int, level: float = 0.05) -> float:
-    """The chance that a two-sided paired t-test with ``n`` pairs gives p < ``level`` if the true effect is ``d``.
+    """Return the probability that a two-sided paired t-test with ``n`` pairs gives p < ``level`` at true effect ``d``.
 
-    Both tails of the noncentral t distribution with n - 1 degrees of freedom and noncentrality d * sqrt(n).
+    Sums both tails of the noncentral t distribution with n - 1 degrees of freedom and noncentrality d * sqrt(n).
 
     Raises:
         UsageError: if ``n`` is below 2, ``d`` is not finite, or ``level`` is not between 0 and 1.
@@ -52,21 +52,21 @@ def paired_power(d: float, n: int, level: float = 0.05) -> float:
         )
     shift, freedom = abs(d) * sqrt(n), n - 1
     bound = float(stats.t.isf(level / 2, freedom))
-    # The lower tail by symmetry: scipy's cdf is NaN far out there.
+    # The lower tail is computed by symmetry because scipy's cdf returns NaN far from the centre.
     return float(stats.nct.sf(bound, freedom, shift) + stats.nct.sf(bound, freedom, -shift))
 
 
 def pairs_needed(d: float, power: float = 0.8, level: float = 0.05) -> int | None:
-    """The fewest pairs (2 or more) with which a true effect ``d`` is found with this power; None above a million.
+    """Return the fewest pairs (2 or more) that find a true effect ``d`` with this power; None above a million.
 
-    An effect that was itself measured with few pairs is uncertain, and so is the number that follows from it.
+    An effect that was measured with few pairs is uncertain, and so is the number computed from it.
 
     Raises:
         UsageError: as :func:`paired_power`, and if ``power`` is not between 0 and 1.
     """
     if not 0 < power < 1:
         raise UsageError(f"power is {power}; expected a number between 0 and 1, such as 0.8.")
-    low, high = 1, 2  # too few, and where the answer is looked for
+    low, high = 1, 2  # low is always too few; double high until it suffices, then bisect
     while paired_power(d, high, level) < power:
         low, high = high, 2 * high
         if low >= MOST:

@@ -1,4 +1,4 @@
-"""Wilcoxon's signed-rank test: what the order of the differences says, whatever their distribution."""
+"""Apply Wilcoxon's signed-rank test, which uses the order of the differences and no assumed distribution."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gradgate.statistics.summary import ROUNDING, finite
 
 
 def signed_ranks(differences: Sequence[float], size: float | None = None) -> tuple[float, ...]:
-    """Ranks of the absolute differences, 1 for the smallest, with the signs of the differences.
+    """Return the ranks of the absolute differences, 1 for the smallest, with the signs of the differences.
 
     Ties share their mean rank. Differences of 0 are left out, as Wilcoxon did.
 
     Args:
-        size: of the scores that the differences come from; differences that rounding alone sets apart are ties. None
-            takes the largest difference.
+        size: magnitude of the scores behind the differences; differences that differ only by rounding are ties. None
+            uses the largest difference.
 
     Raises:
         DataError: if a difference is not finite.
@@ -34,10 +34,10 @@ def signed_ranks(differences: Sequence[float], size: float | None = None) -> tup
 
 @lru_cache(maxsize=4096)
 def signed_rank_p(ranks: tuple[float, ...]) -> float | None:
-    """Two-sided p of Wilcoxon's test from :func:`signed_ranks`; None for fewer than two ranks.
+    """Compute the two-sided p of Wilcoxon's test from :func:`signed_ranks`; None for fewer than two ranks.
 
-    Exact for any number of ranks, with ties too, where ``scipy.stats.wilcoxon`` approximates or tries all signs: the
-    distribution of the positive rank sum is built up rank by rank, each of them positive or negative by a fair coin.
+    The p is exact for any number of ranks, also with ties, where ``scipy.stats.wilcoxon`` approximates or tries all
+    signs: the distribution of the positive rank sum is built rank by rank, each positive or negative by a fair coin.
 
     Source:
         Wilcoxon 1945, Individual comparisons by ranking methods.
@@ -57,9 +57,10 @@ def signed_rank_p(ranks: tuple[float, ...]) -> float | None:
 
 
 def rank_biserial(ranks: tuple[float, ...]) -> float | None:
-    """The effect size of Wilcoxon's test: -1 (all differences negative) to 1 (all positive); None without ranks.
+    """Compute the effect size of Wilcoxon's test: -1 (all differences negative) to 1 (all positive).
 
-    It is the rank sum of the positive differences minus that of the negative ones, over the sum of all.
+    It is the rank sum of the positive differences minus that of the negative ones, over the sum of all; None without
+    ranks.
 
     Source:
         Kerby 2014, The simple difference formula.
@@ -69,14 +70,14 @@ def rank_biserial(ranks: tuple[float, ...]) -> float | None:
 
 
 def least_p(n: int) -> float:
-    """The smallest two-sided p that Wilcoxon's test can give with ``n`` differences that are not 0: 2 / 2^n."""
+    """Return the smallest two-sided p of Wilcoxon's test with ``n`` differences that are not 0: 2 / 2^n."""
     return float(min(1.0, 2.0 * 0.5**n))
 
 
 def pairs_to_reach(level: float = 0.05, tests: int = 1) -> int:
-    """The fewest pairs with which Wilcoxon's p can fall below ``level`` after Holm's correction for ``tests`` tests.
+    """Return the fewest pairs with which Wilcoxon's p can fall below ``level`` after Holm's correction.
 
-    6 for one test at 0.05.
+    ``tests`` is the number of tests; one test at 0.05 needs 6 pairs.
     """
     n = 1
     while tests * least_p(n) >= level:

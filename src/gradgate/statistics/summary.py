@@ -1,6 +1,6 @@
-"""Scores of one method or run: mean, spread, t interval, bootstrap interval, and the mean against the best.
+"""Summarize the scores of one method or run: mean, spread, t interval, bootstrap interval, and mean against best.
 
-Numbers that are not finite are refused. Scores that differ by rounding only count as equal.
+Numbers that are not finite are rejected. Scores that differ only by rounding count as equal.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gradgate.errors import DataError
 
 Array: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-# Scores that differ by less than this part of their size differ by rounding only.
+# A relative difference below this is rounding.
 ROUNDING = 1e-12
 
 
 def finite(values: Sequence[float], names: Iterable[str] = ()) -> Array:
-    """The values as a float64 array of shape ``(n,)``.
+    """Return the values as a float64 array of shape ``(n,)`` after checking that all are finite.
 
     Args:
         names: what each value belongs to, for the error.
@@ -39,7 +39,7 @@ def finite(values: Sequence[float], names: Iterable[str] = ()) -> Array:
 
 
 def level(values: Array) -> bool:
-    """Whether all values are the same but for rounding."""
+    """Return True if all values are equal up to rounding."""
     return bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
 
 
@@ -51,11 +51,11 @@ class Summary:
     """Scores of one method over its seeds.
 
     Attributes:
-        n: seeds.
+        n: number of seeds.
         mean: None without seeds.
         sd: sample standard deviation (n - 1 in the denominator); None for fewer than two seeds.
-        interval: t confidence interval of the mean; None where there is no spread to build it from.
-        note: what the reader must know to take the numbers for what they are, or None.
+        interval: t confidence interval of the mean; None without spread.
+        note: a caution that the reader needs to interpret the numbers, or None.
         values: the scores themselves.
     """
 
@@ -68,26 +68,26 @@ class Summary:
 
 
 def summarize(values: Sequence[float], confidence: float = 0.95) -> Summary:
-    """Mean, spread and t interval of the scores of one method.
+    """Compute the mean, spread and t interval of the scores of one method.
 
     Raises:
         DataError: if a value is not finite.
     """
     scores = finite(values)
-    n, kept = len(scores), tuple(scores.tolist())
+    n, plain = len(scores), tuple(scores.tolist())
     if n == 0:
         return Summary(0, note="no finished seed")
     mean = float(scores.mean())
     if n == 1:
-        return Summary(1, mean, note="1 seed: no spread, interval or test", values=kept)
+        return Summary(1, mean, note="1 seed: no spread, interval or test", values=plain)
     if level(scores):
-        return Summary(n, mean, 0.0, note=f"all {n} seeds scored the same: no interval", values=kept)
+        return Summary(n, mean, 0.0, note=f"all {n} seeds scored the same: no interval", values=plain)
     sd = float(scores.std(ddof=1))
-    return Summary(n, mean, sd, t_interval(mean, sd, n, confidence), caution(n, "seed"), kept)
+    return Summary(n, mean, sd, t_interval(mean, sd, n, confidence), caution(n, "seed"), plain)
 
 
 def t_interval(mean: float, sd: float, n: int, confidence: float) -> tuple[float, float]:
-    """The interval that covers the true mean with this confidence, for values that are roughly normal."""
+    """Return the t interval of the mean at this confidence; it assumes roughly normal values."""
     from scipy import stats  # takes a second, which listing claims need not wait for
 
     half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * sd / n**0.5
@@ -95,7 +95,7 @@ def t_interval(mean: float, sd: float, n: int, confidence: float) -> tuple[float
 
 
 def caution(n: int, unit: str) -> str | None:
-    """What is to be said of ``n`` units (2 or more) when they are few."""
+    """Return a caution if ``n`` units (2 or more) are few, else None."""
     return f"{n} {unit}s: only very large differences can be detected" if n <= FEW else None
 
 
@@ -104,7 +104,7 @@ RESAMPLES = 9999
 
 @dataclass(frozen=True)
 class BootstrapInterval:
-    """An interval of a mean; ``method`` says how its ends were placed."""
+    """A bootstrap interval of a mean; ``method`` says how its ends were computed."""
 
     low: float
     high: float
@@ -112,11 +112,11 @@ class BootstrapInterval:
 
 
 def bootstrap_interval(values: Sequence[float], confidence: float = 0.95, seed: int = 0) -> BootstrapInterval | None:
-    """The bootstrap interval of the mean, bias-corrected and accelerated (BCa), from 9999 resamples.
+    """Compute the bootstrap interval of the mean, bias-corrected and accelerated (BCa), from 9999 resamples.
 
-    It takes nothing as normal, but it cannot leave the range of the values: with few of them it is too narrow, and
-    the t interval is the more careful one. Where BCa's correction is not defined (its skewness is 0/0), the plain
-    percentiles of the resampled means are given. Equal values and seeds give equal intervals.
+    It assumes no normality, but cannot leave the range of the values: with few of them it is too narrow, and the t
+    interval is more careful. If BCa's correction is not defined (its skewness is 0/0), the plain percentiles of the
+    resampled means are returned. Equal values and seeds give equal intervals.
 
     Returns:
         None for fewer than two values, or for values without spread.
@@ -161,10 +161,10 @@ class MeanAgainstBest:
     """Scores of one run over its evaluations.
 
     Attributes:
-        n: evaluations.
+        n: number of evaluations.
         mean: over all of them.
         best: the best of them.
-        gap: how far the best is from the mean, never negative; small for a run that is stable.
+        gap: distance from the mean to the best, never negative; small for a stable run.
     """
 
     n: int
@@ -174,10 +174,10 @@ class MeanAgainstBest:
 
 
 def mean_against_best(scores: Sequence[float], higher_is_better: bool = True) -> MeanAgainstBest:
-    """The mean over all evaluations of a run and the best one, on dev.
+    """Compare the mean over all dev evaluations of a run to the best one.
 
     Args:
-        scores: one for each evaluation, in any order; the paper evaluates each 20 steps.
+        scores: one per evaluation, in any order; the paper evaluates every 20 steps.
 
     Raises:
         DataError: if there is no evaluation, or a score is not finite.
