@@ -86,12 +86,15 @@ def say(**changes: Any) -> Edit:
 
 
 HOSTILE: dict[str, tuple[Edit, str]] = {
-    "a place out of range": (put("a.weight.idx", [3, 17, 60]), "places from 3 to 60; expected rising ones below 60"),
-    "a place below zero": (put("a.weight.idx", [-1, 17, 40]), "places from -1 to 40"),
-    "places out of order": (put("a.weight.idx", [17, 3, 40]), "out of order or twice"),
-    "a place twice": (put("a.weight.idx", [3, 3, 40]), "out of order or twice"),
-    "fewer places than values": (put("a.weight.idx", [3, 17]), "one place of I32 or I64 for each value"),
-    "places of another type": (put("a.weight.idx", [3, 17, 40], torch.int16), "one place of I32 or I64"),
+    "a place out of range": (
+        put("a.weight.idx", [3, 17, 60]),
+        "indices from 3 to 60; expected increasing ones below 60",
+    ),
+    "a place below zero": (put("a.weight.idx", [-1, 17, 40]), "indices from -1 to 40"),
+    "places out of order": (put("a.weight.idx", [17, 3, 40]), "unsorted or repeated indices"),
+    "a place twice": (put("a.weight.idx", [3, 3, 40]), "unsorted or repeated indices"),
+    "fewer places than values": (put("a.weight.idx", [3, 17]), "one index of I32 or I64 per value"),
+    "places of another type": (put("a.weight.idx", [3, 17, 40], torch.int16), "one index of I32 or I64"),
     "places without values": (take("a.weight.val"), "a.weight.idx without a.weight.val"),
     "values without places": (take("a.weight.idx"), "a.weight.val without a.weight.idx"),
     "values of another type": (
@@ -104,7 +107,7 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "a control character": (rename("b.weight", "b\x1b[2Jweight"), "cannot be the name of a weight"),
     "a path as a file": (say(files={"../config.json": "{}"}), "'../config.json' cannot be the name of a file"),
     "code as a file": (say(files={"modeling.py": "boom()"}), "'modeling.py' cannot be the name of a file"),
-    "another format": (say(format="pt"), "is no delta: its format is 'pt'"),
+    "another format": (say(format="pt"), "is not a delta: its format is 'pt'"),
     "another version": (say(version="2"), "has version '2' of the format"),
     "metadata that is no JSON": (say(left_out="["), "its metadata cannot be read"),
     "metadata of another kind": (say(shapes=["a"]), "shapes: Input should be a valid dictionary"),
@@ -169,7 +172,7 @@ def test_another_base_is_refused_and_both_are_named(tmp_path: Path, base: Path, 
 MISSING = {
     "no delta": ("no.safetensors", "base", "There is no file .*no.safetensors"),
     "no base": ("delta.safetensors", "./nowhere", "There is no folder"),
-    "a base without weights": ("delta.safetensors", "empty", "holds no weights"),
+    "a base without weights": ("delta.safetensors", "empty", "has no weights"),
     "an output that is taken": ("delta.safetensors", "base", "is not empty"),
 }
 
@@ -185,7 +188,7 @@ def test_what_is_not_there(tmp_path: Path, base: Path, delta: Path, file: str, n
 def test_an_index_of_shards_that_names_a_path_is_refused(tmp_path: Path, base: Path) -> None:
     (base / "model.safetensors").rename(tmp_path / "outside.safetensors")
     (base / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../outside.safetensors"}}))
-    with pytest.raises(DeltaError, match="expected names of files beside it"):
+    with pytest.raises(DeltaError, match="expected names of files in its folder"):
         deltas.create(base, base, tmp_path / "d.safetensors")
 
 
@@ -200,7 +203,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, base: Path, delta: Path, mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
-    refused_to_write = pytest.raises(DeltaError, match=r"Cannot write .*: No space left on device.* make room")
+    refused_to_write = pytest.raises(DeltaError, match=r"Cannot write .*: No space left on device.* free space")
     before = files(tmp_path)
     with refused_to_write:
         deltas.apply(delta, base, tmp_path / "out")

@@ -83,10 +83,10 @@ def test_a_delta_is_a_patch_for_the_reader_of_trl_and_for_vllm(
 
 REFUSED = {
     "another encoding": ({"encoding": "nvcomp_cascaded"}, {}, "expected raw or gap_delta"),
-    "another format": ({"format": "pt"}, {}, "is no patch of weights"),
+    "another format": ({"format": "pt"}, {}, "is not a weight patch"),
     "another tensor": ({}, {"c.weight": torch.zeros(3)}, "changes c.weight"),
-    "another type": ({}, {"b.weight": torch.zeros(8)}, "what it has of b.weight"),
-    "a place out of range": ({}, {"a.weight.idx": torch.tensor([0, 1, 2, 120_000])}, "expected rising ones below"),
+    "another type": ({}, {"b.weight": torch.zeros(8)}, "its entries for b.weight"),
+    "a place out of range": ({}, {"a.weight.idx": torch.tensor([0, 1, 2, 120_000])}, "expected increasing ones below"),
 }
 
 

@@ -1,10 +1,10 @@
-"""What training changed, as one safetensors file beside the base model.
+"""Store what training changed in one safetensors file, relative to the base model.
 
-A delta holds tensors that differ from the base's: whole under their names, or as ``NAME.idx`` (flat indices of the
-elements that differ, rising; int32, or int64 from 2^31 elements on) and ``NAME.val`` (their values), whichever is
-smaller. Everything else is as in the base, whose fingerprint the delta knows. A table with more or fewer rows than the
-base's is stored like any other: flat indices are those of the new shape, which the metadata name, and every element of
-a new row is among them.
+A delta contains the tensors that differ from the base's: in full under their names, or as ``NAME.idx`` (flat indices of
+the elements that differ, increasing; int32, or int64 from 2^31 elements on) and ``NAME.val`` (their values), whichever
+is smaller. Everything else is as in the base, whose fingerprint the delta records. A table with more or fewer rows than
+the base's is stored like any other: flat indices refer to the new shape, which is in the metadata, and include every
+element of a new row.
 
 ::
 

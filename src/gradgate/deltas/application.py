@@ -1,4 +1,4 @@
-"""Put a base and a delta together again, as a folder that ``from_pretrained`` loads."""
+"""Combine a base and a delta into a folder that ``from_pretrained`` loads."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def apply(
 ) -> Path:
     """Write the trained model, bit for bit: weights, configuration and tokenizer.
 
-    The folder appears when everything in it is on the disk. The tokenizer is the one in the delta, else one that lies
-    beside it, as in the folder of a run, else the base's.
+    The folder appears once everything in it is on disk. The tokenizer is the one in the delta, else the one in the
+    delta's folder, such as the folder of a run, else the base's.
 
     Args:
         delta: the file.
-        base: the model that it belongs to; None for the one that it names.
+        base: the model that it belongs to; None for the one named in the delta.
         out: a folder that is absent or empty.
-        shard_bytes: the size at which a further file of weights begins.
+        shard_bytes: maximum size of one file of weights, in bytes.
 
     Returns:
         The folder.
@@ -47,41 +47,41 @@ def apply(
     delta = delta if isinstance(delta, Delta) else load(Path(delta))
     out = Path(out).expanduser()
     if in_use(out):
-        raise DeltaError(f"{out} is not empty. Give a folder that is new.")
-    held = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
+        raise DeltaError(f"{out} is not empty. Pass a new folder.")
+    trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
     part = out.with_name(f".{out.name}.part")
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        _write_weights(held, part, shard_bytes)
-        _write_files(held, part)
+        _write_weights(trained, part, shard_bytes)
+        _write_files(trained, part)
         if out.is_dir():
             shutil.rmtree(out)
         part.replace(out)
     except (OSError, RunError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise DeltaError(
-            f"Cannot write {out}: {reason}. Name a folder that can be written, or make room on its disk."
+            f"Cannot write {out}: {reason}. Choose a writable folder, or free space on its disk."
         ) from error
     finally:
-        held.close()
+        trained.close()
         with suppress(OSError):
             shutil.rmtree(part, ignore_errors=True)
     return out
 
 
-def _write_weights(held: Patched, folder: Path, most: int) -> None:
-    shards = list(_shards(held.entries, most))
-    total = sum(entry.bytes for entry in held.entries.values())
+def _write_weights(trained: Patched, folder: Path, most: int) -> None:
+    shards = list(_shards(trained.entries, most))
+    total = sum(entry.bytes for entry in trained.entries.values())
     files = {
         WEIGHTS_FILE if len(shards) == 1 else f"model-{number:05}-of-{len(shards):05}.safetensors": names
         for number, names in enumerate(shards, 1)
     }
     for file, names in files.items():
-        with streamed(folder / file, {name: held.entries[name] for name in names}, {"format": "pt"}) as writing:
+        with streamed(folder / file, {name: trained.entries[name] for name in names}, {"format": "pt"}) as writing:
             for name in names:
-                writing.write(name, held.read(name))
-        held.close()
+                writing.write(name, trained.read(name))
+        trained.close()  # frees the mapped files before the next shard
     if len(files) > 1:
         places = {name: file for file, names in files.items() for name in names}
         index = {"metadata": {"total_size": total}, "weight_map": places}
@@ -89,7 +89,7 @@ def _write_weights(held: Patched, folder: Path, most: int) -> None:
 
 
 def _shards(entries: dict[str, Entry], most: int) -> Iterator[list[str]]:
-    """The names in order, in groups of at most so many bytes, or of one tensor."""
+    """Yield the names in order, in groups of at most ``most`` bytes, or of one tensor."""
     names: list[str] = []
     size = 0
     for name, entry in entries.items():
@@ -101,10 +101,10 @@ def _shards(entries: dict[str, Entry], most: int) -> Iterator[list[str]]:
     yield names
 
 
-def _write_files(held: Patched, folder: Path) -> None:
-    beside = held.delta.path.parent
-    copy_files(held.base.folder, folder)
-    if has_tokenizer(beside):
-        copy_files(beside, folder)
-    if held.delta.origin.files:
-        write_files(folder, held.delta.origin.files)
+def _write_files(trained: Patched, folder: Path) -> None:
+    delta_folder = trained.delta.path.parent
+    copy_files(trained.base.folder, folder)  # later files replace earlier ones
+    if has_tokenizer(delta_folder):
+        copy_files(delta_folder, folder)
+    if trained.delta.origin.files:
+        write_files(folder, trained.delta.origin.files)

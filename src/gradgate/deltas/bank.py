@@ -1,4 +1,4 @@
-"""One model in memory, and any number of deltas beside it that are switched in and out."""
+"""Switch one model in memory between any number of deltas."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from gradgate.errors import BusyError, DeltaError, nearest
 class Bank:
     """A base model that becomes the trained model of any delta, and the base again, bit for bit.
 
-    The deltas are in host memory, pinned where the model is on CUDA. Switching writes what differs and nothing else,
+    The deltas are in host memory, pinned if the model is on CUDA. Switching writes only the elements that differ,
     in place: tied weights stay tied. One batch must not be computed by two tasks, so a switch is refused while a
-    forward pass runs, and a forward pass while a switch does; :meth:`using` keeps others out for longer, as for
-    ``generate``. Parts of the model that are called on their own, such as ``model.bert``, are not watched.
+    forward pass runs, and a forward pass during a switch; :meth:`using` keeps other threads out for longer, such as for
+    ``generate``. Submodules that are called directly, such as ``model.bert``, are not protected.
 
     Args:
-        model: of transformers, with the weights of the base, of the class that the tasks were trained with. What the
-            base lacks, such as the head, may have any values. It must be whole on its devices, not sharded.
-        base: the base's folder or name; by default the one that each delta names.
+        model: from transformers, with the weights of the base, of the class that the tasks were trained with. Tensors
+            that the base lacks, such as the head, may have any values. The model must not be sharded.
+        base: the base's folder or name; by default the one named in each delta.
 
     Raises:
-        DeltaError: for a model in shards, or with weights that are not in memory.
+        DeltaError: for a sharded model, or one with weights that are not in memory.
     """
 
     def __init__(self, model: nn.Module, base: str | os.PathLike[str] | None = None) -> None:
@@ -39,7 +39,7 @@ class Bank:
         self._target = Target.of(model)
         self._compared: set[str] = set()
         self._patches: dict[str, list[Patch]] = {}
-        self._applied: list[Patch] = []  # all that the model may have, also after a switch that was interrupted
+        self._applied: list[Patch] = []  # all that may be in the model, even after an interrupted switch
         self._active: str | None = None
         self._guard = _Guard()
         self._hooks = (
@@ -49,62 +49,62 @@ class Bank:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The deltas, in the order in which they were added."""
+        """Names of the deltas, in the order in which they were added."""
         return tuple(self._patches)
 
     @property
     def active(self) -> str | None:
-        """The delta that the model has now; None for the base."""
+        """Name of the active delta; None for the base."""
         return self._active
 
     def add(self, name: str, file: str | os.PathLike[str] | Delta) -> None:
-        """Read a delta, check all of it, and keep it under a name. The model is the base's afterwards.
+        """Read a delta, check it, and store it under a name. Afterwards the model is the base.
 
         Raises:
             DeltaError: if the name is taken, the file is damaged, it belongs to another base, or the model is not that
-                base, or not of the class that was trained.
+                base, or not of the trained class.
             BusyError: as :meth:`activate`.
         """
         if name in self._patches:
-            raise DeltaError(f"There is a delta {name!r} already. Give another name, or remove that one.")
+            raise DeltaError(f"There is a delta {name!r} already. Pass another name, or remove that one.")
         delta = file if isinstance(file, Delta) else load(os.fspath(file))
         weights = open_weights(os.fspath(self._base) if self._base is not None else delta.origin.base)
         check_base(weights, delta)
-        held = Patched(weights, delta)
-        self._target.check_names(held)
+        trained = Patched(weights, delta)
+        self._target.check_names(trained)
         self.base()
         with self._guard.switching():
-            for shared in held.base.entries:
+            for shared in trained.base.entries:
                 if shared not in self._compared:
-                    self._target.check_base(held, shared)
+                    self._target.check_base(trained, shared)
                     self._compared.add(shared)
-            self._patches[name] = list(self._target.patches(held))
-        held.close()
+            self._patches[name] = list(self._target.patches(trained))
+        trained.close()
 
     def remove(self, name: str) -> None:
-        """Forget a delta; the model is the base's afterwards if it was active."""
+        """Remove a delta; if it was active, the model becomes the base."""
         self._check(name)
         if self._active == name:
             self.base()
         del self._patches[name]
 
     def activate(self, name: str) -> None:
-        """Make the model the trained one of a delta.
+        """Switch the model to the trained one of a delta.
 
         Raises:
             DeltaError: if there is no such delta.
-            BusyError: while a forward pass runs, another thread switches, or one :meth:`using` has the bank.
+            BusyError: while a forward pass runs, another thread switches, or another thread is in :meth:`using`.
         """
         self._check(name)
         self._switch(name)
 
     def base(self) -> None:
-        """Make the model the base; BusyError as :meth:`activate`."""
+        """Switch the model to the base; raise BusyError as :meth:`activate` does."""
         self._switch(None)
 
     @contextmanager
     def using(self, name: str) -> Iterator[nn.Module]:
-        """The model of a delta, for this thread alone, until the end of the block; then the base again.
+        """Reserve the model of a delta for this thread until the end of the block, then switch to the base.
 
         Raises:
             DeltaError, BusyError: as :meth:`activate`.
@@ -118,7 +118,7 @@ class Bank:
                 self._switch(None)
 
     def detach(self) -> None:
-        """Give the model back as the base's, without hooks."""
+        """Switch the model to the base and remove the hooks."""
         self.base()
         for hook in self._hooks:
             hook.remove()
@@ -134,7 +134,7 @@ class Bank:
                 return
             wanted = self._patches[name] if name is not None else []
             replaced = {id(patch.tensor) for patch in wanted if isinstance(patch, Whole)}
-            self._active, self._guard.mixed = None, True
+            self._active, self._guard.mixed = None, True  # an exception below leaves this state
             with torch.no_grad():
                 for patch in reversed(self._applied):
                     if not (isinstance(patch, Whole) and id(patch.tensor) in replaced):
@@ -148,39 +148,39 @@ class Bank:
 
 
 def _wait(tensors: object) -> None:
-    """Wait for copies from host memory, which the host may change again."""
+    """Wait until asynchronous copies from host memory are done."""
     if torch.cuda.is_available() and any(tensor.is_cuda for tensor in tensors):  # type: ignore[attr-defined]
         torch.cuda.synchronize()
 
 
 class _Guard:
-    """Who may compute with a model and who may switch it, over threads.
+    """A guard over threads that decides which may compute with a model and which may switch it.
 
-    ``mixed`` says that a switch has begun and not ended.
+    ``mixed`` is True while a switch has started and not finished.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: dict[int, int] = {}  # thread -> forward passes that have not ended
+        self._running: dict[int, int] = {}  # thread -> running forward passes
         self._switching: int | None = None
         self._owner: int | None = None
         self.mixed = False
 
     def enter(self) -> None:
-        """A forward pass begins."""
+        """Register a forward pass; raise BusyError if it may not run."""
         me = threading.get_ident()
         with self._lock:
             self._refuse_others(me, "this forward pass")
             if self._switching is not None:
                 raise BusyError(
-                    "A forward pass began while the model is being switched. Wait until the switch has ended."
+                    "A forward pass started while the model is being switched. Wait until the switch has finished."
                 )
             if self.mixed:
-                raise BusyError("A switch was interrupted, so the model is of no task. Call base() or activate().")
+                raise BusyError("A switch was interrupted, so the model belongs to no task. Call base() or activate().")
             self._running[me] = self._running.get(me, 0) + 1
 
     def leave(self) -> None:
-        """A forward pass has ended, or was refused."""
+        """Unregister a forward pass that has ended or was refused."""
         me = threading.get_ident()
         with self._lock:
             left = self._running.get(me, 0) - 1
@@ -191,12 +191,12 @@ class _Guard:
 
     @contextmanager
     def switching(self) -> Iterator[None]:
-        """While the weights are written."""
+        """Reserve the model for a switch in the body; raise BusyError if it may not be switched."""
         me = threading.get_ident()
         with self._lock:
             self._refuse_others(me, "this switch")
             if self._running:
-                raise BusyError("A forward pass runs on the model. Switch when it has ended.")
+                raise BusyError("A forward pass is running on the model. Switch when it has finished.")
             if self._switching is not None:
                 raise BusyError("Another switch is under way. One thread at a time can switch the model.")
             self._switching = me
@@ -211,7 +211,7 @@ class _Guard:
         me = threading.get_ident()
         with self._lock:
             if self._owner is not None:
-                raise BusyError("The bank is in use. Leave the other using() first, or make a bank for each thread.")
+                raise BusyError("The bank is in use. Leave the other using() first, or create one bank per thread.")
             self._owner = me
         try:
             yield
@@ -221,5 +221,5 @@ class _Guard:
     def _refuse_others(self, me: int, what: str) -> None:
         if self._owner not in (None, me):
             raise BusyError(
-                f"Another thread has the model in using(), and {what} would mix two tasks. Wait for its end."
+                f"Another thread has the model in using(), and {what} would mix two tasks. Wait until it has left."
             )

@@ -1,4 +1,4 @@
-"""Tensors as bits: two that differ only in the sign of a zero or in the kind of NaN are different."""
+"""Compare tensors as bits: two that differ only in the sign of a zero or in the kind of NaN are different."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _CODES = {
 }  # fmt: skip
 _DTYPES: dict[str, torch.dtype] = {code: getattr(torch, name) for code, name in _CODES.items() if hasattr(torch, name)}
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_AT_ONCE = 1 << 24  # elements that are compared at a time, so that masks stay small
+_AT_ONCE = 1 << 24  # elements compared at a time, so that masks stay small
 
 
 def code_of(dtype: torch.dtype) -> str:
-    """A type as safetensors writes it."""
+    """Return a dtype's code in safetensors."""
     return next(code for code, known in _DTYPES.items() if known is dtype)
 
 
 def dtype_of(code: str) -> torch.dtype:
-    """The type behind a code of safetensors; KeyError for one that torch lacks."""
+    """Return the dtype of a safetensors code; raise KeyError for one that torch lacks."""
     return _DTYPES[code]
 
 
 def flat_bits(tensor: Tensor) -> Tensor:
-    """The elements in a row, as integers of their size; shares memory where the tensor is contiguous."""
+    """Return the elements as a flat tensor of integers of their size; it shares a contiguous tensor's memory."""
     return tensor.detach().reshape(-1).view(_INTEGERS[tensor.element_size()])
 
 
 def changed_at(tensor: Tensor, base: Tensor) -> Iterator[Tensor]:
-    """The places where the bits of a tensor differ from the base's, in rising order, some at a time.
+    """Yield the flat indices where the bits of a tensor differ from the base's, in increasing order, in chunks.
 
     Args:
         tensor: of any shape.
-        base: of the same type. Only elements that both have are compared; further ones of ``tensor`` differ.
+        base: of the same dtype. Only elements that both have are compared; further ones of ``tensor`` differ.
     """
     mine, theirs = flat_bits(tensor), flat_bits(base)
     common = min(mine.numel(), theirs.numel())
@@ -53,7 +53,7 @@ def changed_at(tensor: Tensor, base: Tensor) -> Iterator[Tensor]:
 
 
 def count_changed(tensor: Tensor, base: Tensor) -> int:
-    """How many elements :func:`changed_at` gives."""
+    """Count the elements that :func:`changed_at` yields."""
     mine, theirs = flat_bits(tensor), flat_bits(base)
     common = min(mine.numel(), theirs.numel())
     if torch.equal(mine[:common], theirs[:common]):
@@ -64,6 +64,6 @@ def count_changed(tensor: Tensor, base: Tensor) -> int:
 
 
 def digest_of(tensor: Tensor) -> str:
-    """XXH3 of a tensor's bytes."""
+    """Return the XXH3 digest of a tensor's bytes."""
     data: Any = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return xxh3_128_hexdigest(data)

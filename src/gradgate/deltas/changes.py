@@ -1,4 +1,4 @@
-"""What differs between a trained model and its base, and how each tensor is stored best."""
+"""Compare a trained model to its base, and choose the smallest storage of each tensor."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Stored = Literal["not", "sparse", "whole"]
 
 @dataclass(frozen=True)
 class Change:
-    """One tensor of the trained model.
+    """The change of one tensor of the trained model.
 
     Attributes:
-        stored: ``not`` where it is bit for bit the base's.
-        count: elements that differ from the base's; all of a tensor that the base does not have.
+        stored: ``not`` if it is bit for bit the base's.
+        count: elements that differ from the base's; all elements if the base lacks the tensor.
     """
 
     stored: Stored
@@ -35,11 +35,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """A trained model beside its base.
+    """The changes of a trained model relative to its base.
 
     Attributes:
         trained, base: the weights.
-        origin: what the delta will say, without method, task and files.
+        origin: the delta's metadata, without method, task and files.
         found: the change of each tensor of the trained model.
     """
 
@@ -50,7 +50,7 @@ class Changes:
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
-        """What the delta will hold."""
+        """Tensors of the delta."""
         entries: dict[str, Entry] = {}
         for name, change in self.found.items():
             entry = self.trained.entries[name]
@@ -63,12 +63,12 @@ class Changes:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the tensors in the delta."""
+        """Size of the delta's tensors, in bytes."""
         return sum_bytes(self.entries.values())
 
 
 def index_type(elements: int) -> str:
-    """The type of the places in a tensor of so many elements."""
+    """Return the dtype of indices into a tensor with this number of elements."""
     return "I32" if elements < _MOST_INT32 else "I64"
 
 
@@ -77,10 +77,10 @@ def compare(trained: Weights, base: Weights, name: str | None = None) -> Changes
 
     Args:
         trained, base: the weights.
-        name: of the base, to be recorded; by default where it lies.
+        name: the base's name for the record; by default its location.
 
     Raises:
-        DeltaError: if a file is damaged, or the trained model has nothing of the base.
+        DeltaError: if a file is damaged, or the two models have no tensor in common.
     """
     _check_names(trained)
     digests = digests_of(base)
@@ -90,7 +90,7 @@ def compare(trained: Weights, base: Weights, name: str | None = None) -> Changes
     if not shared:
         raise DeltaError(
             f"{trained.where} has no tensor of the base {base.where}: {', '.join(list(trained.entries)[:3])} there, "
-            f"{', '.join(list(base.entries)[:3])} in the base. Give the base that it was trained from."
+            f"{', '.join(list(base.entries)[:3])} in the base. Pass the base that it was trained from."
         )
     left_out = tuple(sorted(set(base.entries) - {all_of_base.name_in_base(key) for key in shared}))
     origin = Origin(
@@ -118,7 +118,7 @@ def _check_names(trained: Weights) -> None:
     taken = [name for name in trained.entries if name.endswith((INDICES, VALUES))]
     if taken:
         raise DeltaError(
-            f"{trained.where} has a tensor {taken[0]!r}, and in a delta such names are of single elements. Rename it."
+            f"{trained.where} has a tensor {taken[0]!r}, a name that a delta uses for single elements. Rename it."
         )
 
 
@@ -131,13 +131,13 @@ def _change(name: str, trained: Weights, base: Mapped) -> Change:
 
 
 def comparable(mine: Entry, theirs: Entry) -> bool:
-    """Whether elements of two tensors are the same in number or in rows, and of one type."""
+    """Return True if two tensors have one dtype, and one shape or shapes that differ only in rows."""
     rows_only = bool(mine.shape) and mine.shape[1:] == theirs.shape[1:] and len(mine.shape) == len(theirs.shape)
     return mine.dtype == theirs.dtype and mine.item_bytes in (1, 2, 4, 8) and (mine.shape == theirs.shape or rows_only)
 
 
 def stored_best(mine: Entry, theirs: Entry, count: int) -> Change:
-    """The smaller form of a tensor of which ``count`` elements differ; whole where both are equal."""
+    """Return the smaller form of a tensor with ``count`` changed elements; ``whole`` if both are equally large."""
     if count == 0 and mine.shape == theirs.shape:
         return Change("not", 0)
     sparse = count * (Entry(index_type(mine.elements), ()).bytes + mine.item_bytes)
@@ -145,7 +145,7 @@ def stored_best(mine: Entry, theirs: Entry, count: int) -> Change:
 
 
 def _prefix(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> tuple[str, str]:
-    """How names of the trained model become names of the base: its class may put them below a name, or the base's."""
+    """Return the prefixes that map names of the trained model to the base's: either class may add one."""
     mine = Counter(name.partition(".")[0] + "." for name in trained if "." in name)
     theirs = Counter(name.partition(".")[0] + "." for name in base if "." in name)
     choices = [("", ""), *((word, "") for word in mine), *(("", word) for word in theirs)]
@@ -158,7 +158,7 @@ def _matches(trained: Mapping[str, Entry], base: Mapping[str, Entry], mine: str,
 
 
 def _cast(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> str | None:
-    """The type that floating-point tensors were given before training; None where they kept theirs."""
+    """Return the dtype to which floating-point tensors were cast before training; None if they were not."""
     changed = Counter(
         entry.dtype
         for name, entry in trained.items()

@@ -1,4 +1,4 @@
-"""Make a delta: what a trained model has that its base does not."""
+"""Create a delta: the difference between a trained model and its base."""
 
 from __future__ import annotations
 
@@ -31,18 +31,17 @@ def create(
 ) -> Delta:
     """Write a delta: base and delta together are bit for bit the trained model.
 
-    Both models are read one tensor at a time, twice where a tensor differs.
+    Both models are read one tensor at a time, and tensors that differ are read twice.
 
     Args:
-        model: the trained model: a folder that ``save_pretrained`` has written, a name of the hub, a patch of weights
-            that TRL has written for the base, or a model of transformers in memory, which is first saved beside
-            ``out`` for as long as it takes.
+        model: the trained model: a folder written by ``save_pretrained``, a hub name, a weight patch written by TRL for
+            the base, or a transformers model in memory, which is first saved to a temporary folder next to ``out``.
         base: the folder or the name of the model that it was trained from, or ``sample``.
         out: the file to write.
-        method, task: to be recorded.
+        method, task: names for the record.
 
     Raises:
-        DeltaError: if a model cannot be read, has nothing of the base, or the file cannot be written.
+        DeltaError: if a model cannot be read, has no tensor of the base, or the file cannot be written.
     """
     out = Path(out).expanduser()
     with _folder_of(model, out) as name:
@@ -51,7 +50,7 @@ def create(
 
 
 def _trained(name: str, base: Place) -> Weights:
-    """The weights of a trained model, or those that a file of changes makes of the base."""
+    """Open the weights of a trained model, or of the base with a patch file applied."""
     if Path(name).is_file():
         return PatchFile(Path(name), open_weights(os.fspath(base)))
     return open_weights(name)
@@ -60,7 +59,7 @@ def _trained(name: str, base: Place) -> Weights:
 def create_if_below(
     share: float, model: Place, base: Place, out: Place, *, method: str | None = None, task: str | None = None
 ) -> Delta | None:
-    """As :func:`create` where the delta is smaller than a share of the trained model's weights; else write nothing."""
+    """Create a delta if it is smaller than a share of the trained model's weights; else return None."""
     changes = compare(open_weights(os.fspath(model)), open_weights(os.fspath(base)), _recorded(base))
     if changes.bytes >= share * sum_bytes(changes.trained.entries.values()):
         return None
@@ -91,21 +90,21 @@ def _write_sparse(file: StreamedFile, changes: Changes, name: str) -> None:
 
 
 def _recorded(base: Place) -> str:
-    """How a delta names its base, so that it is found from any folder."""
+    """Return the base's name for the record: an absolute path, so that it is found from any folder, or a hub name."""
     path = Path(base).expanduser()
     return str(path.resolve()) if path.is_dir() else os.fspath(base)
 
 
 @contextmanager
 def _folder_of(model: Any, out: Path) -> Iterator[str]:
-    """Where the weights of a model are, under the names that they have on the hub."""
+    """Yield a folder or name with the weights of a model, under their names on disk."""
     if isinstance(model, str | os.PathLike):
         yield os.fspath(model)
         return
     if not hasattr(model, "save_pretrained"):
         raise DeltaError(
             f"{type(model).__name__} has no save_pretrained, so the names of its tensors on disk are not known. "
-            f"Expected a model of transformers, or the folder that one was saved in."
+            f"Expected a transformers model, or the folder that one was saved in."
         )
     _refuse_adapters(model)
     try:
@@ -114,7 +113,7 @@ def _folder_of(model: Any, out: Path) -> Iterator[str]:
             model.save_pretrained(folder)
             yield folder
     except OSError as error:
-        raise DeltaError(f"Cannot write beside {out}: {error.strerror or error}. Make room on its disk.") from error
+        raise DeltaError(f"Cannot write next to {out}: {error.strerror or error}. Free space on its disk.") from error
 
 
 def _refuse_adapters(model: Any) -> None:

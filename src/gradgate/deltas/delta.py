@@ -1,4 +1,4 @@
-"""What a delta file says: what it is relative to, and what differs. Nothing here imports torch."""
+"""Read a delta file: its base and the tensors that differ. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradgate.errors import DeltaError
 FORMAT = "gradgate-delta"
 VERSION = "1"
 ENCODING = "raw"
-"""Of indices, as other readers of the same layout call what they are: absolute."""
+"""Encoding of the indices, under the name that other readers of this layout use for absolute ones."""
 INDICES, VALUES = ".idx", ".val"
 DELTA_FILE = "delta.safetensors"
 """Its name in the ``model`` folder of a run."""
@@ -33,15 +33,15 @@ class Origin:
     """The metadata of a delta.
 
     Attributes:
-        base: the base model, as it was named.
+        base: folder or name of the base model.
         base_fingerprint: of the weights of the base; see :mod:`gradgate.deltas.fingerprint`.
-        method: that trained the model; None where that is not known.
-        task: that it was trained on; likewise.
-        prefix: what the names of the trained model begin with, and what those of the base have in its place.
+        method: the method that trained the model; None if unknown.
+        task: the task that it was trained on; None if unknown.
+        prefix: the prefix of names in the trained model, and the one of names in the base.
         left_out: tensors of the base that the trained model lacks, such as the head of its pre-training.
-        dtype: what floating-point tensors of the base become first; None where they keep their types.
-        shapes: of sparse tensors whose shape is not the base's: more or fewer rows.
-        files: configuration of the trained model, and files of its tokenizer where that is not the base's.
+        dtype: dtype to which floating-point tensors of the base are cast first; None if they are not.
+        shapes: shapes of sparse tensors with more or fewer rows than the base's.
+        files: configuration of the trained model, and files of its tokenizer if it differs from the base's.
     """
 
     base: str
@@ -57,26 +57,26 @@ class Origin:
     _TEXT: ClassVar[tuple[str, ...]] = ("base", "base_fingerprint", "method", "task", "dtype")
 
     def metadata(self) -> dict[str, str]:
-        """As safetensors keeps it: text by name, JSON where a value is no text."""
-        held = {name: value for name, value in asdict(self).items() if value or name in self._TEXT[:2]}
-        texts = {name: value if name in self._TEXT else json.dumps(value) for name, value in held.items()}
+        """Return the metadata as safetensors stores it: text by name, JSON if a value is not text."""
+        present = {name: value for name, value in asdict(self).items() if value or name in self._TEXT[:2]}
+        texts = {name: value if name in self._TEXT else json.dumps(value) for name, value in present.items()}
         return {"format": FORMAT, "version": VERSION, "encoding": ENCODING, **texts}
 
     @classmethod
     def read(cls, metadata: Mapping[str, str], path: Path) -> Origin:
-        """Read it back.
+        """Read the metadata of a file.
 
         Raises:
-            DeltaError: if it is that of no delta, of another version, or damaged.
+            DeltaError: if it is not a delta's, of another version, or damaged.
         """
         if metadata.get("format") != FORMAT:
             raise DeltaError(
-                f"{path} is no delta: its format is {metadata.get('format')!r}, expected {FORMAT!r}. Give a file that "
-                f"'gradgate delta create' has written."
+                f"{path} is not a delta: its format is {metadata.get('format')!r}, expected {FORMAT!r}. Pass a file "
+                f"written by 'gradgate delta create'."
             )
         if metadata.get("version") != VERSION:
             raise DeltaError(
-                f"{path} has version {metadata.get('version')!r} of the format, and this is a reader of {VERSION!r}. "
+                f"{path} has version {metadata.get('version')!r} of the format, but this reader supports {VERSION!r}. "
                 f"Install the version of gradgate that wrote it."
             )
         if metadata.get("encoding", ENCODING) != ENCODING:
@@ -111,9 +111,9 @@ class Delta:
     Attributes:
         path: of the file.
         origin: its metadata.
-        whole: tensors that are stored whole, by name.
-        sparse: tensors of which single elements are stored: type of the values, and how many.
-        entries: everything in the file, as it is stored.
+        whole: tensors that are stored in full, by name.
+        sparse: tensors of which single elements are stored: dtype and number of the values.
+        entries: everything in the file, as stored.
     """
 
     path: Path
@@ -124,16 +124,16 @@ class Delta:
 
     @cached_property
     def bytes(self) -> int:
-        """Bytes of the file."""
+        """Size of the file, in bytes."""
         return self.path.stat().st_size
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every tensor that differs from the base's."""
+        """Names of all tensors that differ from the base's."""
         return (*self.whole, *self.sparse)
 
     def describe(self) -> dict[str, Any]:
-        """What there is to know about it, as JSON values."""
+        """Return all facts about the delta, as JSON values."""
         origin = self.origin
         return {
             "file": str(self.path),
@@ -150,24 +150,24 @@ class Delta:
 
 
 def load(path: Path | str) -> Delta:
-    """Open a delta file, and check that it is one, and whole.
+    """Open a delta file, and check its structure and digest.
 
     Raises:
-        DeltaError: if it is absent, damaged or no delta.
+        DeltaError: if it is absent, damaged or not a delta.
     """
     path = Path(path).expanduser()
-    held, digest = _read(path)
+    delta, digest = _read(path)
     check_digest(path, digest)
-    return held
+    return delta
 
 
 def just_written(path: Path) -> Delta:
-    """Open a delta file of this process; its content needs no look at its digest."""
+    """Open a delta file that this process has just written, without checking its digest."""
     return _read(path)[0]
 
 
 def _read(path: Path) -> tuple[Delta, str]:
-    """What the header of a file says, and the digest in it."""
+    """Return the delta that a file's header describes, and the digest in it."""
     entries, metadata = read_header(path)
     origin = Origin.read(metadata, path)
     if DIGEST not in metadata:
@@ -187,7 +187,7 @@ def _read(path: Path) -> tuple[Delta, str]:
 
 
 def info(path: Path | str) -> dict[str, Any]:
-    """What :meth:`Delta.describe` says of a file; DeltaError as :func:`load`."""
+    """Return :meth:`Delta.describe` of a file; raise DeltaError as :func:`load` does."""
     return load(path).describe()
 
 
@@ -196,8 +196,8 @@ def _is_name(name: str) -> bool:
 
 
 def _sparse(path: Path, entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """The sparse tensors, each with the type of its values and their number."""
-    found: dict[str, Entry] = {}
+    """Return the sparse tensors, each with the dtype and the number of its values."""
+    sparse: dict[str, Entry] = {}
     stems = dict.fromkeys(name[: -len(end)] for name in entries for end in (INDICES, VALUES) if name.endswith(end))
     for stem in stems:
         places, values = entries.get(stem + INDICES), entries.get(stem + VALUES)
@@ -208,7 +208,7 @@ def _sparse(path: Path, entries: Mapping[str, Entry]) -> dict[str, Entry]:
             raise damaged(
                 path,
                 f"{stem + INDICES} is {places.dtype} {list(places.shape)} and {stem + VALUES} has the shape "
-                f"{list(values.shape)}; expected one place of {' or '.join(_INDEX_TYPES)} for each value",
+                f"{list(values.shape)}; expected one index of {' or '.join(_INDEX_TYPES)} per value",
             )
-        found[stem] = values
-    return found
+        sparse[stem] = values
+    return sparse

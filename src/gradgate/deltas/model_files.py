@@ -1,4 +1,4 @@
-"""The small files of a model beside its weights: its configuration, and a tokenizer that is not the base's."""
+"""Find and copy a model's small files: its configuration, and a tokenizer that is not the base's."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _OF_TOKENIZER = (
 )  # fmt: skip
 _BINARY_TOKENIZERS = ("spiece.model", "tokenizer.model", "sentencepiece.bpe.model")
 _PREPROCESSING = ("preprocessor_config.json", "processor_config.json")
-_OF_A_CALL = ("truncation", "padding")  # what the last call of a tokenizer was, which its file keeps
+_OF_A_CALL = ("truncation", "padding")  # settings of the tokenizer's last call, which its file stores
 
 
 def differing_files(trained: Path, base: Path) -> dict[str, str]:
-    """The files of a trained model that a delta must hold: the configuration, and a tokenizer with other tokens.
+    """Return the files of a trained model that a delta must contain: the configuration, and a different tokenizer.
 
     Args:
         trained, base: folders of models.
@@ -35,31 +35,31 @@ def differing_files(trained: Path, base: Path) -> dict[str, str]:
 
 
 def kept_files(folder: Path) -> Iterator[Path]:
-    """The files of a model's folder that belong to its configuration, tokenizer and preprocessing."""
+    """Yield the files of a model's folder that belong to its configuration, tokenizer and preprocessing."""
     names = (*_CONFIGURATIONS, *_OF_TOKENIZER, *_BINARY_TOKENIZERS, *_PREPROCESSING)
     return (path for name in names if (path := folder / name).is_file())
 
 
 def copy_files(source: Path, target: Path) -> None:
-    """Copy these files; OSError if one cannot be."""
+    """Copy the files that :func:`kept_files` yields; raise OSError if one cannot be copied."""
     for path in kept_files(source):
         shutil.copyfile(path, target / path.name)
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether a folder holds a tokenizer."""
+    """Return True if a folder contains a tokenizer."""
     return any((folder / name).is_file() for name in (*_OF_TOKENIZER, *_BINARY_TOKENIZERS))
 
 
 def _tokens(folder: Path) -> Any:
-    """What a tokenizer knows, in a form that can be compared; None where there is none."""
+    """Return a tokenizer's content in a comparable form; None if there is no tokenizer."""
     text = _text(folder / _TOKENIZER)
     if text is not None:
         try:
-            held = parse_json(text)
+            content = parse_json(text)
         except ValueError:
             return text
-        return json.dumps({name: value for name, value in held.items() if name not in _OF_A_CALL}, sort_keys=True)
+        return json.dumps({name: value for name, value in content.items() if name not in _OF_A_CALL}, sort_keys=True)
     others = {name: _text(folder / name) for name in ("vocab.txt", "vocab.json", "merges.txt", "added_tokens.json")}
     return others if any(others.values()) else None
 

@@ -1,4 +1,4 @@
-"""A base model with a delta: the weights of the trained model, one tensor at a time."""
+"""Read the weights of a trained model from its base and its delta, one tensor at a time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gradgate.deltas.safetensors_file import Entry, damaged
 from gradgate.deltas.weights import Checkpoint, Weights, find_folder, has_weights
 from gradgate.errors import DeltaError
 
-# Checkpoints converted from TensorFlow, BERT's own among them, name norms in another way than models in memory do.
+# Checkpoints converted from TensorFlow, such as BERT's own, have other names for norms than models in memory.
 _RENAMED = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 
 
 def open_weights(name: str) -> Weights:
-    """The weights of a model: of a folder, of the hub, or of a base with the delta that lies in its folder.
+    """Open the weights of a model: from a folder, from the hub, or from a folder with a delta and its base.
 
     Raises:
         DeltaError: if there is no such model, or its files are damaged or belong to another base.
@@ -36,7 +36,7 @@ def open_weights(name: str) -> Weights:
 
 
 def weight_files(name: str) -> list[Path]:
-    """The files that :func:`open_weights` reads."""
+    """Return the files that :func:`open_weights` reads."""
     folder = find_folder(name)
     file = folder / DELTA_FILE
     if file.is_file() and not has_weights(folder):
@@ -45,7 +45,7 @@ def weight_files(name: str) -> list[Path]:
 
 
 class Mapped:
-    """The base as the trained model has it: under that model's names, in its floating-point type.
+    """The base's weights under the trained model's names and in its floating-point dtype.
 
     Args:
         base: the weights of the base.
@@ -61,37 +61,37 @@ class Mapped:
         self._names = {self._named(name): name for name in base.entries if name not in left_out}
 
     def _named(self, name: str) -> str:
-        own = self._mine + name[len(self._theirs) :] if name.startswith(self._theirs) else name
+        mine = self._mine + name[len(self._theirs) :] if name.startswith(self._theirs) else name
         for older, newer in _RENAMED:
-            own = own.replace(older, newer)
-        return own
+            mine = mine.replace(older, newer)
+        return mine
 
     def name_in_base(self, name: str) -> str:
-        """What the base calls a tensor."""
+        """Return the base's name of a tensor."""
         return self._names[name]
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
-        """Type and shape of each tensor, after the change of type."""
-        held = self.base.entries
-        return {name: Entry(self._type(held[theirs]), held[theirs].shape) for name, theirs in self._names.items()}
+        """Dtype and shape of each tensor, after the cast."""
+        of_base = self.base.entries
+        return {name: Entry(self._type(of_base[theirs]), of_base[theirs].shape) for name, theirs in self._names.items()}
 
     def _type(self, entry: Entry) -> str:
         return self._cast if self._cast is not None and entry.dtype in FLOATS else entry.dtype
 
     def read(self, name: str) -> Tensor:
-        """One tensor."""
+        """Read one tensor."""
         theirs = self._names[name]
         tensor = self.base.read(theirs)
         return tensor.to(dtype_of(self._type(self.base.entries[theirs])))
 
     def close(self) -> None:
-        """Let go of the base's files."""
+        """Close the base's files."""
         self.base.close()
 
 
 def mapped(base: Weights, origin: Origin) -> Mapped:
-    """The base as the model that an origin describes has it."""
+    """Return the base as seen by the trained model that an origin describes."""
     return Mapped(base, origin.prefix, origin.left_out, origin.dtype)
 
 
@@ -108,7 +108,7 @@ class Patched:
 
     @classmethod
     def checked(cls, base: Weights, delta: Delta, folder: Path | None = None) -> Patched:
-        """The same, after a look at the fingerprint of the base.
+        """Check the fingerprint of the base, and return the trained model's weights.
 
         Raises:
             DeltaError: if the delta belongs to another base.
@@ -120,16 +120,16 @@ class Patched:
         for name, values in self.delta.sparse.items():
             if name not in self._shared:
                 raise damaged(self.delta.path, f"{name}{INDICES} is of a tensor that the base does not have")
-            shape, given = self._shared[name].shape, self.delta.origin.shapes.get(name)
-            if given is not None and (not given or given[1:] != shape[1:] or min(given) < 0):
-                raise damaged(self.delta.path, f"{name} has the shape {list(given)}, and {list(shape)} in the base")
-            beyond = Entry(values.dtype, given or shape).elements - self._shared[name].elements
+            shape, new = self._shared[name].shape, self.delta.origin.shapes.get(name)
+            if new is not None and (not new or new[1:] != shape[1:] or min(new) < 0):
+                raise damaged(self.delta.path, f"{name} has the shape {list(new)}, and {list(shape)} in the base")
+            beyond = Entry(values.dtype, new or shape).elements - self._shared[name].elements
             if beyond > values.elements:
                 raise damaged(self.delta.path, f"{name}{INDICES} leaves out elements of the rows that the base lacks")
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
-        """Type and shape of each tensor of the trained model."""
+        """Dtype and shape of each tensor of the trained model."""
         shapes = self.delta.origin.shapes
         patched = {
             name: Entry(values.dtype, shapes.get(name, self._shared[name].shape))
@@ -138,17 +138,17 @@ class Patched:
         return {**self._shared, **patched, **self.delta.whole}
 
     def read(self, name: str) -> Tensor:
-        """One tensor; a sparse one is checked before it is put together."""
+        """Read one tensor; check a sparse one before applying it."""
         if name in self.delta.whole:
             return self._stored(name)
         base = self.base.read(name)
         return self._put_together(name, base) if name in self.delta.sparse else base
 
     def patch(self, name: str) -> tuple[Tensor, Tensor]:
-        """The places and the values of a sparse tensor, checked.
+        """Return the flat indices and the values of a sparse tensor, after checking them.
 
         Raises:
-            DeltaError: if they are not of this tensor.
+            DeltaError: if they do not fit this tensor.
         """
         places, values = self._stored(name + INDICES), self._stored(name + VALUES)
         entry = self.entries[name]
@@ -180,40 +180,40 @@ class Patched:
         return tensor
 
     def close(self) -> None:
-        """Let go of the base's files."""
+        """Close the base's files."""
         self.base.close()
 
 
 def check_places(path: Path, name: str, places: Tensor, count: int) -> None:
-    """Check that places rise, each once, within a tensor of ``count`` elements.
+    """Check that indices increase strictly, within a tensor of ``count`` elements.
 
     Raises:
-        DeltaError: naming what is wrong.
+        DeltaError: if they do not.
     """
     if not len(places):
         return
     first, last = int(places[0]), int(places[-1])
     rising = bool((places[1:] > places[:-1]).all())
     if not rising or first < 0 or last >= count:
-        found = f"places from {int(places.min())} to {int(places.max())}" if rising else "places out of order or twice"
-        raise damaged(path, f"{name}{INDICES} has {found}; expected rising ones below {count}")
+        fault = f"indices from {int(places.min())} to {int(places.max())}" if rising else "unsorted or repeated indices"
+        raise damaged(path, f"{name}{INDICES} has {fault}; expected increasing ones below {count}")
 
 
 def check_base(base: Weights, delta: Delta) -> None:
     """Check that a delta belongs to a base.
 
     Raises:
-        DeltaError: naming both.
+        DeltaError: if not, with the names of both bases.
     """
     found = fingerprint(base.entries, digests_of(base))
     wanted = delta.origin.base_fingerprint
     if found != wanted:
         raise DeltaError(
             f"{delta.path} belongs to the base {delta.origin.base!r} (fingerprint {wanted[:16]}…), and {base.where!r} "
-            f"has the fingerprint {found[:16]}…. Nothing was changed; give the base that the model was trained from."
+            f"has the fingerprint {found[:16]}…. Nothing was changed; pass the base that the model was trained from."
         )
 
 
 def entry_of(tensor: Tensor) -> Entry:
-    """Type and shape of a tensor in memory."""
+    """Return the dtype and shape of a tensor in memory."""
     return Entry(code_of(tensor.dtype), tuple(tensor.shape))

@@ -1,4 +1,4 @@
-"""A delta as an adapter of PEFT: SHiRA for single weights of linear layers, whole modules for everything else."""
+"""Export a delta as a PEFT adapter: SHiRA for single weights of linear layers, full modules for everything else."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PREFIX = "base_model.model."
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export has made.
+    """The result of an export.
 
     Attributes:
         folder: for ``PeftModel.from_pretrained``.
-        shira: linear layers of which single weights are kept.
-        modules: modules that are kept whole, as a head, a norm, or a layer with a bias that has changed.
-        rank: SHiRA's ``r``: each layer of m inputs and n outputs has r (m + n) places.
+        shira: linear layers of which single weights are stored.
+        modules: modules that are stored in full, such as a head, a norm, or a layer with a changed bias.
+        rank: SHiRA's ``r``: each layer with m inputs and n outputs has r (m + n) indices.
     """
 
     folder: Path
@@ -51,12 +51,12 @@ def export(
     """Write a delta as an adapter of another library.
 
     PEFT's SHiRA (Bhardwaj et al. 2024, https://arxiv.org/abs/2406.13175) adds differences to the weights, so a sum may
-    differ from the trained weight in its last bit. All its layers have the same ``r``; places that are left over get a
-    difference of 0. Where a layer has no room for r (m + n) places, it is kept whole.
+    differ from the trained weight in its last bit. All its layers have the same ``r``; spare indices get a difference
+    of 0. A layer with fewer than r (m + n) weights is stored in full.
 
     Args:
         delta: the file.
-        base: the model that it belongs to; None for the one that it names.
+        base: the model that it belongs to; None for the one named in the delta.
         out: a folder that is absent or empty.
         to: ``peft``, the only one so far.
 
@@ -69,26 +69,26 @@ def export(
     delta = delta if isinstance(delta, Delta) else load(Path(delta))
     out = Path(out).expanduser()
     if in_use(out):
-        raise DeltaError(f"{out} is not empty. Give a folder that is new.")
-    held = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
+        raise DeltaError(f"{out} is not empty. Pass a new folder.")
+    trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
     model = _structure(delta)
     changed = _by_module(delta.names)
-    rank, sparse = _rank(held, model, changed)
-    tensors = dict(_shira(held, sparse, rank))
+    rank, sparse = _rank(trained, model, changed)
+    tensors = dict(_shira(trained, sparse, rank))
     whole = [module for module in changed if module not in sparse]
-    tensors |= dict(_whole(held, model, whole))
-    config = _config(held, rank, sparse, whole)
+    tensors |= dict(_whole(trained, model, whole))
+    config = _config(trained, rank, sparse, whole)
     try:
         weights = save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
         write_files(out, {"adapter_model.safetensors": weights, "adapter_config.json": json.dumps(config, indent=2)})
     except RunError as error:
         raise DeltaError(str(error)) from error
-    held.close()
+    trained.close()
     return Exported(out, tuple(sparse), tuple(whole), rank)
 
 
 def _structure(delta: Delta) -> nn.Module:
-    """The model without its weights, from the configuration in the delta."""
+    """Build the model without its weights, from the configuration in the delta."""
     import transformers
 
     try:
@@ -112,57 +112,58 @@ def _by_module(names: tuple[str, ...]) -> dict[str, list[str]]:
     return modules
 
 
-def _rank(held: Patched, model: nn.Module, changed: Mapping[str, list[str]]) -> tuple[int, dict[str, int]]:
-    """SHiRA's ``r``, and its layers with the number of weights that changed in each."""
+def _rank(trained: Patched, model: nn.Module, changed: Mapping[str, list[str]]) -> tuple[int, dict[str, int]]:
+    """Return SHiRA's ``r``, and the number of changed weights in each of its layers."""
+    delta = trained.delta
     counts = {
-        module: held.delta.sparse[names[0]].elements
+        module: delta.sparse[names[0]].elements
         for module, names in changed.items()
-        if names == [f"{module}.weight"] and names[0] in held.delta.sparse and names[0] not in held.delta.origin.shapes
+        if names == [f"{module}.weight"] and names[0] in delta.sparse and names[0] not in delta.origin.shapes
         if isinstance(model.get_submodule(module), nn.Linear)
     }
     while counts:
-        rank = max(ceil(count / sum(held.entries[f"{module}.weight"].shape)) for module, count in counts.items())
-        full = [m for m in counts if rank * sum(shape := held.entries[f"{m}.weight"].shape) > shape[0] * shape[1]]
+        rank = max(ceil(count / sum(trained.entries[f"{module}.weight"].shape)) for module, count in counts.items())
+        full = [m for m in counts if rank * sum(shape := trained.entries[f"{m}.weight"].shape) > shape[0] * shape[1]]
         if not full:
             return rank, counts
-        widest = max(full, key=lambda module: counts[module] / sum(held.entries[f"{module}.weight"].shape))
+        widest = max(full, key=lambda module: counts[module] / sum(trained.entries[f"{module}.weight"].shape))
         del counts[widest]
     raise DeltaError(
-        f"No linear layer in {held.delta.path} has single weights that changed and room for SHiRA's r (m + n) places: "
-        f"{len(held.delta.whole)} tensors are stored whole. Use 'gradgate delta apply' instead."
+        f"No linear layer in {delta.path} has single changed weights and room for SHiRA's r (m + n) indices: "
+        f"{len(delta.whole)} tensors are stored in full. Use 'gradgate delta apply' instead."
     )
 
 
-def _shira(held: Patched, layers: Mapping[str, int], rank: int) -> Iterator[tuple[str, Tensor]]:
+def _shira(trained: Patched, layers: Mapping[str, int], rank: int) -> Iterator[tuple[str, Tensor]]:
     for module in layers:
         name = f"{module}.weight"
-        places, values = held.patch(name)
-        base = held.base.read(name)
+        places, values = trained.patch(name)
+        base = trained.base.read(name)
         rows, columns = base.shape
         places = _filled(places.long(), rank * (rows + columns), base.numel())
         changed = base.reshape(-1)[places].clone()
-        changed[torch.isin(places, held.patch(name)[0].long())] = values
+        changed[torch.isin(places, trained.patch(name)[0].long())] = values
         yield f"{_PREFIX}{module}.shira_weight", changed - base.reshape(-1)[places]
         yield f"{_PREFIX}{module}.shira_indices", torch.stack([places // columns, places % columns]).int()
 
 
 def _filled(places: Tensor, count: int, elements: int) -> Tensor:
-    """``count`` places in rising order: those that are given, and the first others."""
+    """Fill indices up to ``count`` with the first free ones, and return them in increasing order."""
     free = torch.ones(elements, dtype=torch.bool)
     free[places] = False
     return torch.cat([places, free.nonzero().view(-1)[: count - len(places)]]).sort().values
 
 
-def _whole(held: Patched, model: nn.Module, modules: list[str]) -> Iterator[tuple[str, Tensor]]:
+def _whole(trained: Patched, model: nn.Module, modules: list[str]) -> Iterator[tuple[str, Tensor]]:
     for module in modules:
         for name in model.get_submodule(module).state_dict():
-            yield f"{_PREFIX}{module}.{name}", held.read(f"{module}.{name}")
+            yield f"{_PREFIX}{module}.{name}", trained.read(f"{module}.{name}")
 
 
-def _config(held: Patched, rank: int, sparse: Mapping[str, int], whole: list[str]) -> dict[str, Any]:
+def _config(trained: Patched, rank: int, sparse: Mapping[str, int], whole: list[str]) -> dict[str, Any]:
     return {
         "peft_type": "SHIRA",
-        "base_model_name_or_path": held.delta.origin.base,
+        "base_model_name_or_path": trained.delta.origin.base,
         "inference_mode": True,
         "r": rank,
         "mask_type": "random",

@@ -1,4 +1,4 @@
-"""Safetensors files, written tensor by tensor: a file is whole or absent, however large it is."""
+"""Read headers of safetensors files, and write such files tensor by tensor and atomically."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
 
 
 class Entry(NamedTuple):
-    """What a file says of one tensor.
+    """A file's description of one tensor.
 
     Attributes:
-        dtype: as the format writes it, such as ``F32``.
+        dtype: code of the format, such as ``F32``.
         shape: of the tensor.
     """
 
@@ -38,23 +38,23 @@ class Entry(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """How many elements it has."""
+        """Number of elements."""
         return prod(self.shape)
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of one element; 0 for one that is smaller than a byte."""
+        """Size of one element, in bytes; 0 if it is smaller than a byte."""
         return bytes_of(self.dtype)
 
     @property
     def bytes(self) -> int:
-        """Bytes of the tensor."""
+        """Size of the tensor, in bytes."""
         bits = _BITS.get(self.dtype)
         return self.elements * self.item_bytes if bits is None else self.elements * bits // 8
 
 
 def bytes_of(dtype: str) -> int:
-    """Bytes of one element of a type such as ``BF16``; 0 for types that are smaller than a byte."""
+    """Return the size of one element of a dtype such as ``BF16``, in bytes; 0 if it is smaller than a byte."""
     if dtype == "BOOL":
         return 1
     if dtype in _BITS:
@@ -64,28 +64,28 @@ def bytes_of(dtype: str) -> int:
 
 
 def read_header(path: Path) -> tuple[dict[str, Entry], dict[str, str]]:
-    """The tensors and the metadata of a file; no tensor is read, and torch is not imported.
+    """Read the entries and the metadata of a file, without reading a tensor or importing torch.
 
     Raises:
-        DeltaError: if it is absent, truncated or no safetensors file.
+        DeltaError: if it is absent, truncated or not a safetensors file.
     """
     _check_length(path)
     try:
         with safe_open(path, framework="numpy") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-            entries = {name: Entry(held.get_dtype(), tuple(held.get_shape())) for name, held in slices.items()}
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - it is not a dict
+            entries = {name: Entry(part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
             return entries, dict(file.metadata() or {})
     except (SafetensorError, OSError, ValueError) as error:
         raise damaged(path, str(error)) from None
 
 
 def damaged(path: Path, why: str) -> DeltaError:
-    """The error for a file whose content is wrong."""
-    return DeltaError(f"{path} is damaged: {why}. Nothing was changed; fetch or make the file again.")
+    """Return the error for a file whose content is wrong."""
+    return DeltaError(f"{path} is damaged: {why}. Nothing was changed; download or create the file again.")
 
 
 def _check_length(path: Path) -> None:
-    """Refuse a header that cannot be, before a library makes room for it."""
+    """Reject an impossible header length, before a library allocates memory for it."""
     try:
         if not path.is_file():
             raise DeltaError(f"There is no file {path}. Expected a safetensors file; check the path.")
@@ -114,7 +114,7 @@ def check_digest(path: Path, digest: str) -> None:
 
 
 def _digest_of(file: IO[bytes], written: str) -> str:
-    """XXH3 of a file with zeros in the place of its own digest."""
+    """Return the XXH3 of a file with zeros in place of its own digest."""
     start = file.read(8)
     header = file.read(int.from_bytes(start, "little"))
     state = xxh3_128(start + header.replace(written.encode(), _NO_DIGEST.encode(), 1))
@@ -124,9 +124,9 @@ def _digest_of(file: IO[bytes], written: str) -> str:
 
 
 class StreamedFile:
-    """A safetensors file that is being written. Tensors may come in any order, each once.
+    """A safetensors file that is being written. Tensors may be written in any order, each once.
 
-    Larger elements lie before smaller ones, so that each is aligned, as readers that map the file need it.
+    Larger elements come before smaller ones, so that each is aligned, as readers that map the file require.
 
     Args:
         file: open for reading and writing.
@@ -154,32 +154,32 @@ class StreamedFile:
         _make_room(file, self._start + offset)
 
     def write(self, name: str, tensor: Tensor) -> None:
-        """Write one tensor at its place."""
+        """Write one tensor at its offset."""
         import torch
 
         data: Any = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
         offset, size = self._places.pop(name)
         if data.nbytes != size:
-            raise RuntimeError(f"{name} has {data.nbytes} bytes, and {size} were announced")
+            raise RuntimeError(f"{name} has {data.nbytes} bytes, but {size} were announced")
         self._file.seek(self._start + offset)
         self._file.write(data)
 
     def finish(self, *, digest: bool) -> None:
-        """Check that nothing is missing; ``digest`` fills in the one in the metadata."""
+        """Check that all tensors are written; with ``digest``, fill in the digest in the metadata."""
         if self._places:
-            raise RuntimeError(f"{', '.join(self._places)} were announced and not written")
+            raise RuntimeError(f"{', '.join(self._places)} were announced but not written")
         if digest:
             self._file.flush()
             self._file.seek(0)
-            found = _digest_of(self._file, _NO_DIGEST)
+            computed = _digest_of(self._file, _NO_DIGEST)
             self._file.seek(0)
             place = self._file.read(self._start).index(_NO_DIGEST.encode())
             self._file.seek(place)
-            self._file.write(found.encode())
+            self._file.write(computed.encode())
 
 
 def _make_room(file: IO[bytes], size: int) -> None:
-    """Let a full disk show at once, where the system can say so."""
+    """Reserve the file's space, so that a full disk fails at once; skip if the system has no such call."""
     if hasattr(os, "posix_fallocate") and size:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
@@ -192,13 +192,13 @@ def _make_room(file: IO[bytes], size: int) -> None:
 def streamed(
     path: Path, entries: Mapping[str, Entry], metadata: Mapping[str, str], *, digest: bool = False
 ) -> Iterator[StreamedFile]:
-    """Write a file that takes its place when it is whole and on the disk; what was there before stays until then.
+    """Write a file that replaces an existing one only once it is complete and on disk.
 
     Args:
-        path: of the file; its folder is made if absent.
+        path: of the file; its folder is created if absent.
         entries: every tensor that will be written.
         metadata: of the file.
-        digest: put the digest of the file into its metadata, for :func:`check_digest`.
+        digest: store the digest of the file in its metadata, for :func:`check_digest`.
 
     Raises:
         DeltaError: if it cannot be written.
@@ -216,8 +216,8 @@ def streamed(
         part.replace(path)
     except OSError as error:
         raise DeltaError(
-            f"Cannot write {path}: {error.strerror or error}. Name a file in a folder that can be written, or make "
-            f"room on its disk."
+            f"Cannot write {path}: {error.strerror or error}. Choose a file in a writable folder, or free space on its "
+            f"disk."
         ) from error
     finally:
         with suppress(OSError):
@@ -225,5 +225,5 @@ def streamed(
 
 
 def sum_bytes(entries: Iterable[Entry]) -> int:
-    """Bytes of tensors."""
+    """Return the total size of tensors, in bytes."""
     return sum(entry.bytes for entry in entries)

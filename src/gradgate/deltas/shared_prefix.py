@@ -1,4 +1,4 @@
-"""Several trained models of one base: what they have in common is in memory once, and its lowest layers run once."""
+"""Run several trained models of one base: store shared weights once, and run shared lowest layers once."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from gradgate.layers import map_layers
 from gradgate.layers.units import EMBEDDINGS
 
 _OF_ALL_LAYERS = ("output_hidden_states", "output_attentions", "past_key_values")
-"""What a caller may ask for that layers which did not run cannot give."""
+"""Outputs that need every layer to run."""
 
 
 class SharedPrefix:
-    """The trained models of several deltas, called as one: an output for each task at the cost of one prefix.
+    """The trained models of several deltas, called as one: one output per task, with one run of the shared prefix.
 
     The prefix is the embeddings and the lowest layers whose weights are bit for bit the same in all models, as after
-    ``freeze:layers=9``. It runs once in a call, then each model's own layers and head. The outputs are those of the
-    models by themselves; on the CPU bit for bit, in batches of the same shape. Weights that are the same in several
-    models are one tensor, so that the memory is that of one model and of what the others changed.
+    ``freeze:layers=9``. It runs once per call, then each model's own layers and head. The outputs equal those of the
+    separate models; on the CPU bit for bit, in batches of the same shape. Weights that are the same in several models
+    share one tensor, so the memory is that of one model plus what the others changed.
 
     Models whose layers are not one plain stack, such as encoder-decoders, run one after another.
 
     Args:
         base: folder or name of the model that the deltas belong to, or that model, whose own folder is read; None for
-            the one that each delta names.
-        deltas: files, one for each task.
+            the one named in each delta.
+        deltas: files, one per task.
 
     Attributes:
-        models: the trained ones, in evaluation mode.
-        depth: layers of the prefix; 0 where nothing is shared from the bottom.
+        models: the trained models, in evaluation mode.
+        depth: number of layers in the prefix; 0 if none are shared from the bottom.
 
     Raises:
         DeltaError: without a delta, or for one that is damaged, of another base, or of a class that transformers lacks.
@@ -60,17 +60,17 @@ class SharedPrefix:
 
     @classmethod
     def of(cls, models: Sequence[nn.Module]) -> SharedPrefix:
-        """The same of models that are loaded already. They are changed: equal weights become one tensor.
+        """Build a shared prefix from loaded models. The models change: equal weights become one tensor.
 
         Args:
-            models: of transformers, on one device.
+            models: from transformers, on one device.
         """
         shared = cls.__new__(cls)
         shared._share(list(models))
         return shared
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """One output for each model, in their order; for inference: no gradient is kept.
+        """Return one output per model, in their order, without gradients.
 
         Calls from several threads wait for each other.
         """
@@ -80,22 +80,23 @@ class SharedPrefix:
             return tuple(model(*args, **kwargs) for model in self.models)
 
     def _from_prefix(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        own = {"use_cache": False} if self._may_cache and "use_cache" not in kwargs else {}
+        # A cache of keys and values would lack the layers that did not run.
+        extra = {"use_cache": False} if self._may_cache and "use_cache" not in kwargs else {}
         first = self._replays[0]
-        states, precision = first.states(lambda: self.models[0](*args, **kwargs, **own))
+        states, precision = first.states(lambda: self.models[0](*args, **kwargs, **extra))
         outputs = []
         for model, replay in zip(self.models, self._replays, strict=True):
             replay.take_forms(first)
             replay.feed(states, precision)
             try:
-                outputs.append(model(*args, **kwargs, **own))
+                outputs.append(model(*args, **kwargs, **extra))
             finally:
                 replay.release()
         return tuple(outputs)
 
     def _share(self, models: list[nn.Module]) -> None:
         if not models:
-            raise DeltaError("A shared prefix needs one delta or more, and got none. Name the files.")
+            raise DeltaError("A shared prefix needs one delta or more, but got none. Pass the files.")
         self.models = tuple(model.eval() for model in models)
         self._lock = threading.Lock()
         self._may_cache = all("use_cache" in signature(model.forward).parameters for model in models)
@@ -114,20 +115,20 @@ def _model_of(base: str | os.PathLike[str] | None, delta: str | os.PathLike[str]
         if kind is None:
             raise DeltaError(
                 f"The configuration of {delta} names the class {name!r}; expected one of transformers. Load the models "
-                f"yourself, and give them to SharedPrefix.of."
+                f"yourself, and pass them to SharedPrefix.of."
             )
         model: nn.Module = kind.from_pretrained(place)
         return model
 
 
 def _make_one(first: nn.Module, other: nn.Module) -> None:
-    """Give ``other`` the tensors of ``first`` wherever both have the same bits under one name of their bases."""
+    """Replace tensors of ``other`` by those of ``first`` if both have the same bits and name in their bases."""
     mine, theirs = (getattr(model, "base_model", model) for model in (first, other))
-    held: dict[str, nn.Parameter] = dict(mine.named_parameters(remove_duplicate=False))
+    parameters: dict[str, nn.Parameter] = dict(mine.named_parameters(remove_duplicate=False))
     for name, tensor in list(theirs.named_parameters(remove_duplicate=False)):
-        if name in held and _same(held[name], tensor):
+        if name in parameters and _same(parameters[name], tensor):
             path, _, leaf = name.rpartition(".")
-            theirs.get_submodule(path)._parameters[leaf] = held[name]
+            theirs.get_submodule(path)._parameters[leaf] = parameters[name]
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
@@ -136,7 +137,10 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def _shared_layers(models: Sequence[nn.Module]) -> tuple[list[list[nn.Module]], int]:
-    """The layers of each model, and how many from the bottom hold the same tensors in all; 0 without the embeddings."""
+    """Return the layers of each model, and the number from the bottom with the same tensors in all.
+
+    The number is 0 if the embeddings differ.
+    """
     maps = [map_layers(model) for model in models]
     stacks = [layer_modules(model, layers) for model, layers in zip(models, maps, strict=True)]
     embeddings = [parameter_ids(model, of)[EMBEDDINGS] for model, of in zip(models, maps, strict=True)]
@@ -144,8 +148,8 @@ def _shared_layers(models: Sequence[nn.Module]) -> tuple[list[list[nn.Module]], 
         return stacks, 0
     depth = 0
     for layers in zip(*stacks, strict=True):
-        held = {tuple(id(parameter) for parameter in layer.parameters()) for layer in layers}
-        if len(held) > 1:
+        distinct = {tuple(id(parameter) for parameter in layer.parameters()) for layer in layers}
+        if len(distinct) > 1:
             break
         depth += 1
     return stacks, depth

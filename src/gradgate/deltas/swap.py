@@ -1,4 +1,4 @@
-"""What is written into a model in memory to turn a base into a trained model, and back."""
+"""Patch a model in memory to turn a base into a trained model, and back."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _LABELS = ("id2label", "label2id", "problem_type")
 
 
 class Patch(ABC):
-    """One change to a model; each way can be repeated, so that an interrupted switch is mended by going back."""
+    """One change to a model; both directions can be repeated, so that undoing repairs an interrupted switch."""
 
     @abstractmethod
     def do(self) -> None:
-        """Give the model what was trained."""
+        """Write the trained values into the model."""
 
     @abstractmethod
     def undo(self) -> None:
-        """Give it back what the base has."""
+        """Write the base's values into the model."""
 
 
 @dataclass(frozen=True, eq=False)
 class Elements(Patch):
-    """Single elements of a tensor: ``places`` in it, shape ``(elements,)``, and their values as integers."""
+    """Single elements of a tensor: their flat indices ``places``, shape ``(elements,)``, and values as integers."""
 
     tensor: Tensor
     places: Tensor
@@ -70,7 +70,7 @@ class Whole(Patch):
 
 @dataclass(frozen=True, eq=False)
 class Reshaped(Patch):
-    """A tensor of another shape, such as a head for other labels, which takes the place of the model's."""
+    """A tensor of another shape, such as a head for other labels, which replaces the model's."""
 
     tensor: Tensor
     trained: Tensor
@@ -93,7 +93,7 @@ class Reshaped(Patch):
 
 @dataclass(frozen=True, eq=False)
 class Labels(Patch):
-    """What the configuration says of the labels, which some heads compute their loss with."""
+    """The configuration's entries on labels, which some heads use to compute their loss."""
 
     model: Any
     trained: Mapping[str, Any]
@@ -113,7 +113,7 @@ class Labels(Patch):
 
     @classmethod
     def of(cls, model: nn.Module, delta: Delta) -> Labels:
-        """Those of a delta, read into a configuration of the model's class, and those of the model."""
+        """Read the labels of a delta into a configuration of the model's class, and take those of the model."""
         config: Any = getattr(model, "config", None)
         text = delta.origin.files.get(CONFIG_FILE)
         if config is None or text is None:
@@ -123,7 +123,7 @@ class Labels(Patch):
             read = type(config).from_dict(values)
         except (ValueError, TypeError) as error:
             raise DeltaError(f"{delta.path} is damaged: its {CONFIG_FILE} cannot be read ({error}).") from None
-        return cls(model, *({name: getattr(held, name, None) for name in _LABELS} for held in (read, config)))
+        return cls(model, *({name: getattr(source, name, None) for name in _LABELS} for source in (read, config)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +132,8 @@ class Target:
 
     Attributes:
         model: the model.
-        tensors: parameters and buffers that are saved; tied ones under each of their names.
-        of_base: the bits of whole tensors of the base that some delta replaces, in host memory.
+        tensors: saved parameters and buffers; tied ones under each of their names.
+        of_base: bits of the base's tensors that some delta replaces in full, in host memory.
     """
 
     model: nn.Module
@@ -142,88 +142,89 @@ class Target:
 
     @classmethod
     def of(cls, model: nn.Module) -> Target:
-        """Check that a model is whole and in memory; DeltaError if not."""
+        """Check that a model is in memory and not sharded; raise DeltaError if not."""
         tensors: dict[str, Tensor] = dict(model.state_dict(keep_vars=True))
         for name, tensor in tensors.items():
             if type(tensor).__name__ in ("DTensor", "ShardedTensor") or hasattr(tensor, "device_mesh"):
                 raise DeltaError(
-                    f"{name} is in shards on several devices, and the elements of a delta are those of whole tensors. "
-                    f"Make the bank before the model is sharded, or load each task with gradgate.deltas.apply."
+                    f"{name} is sharded over several devices, but the elements of a delta index unsharded tensors. "
+                    f"Create the bank before the model is sharded, or load each task with gradgate.deltas.apply."
                 )
             if tensor.device.type == "meta":
                 raise DeltaError(
-                    f"{name} is not in memory (device 'meta'), as where accelerate keeps weights on disk. Load the "
-                    f"model whole, without offloading."
+                    f"{name} is not in memory (device 'meta'), as if accelerate keeps weights on disk. Load the full "
+                    f"model, without offloading."
                 )
             if not tensor.is_contiguous():
                 raise DeltaError(
-                    f"{name} is not contiguous in memory. Make it so, with .contiguous(), before the bank."
+                    f"{name} is not contiguous in memory. Call .contiguous() on it before creating the bank."
                 )
         return cls(model, tensors)
 
-    def check_names(self, held: Patched) -> None:
+    def check_names(self, trained: Patched) -> None:
         """Check that the model has the tensors of a trained one, and no others.
 
         Raises:
-            DeltaError: naming those that are missing or too many.
+            DeltaError: if not, with the names of missing or surplus tensors.
         """
         known: dict[int, str] = {}
-        for name in (name for name in held.entries if name in self.tensors):
+        for name in (name for name in trained.entries if name in self.tensors):
             other = known.setdefault(id(self.tensors[name]), name)
             if other != name:
                 raise DeltaError(
-                    f"{name} and {other} are one tensor in the model, and two in what {held.delta.path} belongs to. "
+                    f"{name} and {other} are one tensor in the model, but two in the base of {trained.delta.path}. "
                     f"Load the base with the configuration that the task was trained with."
                 )
-        missing = [name for name in held.entries if name not in self.tensors]
+        missing = [name for name in trained.entries if name not in self.tensors]
         ignored = getattr(self.model, "_keys_to_ignore_on_save", None) or ()
         more = [name for name, tensor in self.tensors.items() if id(tensor) not in known and name not in ignored]
         if missing or more:
             faults = [f"lacks {', '.join(missing[:3])}"] if missing else []
-            faults += [f"has {', '.join(more[:3])}, of which the delta knows nothing"] if more else []
+            faults += [f"has {', '.join(more[:3])}, which is not in the delta's model"] if more else []
             raise DeltaError(
-                f"This {type(self.model).__name__} {' and '.join(faults)}: {held.delta.path} is of a model of another "
-                f"class. Load the base in the class that the task was trained with."
+                f"This {type(self.model).__name__} {' and '.join(faults)}: {trained.delta.path} belongs to a model of "
+                f"another class. Load the base in the class that the task was trained with."
             )
 
-    def check_base(self, held: Patched, name: str) -> None:
-        """Check that a tensor of the model is bit for bit the base's; DeltaError if not."""
-        wanted, mine = held.base.entries[name], self.tensors[name]
+    def check_base(self, trained: Patched, name: str) -> None:
+        """Check that a tensor of the model is bit for bit the base's; raise DeltaError if not."""
+        wanted, mine = trained.base.entries[name], self.tensors[name]
         if entry_of(mine) != wanted:
             raise DeltaError(
-                f"{name} is {entry_of(mine).dtype} {list(mine.shape)} in the model, and {wanted.dtype} "
-                f"{list(wanted.shape)} in what {held.delta.path} belongs to. Load the base in the same dtype."
+                f"{name} is {entry_of(mine).dtype} {list(mine.shape)} in the model, but {wanted.dtype} "
+                f"{list(wanted.shape)} in the base of {trained.delta.path}. Load the base in the same dtype."
             )
-        if not torch.equal(flat_bits(mine).cpu(), flat_bits(held.base.read(name))):
+        if not torch.equal(flat_bits(mine).cpu(), flat_bits(trained.base.read(name))):
             raise DeltaError(
-                f"{name} in the model is not what the base {held.base.where!r} has, so {held.delta.path} cannot be put "
-                f"on it. Load the base anew, and train nothing of it."
+                f"{name} in the model differs from the base {trained.base.where!r}, so {trained.delta.path} does not "
+                f"fit it. Load the base again, without training it."
             )
 
-    def patches(self, held: Patched) -> Iterator[Patch]:
-        """What turns the base into a trained model; every value is read and checked."""
-        for name in held.delta.names:
+    def patches(self, trained: Patched) -> Iterator[Patch]:
+        """Yield the patches that turn the base into a trained model, after reading and checking every value."""
+        for name in trained.delta.names:
             tensor = self.tensors[name]
-            entry = held.entries[name]
+            entry = trained.entries[name]
             if entry.dtype != entry_of(tensor).dtype:
                 raise DeltaError(
-                    f"{name} is {entry_of(tensor).dtype} in the model and {entry.dtype} in {held.delta.path}. Load the "
-                    f"base in the same dtype."
+                    f"{name} is {entry_of(tensor).dtype} in the model but {entry.dtype} in {trained.delta.path}. Load "
+                    f"the base in the same dtype."
                 )
             if entry.shape != tuple(tensor.shape):
-                yield Reshaped(tensor, self._kept(held.read(name).clone(), tensor), tensor.data, self._module_of(name))
-            elif name in held.delta.sparse:
-                places, values = held.patch(name)
-                of_base = flat_bits(held.base.read(name))[places.long()]
+                values = self._kept(trained.read(name).clone(), tensor)
+                yield Reshaped(tensor, values, tensor.data, self._module_of(name))
+            elif name in trained.delta.sparse:
+                places, values = trained.patch(name)
+                of_base = flat_bits(trained.base.read(name))[places.long()]
                 yield Elements(tensor, *(self._kept(part, tensor) for part in (places, flat_bits(values), of_base)))
             else:
                 if name not in self.of_base:
                     self.of_base[name] = self._kept(flat_bits(tensor).cpu(), tensor)
-                yield Whole(tensor, self._kept(flat_bits(held.read(name)), tensor), self.of_base[name])
-        yield Labels.of(self.model, held.delta)
+                yield Whole(tensor, self._kept(flat_bits(trained.read(name)), tensor), self.of_base[name])
+        yield Labels.of(self.model, trained.delta)
 
     def _kept(self, value: Tensor, tensor: Tensor) -> Tensor:
-        """A copy in host memory that the file may go without, pinned for a tensor on CUDA."""
+        """Return a copy in host memory that does not depend on the file, pinned for a tensor on CUDA."""
         return value.pin_memory() if tensor.is_cuda else value.clone()
 
     def _module_of(self, name: str) -> nn.Module:

@@ -1,10 +1,10 @@
-"""Weight patches of other tools: read as a trained model, and given to servers that take single elements.
+"""Read weight patches of other tools as a trained model, and yield a delta's content to servers that take patches.
 
 TRL's delta weight sync (https://github.com/huggingface/trl/pull/5937) writes ``NAME.idx`` and ``NAME.val`` as a delta
-does, whole tensors under their names, and in the metadata ``format=sparse_weight_patch`` and the ``encoding`` of the
-places: ``raw`` (int32) or ``gap_delta`` (distance to the place before, less 1, as uint16 or uint32). A delta says
-``raw`` too, so that its reader reads single elements of one. vLLM takes patches in memory, in names and shapes of the
-checkpoint: ``CheckpointWeightPatch`` of ``vllm/model_executor/model_loader/checkpoint_weight_patch.py`` (0.33).
+does, full tensors under their names, and in the metadata ``format=sparse_weight_patch`` and the ``encoding`` of the
+indices: ``raw`` (int32) or ``gap_delta`` (distance to the previous index, minus 1, as uint16 or uint32). A delta has
+``raw`` too, so that TRL's reader understands its single elements. vLLM takes patches in memory, in names and shapes of
+the checkpoint: ``CheckpointWeightPatch`` of ``vllm/model_executor/model_loader/checkpoint_weight_patch.py`` (0.33).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _GAPS = "gap_delta"
 
 
 class WeightPatch(NamedTuple):
-    """What one tensor becomes, with the fields of vLLM's ``CheckpointWeightPatch``.
+    """New values of one tensor, with the fields of vLLM's ``CheckpointWeightPatch``.
 
     Attributes:
         name: in the checkpoint.
-        shape: of the whole tensor.
+        shape: of the full tensor.
         dtype: of its values.
-        values: one row of elements: those at ``indices``, or all of them.
-        indices: flat and rising, int32 or int64, as many as ``values``; None where these are the whole tensor.
+        values: flat, the elements at ``indices``, or all of them.
+        indices: flat and increasing, int32 or int64, one per value; None if the values are the full tensor.
     """
 
     name: str
@@ -50,27 +50,27 @@ class WeightPatch(NamedTuple):
 def weight_patches(
     delta: str | os.PathLike[str] | Delta, base: str | os.PathLike[str] | None = None
 ) -> Iterator[WeightPatch]:
-    """The content of a delta, one tensor after the other, for a server that holds the base, such as vLLM.
+    """Yield the content of a delta, one tensor at a time, for a server that has the base, such as vLLM.
 
-    vLLM's ``load_checkpoint_weight_patches`` takes them as they are, whole tensors and single elements in a call each.
-    Tensors of single elements come first.
+    vLLM's ``load_checkpoint_weight_patches`` takes them as they are, with full tensors and single elements in separate
+    calls. Tensors of single elements come first.
 
     Args:
         delta: the file.
-        base: folder or name of the base, whose shapes are read; by default the one that the delta names.
+        base: folder or name of the base, whose shapes are read; by default the one named in the delta.
 
     Raises:
         DeltaError: for a delta that is damaged, or of another base.
     """
-    given = delta if isinstance(delta, Delta) else load(os.fspath(delta))
-    held = Patched.checked(open_weights(given.origin.base if base is None else os.fspath(base)), given)
-    for name in given.sparse:
-        places, values = held.patch(name)
-        yield WeightPatch(name, held.entries[name].shape, values.dtype, values, places)
-    for name, entry in given.whole.items():
-        tensor = held.read(name)
+    delta = delta if isinstance(delta, Delta) else load(os.fspath(delta))
+    trained = Patched.checked(open_weights(delta.origin.base if base is None else os.fspath(base)), delta)
+    for name in delta.sparse:
+        places, values = trained.patch(name)
+        yield WeightPatch(name, trained.entries[name].shape, values.dtype, values, places)
+    for name, entry in delta.whole.items():
+        tensor = trained.read(name)
         yield WeightPatch(name, entry.shape, tensor.dtype, tensor.view(-1))
-    held.close()
+    trained.close()
 
 
 class PatchFile:
@@ -78,50 +78,50 @@ class PatchFile:
 
     Args:
         path: of the patch.
-        base: that it belongs to; the file does not say which it is.
+        base: the base that it belongs to; the file does not name it.
 
     Raises:
-        DeltaError: if the file is no such patch, or has tensors that the base has not.
+        DeltaError: if the file is not such a patch, or has tensors that the base lacks.
     """
 
     def __init__(self, path: Path, base: Weights) -> None:
         self.base, self.folder, self.where, self._path = base, base.folder, str(path), path
-        held, metadata = read_header(path)
+        entries, metadata = read_header(path)
         if metadata.get("format") != PATCH_FORMAT:
             raise DeltaError(
-                f"{path} is no patch of weights: its format is {metadata.get('format')!r}, expected {PATCH_FORMAT!r}. "
-                f"Give the folder of a model, or a patch that TRL has written."
+                f"{path} is not a weight patch: its format is {metadata.get('format')!r}, expected {PATCH_FORMAT!r}. "
+                f"Pass the folder of a model, or a patch written by TRL."
             )
         self._encoding = metadata.get("encoding", _GAPS)
         if self._encoding not in (ENCODING, _GAPS):
-            raise DeltaError(f"{path} has places encoded as {self._encoding!r}; expected {ENCODING} or {_GAPS}.")
-        self._held = held
-        for name in dict.fromkeys(name.removesuffix(INDICES).removesuffix(VALUES) for name in held):
+            raise DeltaError(f"{path} has indices encoded as {self._encoding!r}; expected {ENCODING} or {_GAPS}.")
+        self._stored = entries
+        for name in dict.fromkeys(name.removesuffix(INDICES).removesuffix(VALUES) for name in entries):
             self._check(name)
         self._file: Any = safe_open(path, framework="pt")
 
     def _check(self, name: str) -> None:
         if name not in self.base.entries:
-            raise DeltaError(f"{self._path} changes {name}, which {self.base.where} does not have. Give its own base.")
+            raise DeltaError(f"{self._path} changes {name}, which {self.base.where} lacks. Pass the patch's own base.")
         wanted = self.base.entries[name]
-        if name in self._held:
-            right = self._held[name] == wanted
+        if name in self._stored:
+            right = self._stored[name] == wanted
         else:
-            places, values = self._held.get(name + INDICES), self._held.get(name + VALUES)
+            places, values = self._stored.get(name + INDICES), self._stored.get(name + VALUES)
             right = bool(places and values and places.shape == values.shape and values.dtype == wanted.dtype)
         if not right:
-            raise damaged(self._path, f"what it has of {name} is not of a tensor {wanted.dtype} {list(wanted.shape)}")
+            raise damaged(self._path, f"its entries for {name} do not fit a tensor {wanted.dtype} {list(wanted.shape)}")
 
     @property
     def entries(self) -> dict[str, Entry]:
-        """Those of the base."""
+        """Dtype and shape of each tensor, as in the base."""
         return dict(self.base.entries)
 
     def read(self, name: str) -> Tensor:
-        """One tensor, put together."""
-        if name in self._held:
+        """Read one tensor, with the patch applied."""
+        if name in self._stored:
             return self._tensor(name)
-        if name + VALUES not in self._held:
+        if name + VALUES not in self._stored:
             return self.base.read(name)
         places, values = self._tensor(name + INDICES), self._tensor(name + VALUES)
         places = places.long()
@@ -137,5 +137,5 @@ class PatchFile:
         return tensor
 
     def close(self) -> None:
-        """Let go of the base's files."""
+        """Close the base's files."""
         self.base.close()

@@ -1,4 +1,4 @@
-"""The weights of a model on disk, read one tensor at a time."""
+"""Read the weights of a model on disk, one tensor at a time."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Weights(Protocol):
     """Named tensors of a model, in the order of its files.
 
     Attributes:
-        where: the model, for messages.
+        where: the model's name in messages.
         folder: of its configuration and tokenizer.
-        entries: what is known of each tensor without reading it.
+        entries: dtype and shape of each tensor, known without reading it.
     """
 
     where: str
@@ -40,21 +40,21 @@ class Weights(Protocol):
     def entries(self) -> Mapping[str, Entry]: ...
 
     def read(self, name: str) -> Tensor:
-        """One tensor, which must not be changed: its memory may be the file itself."""
+        """Read one tensor, which must not be modified: its memory may be the mapped file."""
 
     def close(self) -> None:
-        """Let go of the files that were read; they are opened again when needed."""
+        """Close the files that were read; they are opened again when needed."""
 
 
 class Checkpoint:
     """A folder with ``model.safetensors``, in one file or in shards with their index, or ``pytorch_model.bin``.
 
     Args:
-        folder: that ``save_pretrained`` has written.
+        folder: written by ``save_pretrained``.
         where: its name in messages.
 
     Raises:
-        DeltaError: if it holds no weights, or its index is damaged.
+        DeltaError: if it contains no weights, or its index is damaged.
     """
 
     def __init__(self, folder: Path, where: str) -> None:
@@ -64,7 +64,7 @@ class Checkpoint:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that hold the weights, with their index."""
+        """Files of the weights, with their index."""
         return (*self._files, *self._index)
 
     @cached_property
@@ -77,15 +77,15 @@ class Checkpoint:
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
-        """Type and shape of each tensor."""
+        """Dtype and shape of each tensor."""
         return {name: entry for name, (_, entry) in self._places.items()}
 
     def file_of(self, name: str) -> Path:
-        """The file that holds a tensor."""
+        """Return the file that contains a tensor."""
         return self._places[name][0]
 
     def read(self, name: str) -> Tensor:
-        """One tensor; its memory is the file's."""
+        """Read one tensor, whose memory is the mapped file."""
         file = self._places[name][0]
         try:
             opened = self._opened(file)
@@ -95,7 +95,7 @@ class Checkpoint:
         return tensor
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._open.clear()
 
     def _opened(self, file: Path) -> Any:
@@ -105,38 +105,38 @@ class Checkpoint:
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether a folder holds the weights of a model, or an index of them."""
+    """Return True if a folder contains the weights of a model, or an index of them."""
     return any((folder / name).is_file() for single, index in _LAYOUTS for name in (single, index))
 
 
 def _files_of(folder: Path, where: str) -> tuple[list[Path], list[Path]]:
-    """The files of the weights, and their index if there is one."""
+    """Return the files of the weights, and their index if there is one."""
     for single, index in _LAYOUTS:
         if (folder / single).is_file():
             return [folder / single], []
         if (folder / index).is_file():
             return [folder / name for name in _shards(folder / index)], [folder / index]
     raise DeltaError(
-        f"{where} holds no weights: there is neither {WEIGHTS_FILE} nor {_PICKLED} in {folder}. Expected a folder that "
-        f"save_pretrained has written."
+        f"{where} has no weights: there is neither {WEIGHTS_FILE} nor {_PICKLED} in {folder}. Expected a folder "
+        f"written by save_pretrained."
     )
 
 
 def _shards(index: Path) -> list[str]:
-    """The files that an index names, each once."""
+    """Return the files that an index names, each once."""
     try:
-        held = read_json(index).get("weight_map")
+        weight_map = read_json(index).get("weight_map")
     except RunError as error:
         raise DeltaError(str(error)) from None
-    names = list(dict.fromkeys(held.values())) if isinstance(held, dict) else []
+    names = list(dict.fromkeys(weight_map.values())) if isinstance(weight_map, dict) else []
     wrong = [name for name in names if not (isinstance(name, str) and is_plain(name))]
     if wrong or not names:
-        raise damaged(index, f"its weight_map names {wrong[:1] or 'no file'}; expected names of files beside it")
+        raise damaged(index, f"its weight_map names {wrong[:1] or 'no file'}; expected names of files in its folder")
     return names
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name can be that of a file in any folder, and of nothing outside it."""
+    """Return True if a name is a file's on every system, and points to nothing outside its folder."""
     return name not in ("", ".", "..") and PurePosixPath(name).name == name == PureWindowsPath(name).name
 
 
@@ -144,13 +144,13 @@ def _unpickled(file: Path) -> dict[str, Tensor]:
     import torch
 
     try:
-        held = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
+        content = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # pickle, zip and torch have errors of their own
         raise DeltaError(
-            f"{file} cannot be read ({hub.first_line(error)}). Expected tensors alone, as torch.save writes them since "
+            f"{file} cannot be read ({hub.first_line(error)}). Expected only tensors, as torch.save writes them since "
             f"version 1.6; save the model again as safetensors."
         ) from None
-    return {name: tensor for name, tensor in held.items() if isinstance(tensor, torch.Tensor)}
+    return {name: tensor for name, tensor in content.items() if isinstance(tensor, torch.Tensor)}
 
 
 def _pickled_entries(tensors: Mapping[str, Tensor]) -> dict[str, Entry]:
@@ -160,7 +160,7 @@ def _pickled_entries(tensors: Mapping[str, Tensor]) -> dict[str, Entry]:
 
 
 def grouped_by_file(weights: Weights) -> Iterable[list[str]]:
-    """The names of tensors, those of one file together, so that few files are in memory at once."""
+    """Return the names of tensors grouped by file, so that few files are in memory at once."""
     if not isinstance(weights, Checkpoint):
         return [list(weights.entries)]
     groups: dict[Path, list[str]] = {}
@@ -170,10 +170,10 @@ def grouped_by_file(weights: Weights) -> Iterable[list[str]]:
 
 
 def find_folder(name: str) -> Path:
-    """The folder of a model: itself, the embedded one for ``sample``, or its snapshot from the hub.
+    """Return the folder of a model: itself, the embedded one for ``sample``, or its snapshot from the hub.
 
     Raises:
-        DeltaError: if there is none, or the hub's cannot be had.
+        DeltaError: if there is none, or the hub's cannot be downloaded.
     """
     try:
         source = Path(hub.model_source(name))
@@ -183,7 +183,7 @@ def find_folder(name: str) -> Path:
 
 
 def _snapshot(name: str) -> Path:
-    """A hub's model as it is in the cache, else its weights in the first layout that it has."""
+    """Return a hub model's folder in the cache, or download its weights in the first layout that exists."""
     from huggingface_hub import snapshot_download
 
     reason: Exception | None = None
@@ -193,12 +193,12 @@ def _snapshot(name: str) -> Path:
         try:
             patterns = None if weights is None else [*_SMALL_FILES, weights]
             folder = Path(snapshot_download(name, allow_patterns=patterns, local_files_only=weights is None))
-        except Exception as error:  # the client passes on the errors of its HTTP library
+        except Exception as error:  # the client raises errors of its HTTP library
             reason = error
             continue
         if has_weights(folder):
             return folder
-    why = hub.first_line(reason) if reason else "it holds no weights that can be read"
+    why = hub.first_line(reason) if reason else "it has no readable weights"
     raise DeltaError(
         f"Cannot find the weights of {name!r}: {why} Expected a folder, or the name of a model on the hub; check the "
         f"name and the network."
