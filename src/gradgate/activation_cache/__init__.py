@@ -1,4 +1,4 @@
-"""Closed layers at the bottom of a model: which modules they are, and their output computed once for each example."""
+"""Run the closed layers at the bottom of a model once per example and cache their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes the output of the closed layers once for each example, and reads it from disk afterwards."""
+"""Compute the output of the closed layers once per example, and read it from disk afterwards."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def _log(text: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationCache:
-    """Where and how the output of closed lower layers is kept, so that it is computed once for each example.
+    """Settings of the cache for the output of closed lower layers, which is then computed once per example.
 
     Args:
-        folder: may be shared by trainings of any method, seed and data: nothing is read that other weights made.
-        dtype: ``model`` stores what the model computes; ``bfloat16`` takes half the space of float32 and gives
-            states of 8 significant bits.
-        size: limit of all files in the folder, in GiB.
-        passes: passes over the data that a prefix must stay closed for. The first fills the cache.
-        note: called with the reason why the cache is not used, or no longer; by default the logger ``gradgate``.
+        folder: may be shared by trainings of any method, seed and data: states of other weights are never read.
+        dtype: ``model`` stores states in the model's dtype; ``bfloat16`` takes half the space of float32 and has
+            8 significant bits.
+        size: limit for all files in the folder, in GiB.
+        passes: passes over the data for which a prefix must stay closed. The first fills the cache.
+        note: called with the reason if the cache is not used, or no longer; by default the logger ``gradgate``.
 
     Raises:
         UsageError: if a value is out of range, or the folder is a file.
@@ -60,10 +60,10 @@ class ActivationCache:
             )
         folder = Path(self.folder)
         if folder.exists() and not folder.is_dir():
-            raise UsageError(f"The activation cache {self.folder} is a file; expected a folder. Give another one.")
+            raise UsageError(f"The activation cache {self.folder} is a file; expected a folder. Pass another path.")
 
     def check_folder(self) -> None:
-        """Make the folder, and try whether a file can be written to it.
+        """Create the folder, and check that a file can be written to it.
 
         Raises:
             UsageError: if not; without this check, a training notes it and computes all layers.
@@ -75,13 +75,13 @@ class ActivationCache:
         except OSError as error:
             raise UsageError(
                 f"The activation cache {self.folder} cannot be written ({error.strerror or error}). Expected a folder "
-                f"with write permission: give another one, or activation_cache=off."
+                f"with write permission: pass another one, or activation_cache=off."
             ) from None
 
 
 @dataclass
 class RowCounts:
-    """Rows of training batches, counted each time that a batch has them."""
+    """Counts of the rows in training batches; a row counts in each batch that contains it."""
 
     read: int = 0
     computed: int = 0
@@ -89,25 +89,25 @@ class RowCounts:
 
 @dataclass
 class _Session:
-    """One prefix with its store; a new one begins when the prefix or its weights change."""
+    """A prefix with its store; a change of the prefix or its weights starts a new session."""
 
     replay: Replay
     precision: Precision
     device: torch.device
     store: Store
     state: tuple[Any, ...]
-    proved: set[bool] = field(default_factory=set)  # of batches with padding, and of those without
+    proved: set[bool] = field(default_factory=set)  # True: a padded batch was compared; False: one without padding
 
 
 class CachedForward:
-    """Serves the forward passes of a training from an :class:`ActivationCache`.
+    """Server of a training's forward passes from an :class:`ActivationCache`.
 
-    On a CPU each row is computed by itself, so that its states depend neither on the other rows of its batch nor on
-    what the cache held before; elsewhere the missing rows of a batch are computed together. The first batch with
-    padding and the first without are also computed in the ordinary way, and the outputs compared.
+    On a CPU each row is computed alone, so that its states depend neither on the other rows of its batch nor on the
+    earlier content of the cache; elsewhere the missing rows of a batch are computed together. The first batch with
+    padding and the first without are also computed in full, and the outputs compared.
 
     Attributes:
-        counts: how many rows were read and computed.
+        counts: numbers of rows read and computed.
     """
 
     def __init__(self, model: nn.Module, layers: LayerMap, cache: ActivationCache) -> None:
@@ -126,10 +126,10 @@ class CachedForward:
         self._refused = self._why_not()
 
     def follow(self, depth: int, parts: Callable[[tuple[str, ...]], Parts]) -> None:
-        """Keep the output of the lowest ``depth`` layers from now on; 0 for none.
+        """Cache the output of the lowest ``depth`` layers from the next forward pass on.
 
         Args:
-            depth: how many layers.
+            depth: number of layers; 0 for no cache.
             parts: returns the modules inside, around and above a prefix of groups.
         """
         if depth and self._refused:
@@ -145,7 +145,7 @@ class CachedForward:
             self._frozen = self._tensors()
 
     def prepare(self, args: tuple[Any, ...], kwargs: Inputs) -> None:
-        """Before a forward pass in training: feed the states of its rows, or let it compute all layers."""
+        """Prepare a forward pass in training: feed the states of its rows, or let it compute all layers."""
         if self._busy or not self._depth or torch.compiler.is_compiling():
             return
         self._busy = True
@@ -163,12 +163,12 @@ class CachedForward:
             self._busy = False
 
     def finish(self) -> None:
-        """After a forward pass: give the layers their own ``forward`` back."""
+        """Restore the layers' own ``forward`` after a forward pass."""
         if self._session is not None and not self._busy:
             self._session.replay.release()
 
     def release(self) -> None:
-        """Close the store, and give the layers their own ``forward`` back."""
+        """Close the store, and restore the layers' own ``forward``."""
         if self._session is not None:
             self._session.replay.release()
             self._session.store.close()
@@ -176,7 +176,7 @@ class CachedForward:
         self._depth = 0
 
     def _open(self, batch: Batch) -> _Session:
-        """The session for the prefix as it is now; a new one runs the first row to learn widths and types."""
+        """Return the session for the current prefix; a new one runs the first row to find the width and dtypes."""
         self._check_model()
         state = self._state()
         if self._session is not None and self._session.state == state:
@@ -186,19 +186,19 @@ class CachedForward:
             self._session = None
         replay = Replay(self._stack, self._depth)
         states, precision = self._run(replay, batch.alone(0))
-        kept = torch.bfloat16 if self._cache.dtype == "bfloat16" else precision.dtype
-        settings = [str(precision), str(kept), states.device.type]
-        named = fingerprint(self._model, self._layers, self._closed, self._parts, settings)
+        stored = torch.bfloat16 if self._cache.dtype == "bfloat16" else precision.dtype
+        settings = [str(precision), str(stored), states.device.type]
+        identity = fingerprint(self._model, self._layers, self._closed, self._parts, settings)
         limit = int(self._cache.size * 2**30)
-        store = Store(Path(self._cache.folder), named, precision.width, kept, limit, self._cache.note)
+        store = Store(Path(self._cache.folder), identity, precision.width, stored, limit, self._cache.note)
         self._session = _Session(replay, precision, states.device, store, state)
         return self._session
 
     def _states(self, session: _Session, batch: Batch) -> Tensor:
-        """The states of a batch at the boundary, zero where it is padded."""
+        """Return the states of a batch at the boundary, shape (rows, tokens, width); zero at padding."""
         found: dict[bytes, Tensor] = {}
         for look_again in (False, True):
-            if look_again:
+            if look_again:  # another process may have added rows since
                 session.store.refresh()
             for row in batch.rows:
                 if row.key not in found and (states := session.store.get(row.key)) is not None:
@@ -217,12 +217,12 @@ class CachedForward:
         return states.to(session.device)
 
     def _compute(self, session: _Session, batch: Batch, missing: dict[bytes, int]) -> dict[bytes, Tensor]:
-        kept = session.store.dtype
+        stored = session.store.dtype
         if session.device.type == "cpu":
             alone = {key: self._run(session.replay, batch.alone(index))[0][0] for key, index in missing.items()}
-            return {key: states[batch.rows[missing[key]].start :].to(kept) for key, states in alone.items()}
+            return {key: states[batch.rows[missing[key]].start :].to(stored) for key, states in alone.items()}
         states, _ = self._run(session.replay, batch.of(list(missing.values())))
-        states = states.to("cpu", kept)
+        states = states.to("cpu", stored)
         rows = [batch.rows[index] for index in missing.values()]
         return {row.key: states[place, row.start : row.end] for place, row in enumerate(rows)}
 
@@ -231,7 +231,7 @@ class CachedForward:
             return replay.states(lambda: self._model(**inputs))
 
     def _prove(self, session: _Session, batch: Batch, states: Tensor, inputs: Inputs) -> None:
-        """Compare with the ordinary forward pass, or never use the cache again."""
+        """Compare with a full forward pass; if the outputs differ, stop using the cache for good."""
         with preserved_state(self._model):
             live = self._model(**inputs)
         session.replay.feed(states, session.precision)
@@ -250,14 +250,14 @@ class CachedForward:
             raise NotReusableError(self._refused)
 
     def _tensors(self) -> list[Tensor]:
-        """Every tensor that the states are computed from, apart from the row."""
+        """Return every tensor that the states are computed from, apart from the row."""
         parameters = named_parameters(self._model)
         names = [name for group in self._closed for name in self._layers[group].parameter_names]
         buffers = [b for m in (*self._parts.inside, *self._parts.around) for b in m.buffers(recurse=False)]
         return [*(parameters[name] for name in names), *buffers]
 
     def _state(self) -> tuple[Any, ...]:
-        """Changes whenever a frozen tensor is written to or replaced, or another adapter becomes active."""
+        """Return a value that changes if a frozen tensor is written or replaced, or another adapter activated."""
         switched = (module.extra_repr() for module in self._parts.inside if hasattr(module, "varies"))
         return (*((tensor.data_ptr(), tensor._version) for tensor in self._frozen), *switched)
 

@@ -1,4 +1,4 @@
-"""The closed groups at the bottom of a model: which modules they are, and their forward pass without dropout."""
+"""Find the closed groups at the bottom of a model, and run their forward pass without dropout."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from gradgate.methods.plan import Plan
 
 
 def closed_prefix(plan: Plan, layers: LayerMap) -> tuple[str, ...]:
-    """The closed groups from the bottom, up to the first that is not closed: embeddings, whole layers, head."""
+    """Return the closed groups from the bottom, up to the first that is not closed: embeddings, layers, head."""
     opened = {group.layer for group in layers if not plan[group.name].closed}
     return tuple(takewhile(lambda name: name not in opened, layers.at("layer").names))
 
 
 def closed_layers(closed: Collection[str]) -> int:
-    """How many layers a closed prefix holds, without embeddings and head."""
+    """Return the number of layers in a closed prefix, without embeddings and head."""
     return sum(name not in (EMBEDDINGS, HEAD) for name in closed)
 
 
 @dataclass
 class Parts:
-    """The modules of a model, sorted by the parameters that they hold.
+    """The modules of a model, sorted by their parameters.
 
     Attributes:
-        inside: those that hold parameters of the prefix alone, with everything in them.
-        around: those that hold parameters of both kinds, or none; their own code may run below and above.
-        above: the outermost of those that hold none of the prefix. The first of them to run ends the prefix.
+        inside: modules with parameters of the prefix only, and all their submodules.
+        around: modules with parameters of both kinds, or none; their own code may run below and above.
+        above: the outermost modules without parameters of the prefix. The first of them to run ends the prefix.
     """
 
     inside: list[nn.Module] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Parts:
 
 
 def split(model: nn.Module, prefix: Collection[int]) -> Parts:
-    """The parts of a model for a prefix, given as the ``id`` of each of its parameters."""
+    """Sort a model's modules for a prefix, which is passed as the ``id`` of each of its parameters."""
     parts = Parts()
     _sort(model, prefix, parts, set())
     return parts
@@ -51,61 +51,61 @@ def _sort(module: nn.Module, prefix: Collection[int], parts: Parts, seen: set[nn
     if module in seen:
         return
     seen.add(module)
-    held = {id(parameter) in prefix for parameter in module.parameters()}
-    if held == {True}:
+    in_prefix = {id(parameter) in prefix for parameter in module.parameters()}
+    if in_prefix == {True}:
         fresh = [inner for inner in module.modules() if inner is module or inner not in seen]
         parts.inside += fresh
         seen.update(fresh)
-    elif held == {False} and not isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Sequential):
+    elif in_prefix == {False} and not isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Sequential):
         parts.above.append(module)
     else:
-        # Lists are not called themselves, and a Sequential may be run through like one.
-        (parts.around if held != {False} else parts.above).append(module)
+        # A list is never called itself, and code may loop over a Sequential too, so their children count.
+        (parts.around if in_prefix != {False} else parts.above).append(module)
         for child in module.children():
             _sort(child, prefix, parts, seen)
 
 
 def parameter_ids(model: nn.Module, layers: LayerMap) -> dict[str, frozenset[int]]:
-    """The ``id`` of each parameter, by group."""
+    """Return the ``id`` of each parameter, by group."""
     parameters = named_parameters(model)
     return {group.name: frozenset(id(parameters[name]) for name in group.parameter_names) for group in layers}
 
 
 def layer_modules(model: nn.Module, layers: LayerMap) -> list[nn.Module]:
-    """The modules of the layers from the bottom; empty unless they are one plain stack, each run once."""
+    """Return the modules of the layers from the bottom; empty unless they are one plain stack, each run once."""
     groups = layers.layers
     if len({group.stack for group in groups}) != 1 or layers.shared_layers:
         return []
     ids = parameter_ids(model, layers)
-    found = []
+    modules = []
     for index, group in enumerate(groups):
         try:
             module = model.get_submodule(f"{group.stack}.{index}".removeprefix("."))
         except AttributeError:
             return []
-        own = {id(parameter) for parameter in module.parameters()}
-        if not own or not own <= ids[group.name]:
+        in_module = {id(parameter) for parameter in module.parameters()}
+        if not in_module or not in_module <= ids[group.name]:
             return []
-        found.append(module)
-    return found
+        modules.append(module)
+    return modules
 
 
 Prepare = Callable[[tuple[Any, ...], dict[str, Any]], None]
 
 
 class FrozenPrefix:
-    """Runs the closed prefix in evaluation mode: dropout there would only add noise to what no longer learns.
+    """Hooks that run the closed prefix in evaluation mode: dropout in frozen layers would only add noise.
 
     In training mode, a forward pass of the model runs in evaluation mode until the first module above the prefix is
-    entered, and the modules of the prefix stay in it until the pass ends. What counts is the order of execution, so
-    that dropout, layer drop and masking by code between the modules are off as well. The flags differ from the user's
-    only within a forward pass, and are restored if it raises.
+    entered, and the modules of the prefix stay in it until the pass ends. The order of execution decides, so that
+    dropout, layer drop and masking by code between the modules are off as well. The flags differ from the user's only
+    within a forward pass, and are restored if it raises.
 
     Args:
         model: without wrappers such as DDP.
         layers: its layer map.
-        prepare: called with the arguments of each such forward pass before a flag is touched.
-        finish: called at its end.
+        prepare: called with the arguments of each such forward pass before a flag changes.
+        finish: called at the end of each pass.
     """
 
     def __init__(self, model: nn.Module, layers: LayerMap, prepare: Prepare, finish: Callable[[], None]) -> None:
@@ -120,7 +120,7 @@ class FrozenPrefix:
         self._hooks: list[Any] = []
 
     def follow(self, closed: tuple[str, ...]) -> None:
-        """Take up another prefix, given as the names of its groups; an empty one removes every hook."""
+        """Switch to another prefix, passed as the names of its groups; an empty one removes every hook."""
         if closed == self._closed:
             return
         self.release()
@@ -135,7 +135,7 @@ class FrozenPrefix:
         ]
 
     def parts(self, closed: tuple[str, ...]) -> Parts:
-        """The modules inside, around and above a prefix."""
+        """Return the modules inside, around and above a prefix."""
         if closed not in self._known:
             self._known[closed] = split(self._model, frozenset().union(*(self._ids[name] for name in closed)))
         return self._known[closed]
@@ -147,9 +147,9 @@ class FrozenPrefix:
         self._hooks, self._closed = [], ()
 
     def _enter(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if model is not self._model or not model.training:  # hooks go along into copies of the model
+        if model is not self._model or not model.training:  # copies of the model share the hooks
             return
-        if self._inside or self._around:  # a step of Lightning's, which calls the model itself once more
+        if self._inside or self._around:  # nested: a step of Lightning calls the model once more
             return
         self._prepare(args, kwargs)
         self._inside = [module for module in self._parts.inside if module.training]

@@ -1,4 +1,4 @@
-"""How deep a prefix to keep: the deepest that stays closed for enough passes over the data."""
+"""Choose the depth of the cached prefix: the deepest that stays closed for enough passes over the data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gradgate.methods.plan_file import Timeline, changes
 
 
 class Horizon:
-    """Chooses the number of layers to keep before each step.
+    """The rule that sets the number of cached layers before each step.
 
-    A function of the plans alone, so that a resumed training chooses as it did before. Where the plans are known
-    beforehand, a prefix counts that is closed for ``passes`` passes in a row; where a method decides by what it
-    measures, one that has been closed for a whole pass already.
+    It depends on the plans alone, so that a resumed training makes the same choices. If the plans are known in advance,
+    a prefix must be closed for ``passes`` passes in a row; if a method decides by measurements, it must have been
+    closed for one full pass already.
     """
 
     def __init__(self, method: Method, layers: LayerMap, clock: Clock, seed: int, passes: float) -> None:
@@ -33,11 +33,11 @@ class Horizon:
             self._foresee(method, replace(clock, step=0), Memory(seed=seed))
 
     def layers_to_keep(self, step: int, timeline: Timeline) -> int:
-        """Layers below the boundary in the coming step; 0 to keep nothing.
+        """Return the number of layers to cache in the coming step; 0 for none.
 
         Args:
             step: optimizer steps done.
-            timeline: the plans so far, with that of the coming step.
+            timeline: the plans so far, including that of the coming step.
         """
         if self._needed is None:
             return 0

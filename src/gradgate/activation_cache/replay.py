@@ -1,4 +1,4 @@
-"""Runs the layers of a model up to a boundary and no further, or from the boundary up on given states."""
+"""Run the layers of a model up to a boundary and stop, or run them from the boundary up on stored states."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from gradgate.activation_cache.rows import NotReusableError
 
 Forward = Callable[..., Any]
-_STATES = "hidden_states"  # what every layer of transformers calls them where they are not the first argument
+_STATES = "hidden_states"  # every layer of transformers uses this name if they are not the first argument
 
 
 @dataclass(frozen=True)
 class Precision:
-    """The types that the layers compute in, and the width of their output.
+    """The dtypes that the layers compute in, and the width of their output.
 
     Attributes:
-        autocast: the type that autocast computes in; None where it is off.
+        autocast: dtype of autocast; None if it is off.
         dtype: of the hidden states at the boundary.
         width: of the hidden states.
     """
@@ -31,17 +31,17 @@ class Precision:
     width: int
 
 
-class _Reached(Exception):  # noqa: N818 - no error: it ends a forward pass at the boundary
+class _Reached(Exception):  # noqa: N818 - not an error: it ends a forward pass at the boundary
     def __init__(self, states: Tensor) -> None:
         super().__init__()
         self.states = states
 
 
 class Replay:
-    """Replaces the ``forward`` of the lowest ``depth`` layers of a stack for the time of a forward pass.
+    """A replacement of the ``forward`` of the lowest ``depth`` layers of a stack, for one forward pass at a time.
 
-    The boundary is the input of the layer above them, or the output of the top layer where there is none: what runs
-    between two layers is below it.
+    The boundary is the input of the layer above them, or the output of the top layer if there is none above: code
+    between two layers runs below it.
 
     Args:
         stack: all layers from the bottom; each takes hidden states of shape (batch, tokens, width) first.
@@ -52,11 +52,11 @@ class Replay:
         self._below = stack[:depth]
         self._above = stack[depth] if depth < len(stack) else None
         self._own: list[tuple[nn.Module, Any]] = []
-        self._nones: dict[nn.Module, int] = {}  # number of Nones after the states in a layer's output; -1 for no tuple
+        self._nones: dict[nn.Module, int] = {}  # Nones after the states in a layer's output; -1 if not a tuple
         self._skips = False
 
     def states(self, run: Callable[[], object]) -> tuple[Tensor, Precision]:
-        """The hidden states at the boundary of the forward pass that ``run`` starts; it goes no further.
+        """Return the hidden states at the boundary of the forward pass that ``run`` starts, and stop it there.
 
         Raises:
             NotReusableError: if a layer returns more than hidden states, or no layer runs.
@@ -88,25 +88,25 @@ class Replay:
         return states, Precision(seen[0], states.dtype, states.shape[-1])
 
     def take_forms(self, other: Replay) -> None:
-        """Know the forms in which layers return states from ``other``, whose layers are of the same classes."""
+        """Copy the forms in which layers return states from ``other``, whose layers have the same classes."""
         self._nones = {mine: other._nones[theirs] for mine, theirs in zip(self._below, other._below, strict=True)}
 
     def feed(self, states: Tensor, precision: Precision) -> None:
-        """Until :meth:`release`, the layers below the boundary compute nothing, and what is above takes ``states``.
+        """Skip the layers below the boundary until :meth:`release`, and pass ``states`` to those above.
 
         Args:
             states: shape (batch, tokens, width).
-            precision: what they were computed in. A forward pass in another one runs all layers as usual.
+            precision: their precision. A forward pass in another one runs all layers as usual.
         """
 
         def passing(layer: nn.Module, own: Forward, *args: Any, **kwargs: Any) -> Any:
-            given = _first(layer, args, kwargs)
+            incoming = _first(layer, args, kwargs)
             if layer is self._below[0]:
-                self._skips = _autocast(given) == precision.autocast and given.shape == states.shape
+                self._skips = _autocast(incoming) == precision.autocast and incoming.shape == states.shape
             if not self._skips:
                 return own(*args, **kwargs)
             is_top = self._above is None and layer is self._below[-1]
-            return self._in_form(layer, states if is_top else given)
+            return self._in_form(layer, states if is_top else incoming)
 
         def taking(layer: nn.Module, own: Forward, *args: Any, **kwargs: Any) -> Any:
             if not self._skips:
@@ -117,7 +117,7 @@ class Replay:
         self._patch(passing, taking)
 
     def release(self) -> None:
-        """Give every layer its own ``forward`` back."""
+        """Restore every layer's own ``forward``."""
         for layer, own in self._own:
             if own is None:
                 vars(layer).pop("forward", None)

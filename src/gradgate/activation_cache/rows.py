@@ -1,4 +1,4 @@
-"""Reads a batch of token ids into rows, each with a key made of all that its hidden states depend on."""
+"""Read a batch of token ids into rows, each with a key over everything that its hidden states depend on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ABOVE = frozenset(
 
 
 class NotReusableError(Exception):
-    """This forward pass cannot be served from a cache; the text says why."""
+    """Raised if a forward pass cannot be served from a cache; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Batch:
     """The rows of one forward pass.
 
     Attributes:
-        inputs: token ids and what goes with them, each of shape (rows, tokens).
-        rows: one for each row of ``inputs``.
+        inputs: token ids and their companions, each of shape (rows, tokens).
+        rows: one per row of ``inputs``.
     """
 
     inputs: dict[str, Tensor]
@@ -61,40 +61,40 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """With padding."""
+        """Tokens per row, with padding."""
         return self.inputs["input_ids"].shape[1]
 
     @property
     def padded(self) -> bool:
-        """Whether any row has padding."""
+        """True if any row has padding."""
         return any(row.end - row.start < self.tokens for row in self.rows)
 
     def alone(self, index: int) -> dict[str, Tensor]:
-        """One row as a batch of its own, without padding behind; that in front decides where its tokens stand."""
+        """Return one row as its own batch, without right padding; left padding sets the positions, so it stays."""
         end = self.rows[index].end
         return {name: tensor[index : index + 1, :end] for name, tensor in self.inputs.items()}
 
     def of(self, indices: list[int]) -> dict[str, Tensor]:
-        """Some of the rows, as they are."""
+        """Return the inputs of some rows, with all padding."""
         return {name: tensor[indices] for name, tensor in self.inputs.items()}
 
 
 def read_batch(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Batch:
-    """The rows of a model's input.
+    """Read the rows of a model's input.
 
     Raises:
         NotReusableError: if the hidden states may depend on more than tokens, their types and positions and a mask
-            for padding at the ends, or if the call asks for more than the top output.
+            for padding at the ends, or if the call requests more than the top output.
     """
     if args:
         raise NotReusableError("the model is called with positional arguments")
     odd = [name for name, value in kwargs.items() if name not in _ABOVE and not _is_plain(name, value)]
     if odd:
         raise NotReusableError(f"the model is called with {', '.join(odd)}")
-    given = {name: kwargs[name] for name in _PER_TOKEN if kwargs.get(name) is not None}
-    if "input_ids" not in given or given["input_ids"].dim() not in (2, 3):  # 3: multiple choice
+    per_token = {name: kwargs[name] for name in _PER_TOKEN if kwargs.get(name) is not None}
+    if "input_ids" not in per_token or per_token["input_ids"].dim() not in (2, 3):  # 3: multiple choice
         raise NotReusableError("the model is called without a table of token ids")
-    inputs = {name: tensor.reshape(-1, tensor.shape[-1]) for name, tensor in given.items()}
+    inputs = {name: tensor.reshape(-1, tensor.shape[-1]) for name, tensor in per_token.items()}
     shape = inputs["input_ids"].shape
     if any(tensor.shape != shape for tensor in inputs.values()) or 0 in shape:
         raise NotReusableError("the inputs differ in shape")
@@ -113,21 +113,21 @@ def _rows(inputs: dict[str, Tensor]) -> list[Row]:
     rows, tokens = columns["input_ids"].shape
     spans = [(0, tokens)] * rows if mask is None else [_span(row) for row in mask]
     arrays = {name: column.numpy() for name, column in columns.items()}
-    found = []
+    read = []
     for index, (start, end) in enumerate(spans):
-        # Padding in front moves the positions of what follows, so it is part of what a row is.
+        # Left padding shifts the positions of the tokens, so it is part of a row's key.
         state = blake2b(f"{start} {mask is not None} {sorted(arrays)}".encode(), digest_size=KEY_BYTES)
         for name in sorted(arrays):
             state.update(arrays[name][index, start:end].tobytes())
-        found.append(Row(state.digest(), start, end))
-    return found
+        read.append(Row(state.digest(), start, end))
+    return read
 
 
 def _span(mask: Tensor) -> tuple[int, int]:
-    kept = mask.nonzero().flatten()
-    if not len(kept) or bool((mask[kept] != 1).any()) or int(kept[-1] - kept[0]) + 1 != len(kept):
+    real = mask.nonzero().flatten()
+    if not len(real) or bool((mask[real] != 1).any()) or int(real[-1] - real[0]) + 1 != len(real):
         raise NotReusableError("the attention mask is more than padding at the ends")
-    return int(kept[0]), int(kept[-1]) + 1
+    return int(real[0]), int(real[-1]) + 1
 
 
 # Entries of a configuration that describe the head, the training or its origin.
@@ -149,9 +149,9 @@ _WITHOUT_EFFECT = frozenset(
 
 
 def fingerprint(model: nn.Module, layers: LayerMap, closed: Iterable[str], parts: Parts, settings: Any) -> bytes:
-    """16 bytes: equal only for equal frozen weights and buffers, structure, software and ``settings``.
+    """Return 16 bytes that are equal only for equal frozen weights and buffers, structure, software and ``settings``.
 
-    The tokenizer and the data are no part of it: the key of a row is made of its token ids.
+    The tokenizer and the data are not included: a row's key covers its token ids.
 
     Args:
         closed: names of the groups of the prefix.
@@ -179,7 +179,7 @@ def fingerprint(model: nn.Module, layers: LayerMap, closed: Iterable[str], parts
 
 
 def _described(module: nn.Module) -> str:
-    """A module's type and settings; empty for dropout, and for a module that only calls others."""
+    """Return a module's type and settings; empty for dropout and for a module that only calls others."""
     is_leaf = next(module.children(), None) is None
     described = is_leaf or module.extra_repr()
     return f"{type(module).__name__}({module.extra_repr()})" if described and not _is_dropout(module) else ""

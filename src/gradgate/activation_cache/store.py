@@ -1,8 +1,8 @@
-"""A file of hidden states by key; records that are damaged, half-written or of other weights are never read.
+"""Store hidden states by key in a file; never read records that are damaged, half-written or of other weights.
 
-A file holds a header and then records, each ``magic, key, tokens, checksum of the values, checksum of this header``
-and the values without padding. Records are only ever added; after a bad header nothing counts, and the next writer
-writes over it, so that no process sees a file shrink below what it has mapped.
+A file has a header and then records, each ``magic, key, tokens, checksum of the values, checksum of this header``
+and the values without padding. Records are only appended. Everything after a bad header is ignored, and the next writer
+overwrites it, so that no process sees a file shrink below what it has mapped.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gradgate.activation_cache.rows import KEY_BYTES
 from gradgate.files import Lock, NoLocksError
 
 SUFFIX = ".rows"
-FREE_BYTES = 1 << 30  # left to checkpoints and others
-_LOOK_EACH = 64 << 20  # bytes between two looks at the free space
+FREE_BYTES = 1 << 30  # left free for checkpoints and other files
+_LOOK_EACH = 64 << 20  # bytes between two checks of the free space
 _FILE = struct.Struct("<8s16sI8sI24x")  # magic, fingerprint, width, dtype, checksum: 64 bytes
 _RECORD = struct.Struct(f"<4s{KEY_BYTES}sII")  # magic, key, tokens, checksum of the values
 _MAGIC, _MARK = b"GGprefx1", b"GGr1"
@@ -35,15 +35,15 @@ _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch
 
 
 class Store:
-    """The rows of one prefix on disk. One process at a time adds to a file; others read what is in it.
+    """The rows of one prefix on disk. One process at a time appends to a file; others read it.
 
     Args:
-        folder: made if absent.
-        fingerprint: of all that the states depend on apart from the row; names the file.
+        folder: created if absent.
+        fingerprint: of everything that the states depend on apart from the row; names the file.
         width: of the hidden states.
-        dtype: of what is stored.
-        limit: bytes that all files of the folder may take; at it nothing more is added.
-        note: called with the reason when nothing is added any more.
+        dtype: of the stored values.
+        limit: bytes that all files of the folder may take; no rows are added beyond it.
+        note: called with the reason when the store stops adding rows.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Store:
 
     @property
     def writes(self) -> bool:
-        """Whether rows are added."""
+        """True if this process adds rows."""
         return self._lock is not None
 
     def get(self, key: bytes) -> Tensor | None:
-        """A copy of the states of a row, shape (tokens, width), or None if they are not there whole."""
+        """Return a copy of a row's states, shape (tokens, width), or None if they are absent or damaged."""
         place = self._index.get(key)
         if place is None:
             return None
@@ -96,7 +96,7 @@ class Store:
         return torch.frombuffer(values, dtype=self.dtype).view(tokens, self._width)
 
     def add(self, rows: Iterable[tuple[bytes, Tensor]]) -> None:
-        """Append rows, tensors of shape (tokens, width); quietly none where this process does not write."""
+        """Append rows, tensors of shape (tokens, width); do nothing if this process does not write."""
         if not self.writes or self._file is None:
             return
         blocks, places, end = [], [], self._end
@@ -119,12 +119,12 @@ class Store:
         self._index.update(places)
 
     def refresh(self) -> None:
-        """Read which rows another process has added since."""
+        """Index the rows that another process has added since."""
         if not self.writes and self._file is not None:
             self._scan()
 
     def close(self) -> None:
-        """Close the file, and give up the right to write."""
+        """Close the file, and release the lock for writing."""
         if self._lock is not None:
             self._lock.release()
         if self._file is not None:
@@ -139,7 +139,7 @@ class Store:
     def _open(self, folder: Path, limit: int) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with suppress(NoLocksError):  # then no process writes
+            with suppress(NoLocksError):  # without locks, no process may write
                 self._lock = Lock.take(self.path.with_suffix(".lock"))
             if self._lock is not None and not self._is_ours():
                 self._begin()
@@ -163,7 +163,7 @@ class Store:
         part.replace(self.path)  # a process that has the old one mapped keeps it
 
     def _scan(self) -> None:
-        """Index the records from where the last scan ended, up to the first that is not whole."""
+        """Index the records from the end of the last scan, up to the first incomplete one."""
         assert self._file is not None
         size = os.fstat(self._file.fileno()).st_size
         offset = max(self._end, _FILE.size)
@@ -180,11 +180,11 @@ class Store:
         self._end = offset
 
     def _read(self, offset: int, size: int) -> bytes:
-        """Bytes through the map of the file; fewer where the file is shorter."""
+        """Return bytes of the mapped file; none if the file ends before them."""
         if self._file is None:
             return b""
         try:
-            length = os.fstat(self._file.fileno()).st_size  # reading a map beyond it would end the process
+            length = os.fstat(self._file.fileno()).st_size  # reading a map beyond it would kill the process (SIGBUS)
             if offset + size > length:
                 return b""
             if self._view is None or offset + size > len(self._view):
@@ -202,7 +202,7 @@ class Store:
 
     def _has_room(self, end: int) -> bool:
         if end > self._room:
-            self._stop(f"{self.path.parent} has reached its limit of size")
+            self._stop(f"{self.path.parent} has reached its size limit")
         elif not self._looked or end - self._looked > _LOOK_EACH:
             self._looked = end
             if shutil.disk_usage(self.path.parent).free < FREE_BYTES:
@@ -213,7 +213,7 @@ class Store:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-        self._note(f"The activation cache takes up no more rows: {why}. What it holds is used; the rest is computed.")
+        self._note(f"The activation cache adds no more rows: {why}. Stored rows are still used; others are computed.")
 
 
 def _header(key: bytes, tokens: int, checksum: int) -> bytes:
@@ -222,7 +222,7 @@ def _header(key: bytes, tokens: int, checksum: int) -> bytes:
 
 
 def _parse(header: bytes | bytearray) -> tuple[bytes, int, int] | None:
-    """Key, tokens and checksum of the values; None for anything that is no whole header."""
+    """Return the key, tokens and checksum of the values; None for anything that is not a complete header."""
     if len(header) != HEADER or header[_RECORD.size :] != _SUM.pack(crc32(header[: _RECORD.size])):
         return None
     mark, key, tokens, checksum = _RECORD.unpack(header[: _RECORD.size])

@@ -1,4 +1,4 @@
-"""Compares a forward pass from stored states with an ordinary one."""
+"""Compare a forward pass from stored states with a full one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_COMPARED = ("past_key_values", "hidden_states", "attentions")
 
 
 def tolerance(computed: torch.dtype, stored: torch.dtype) -> float:
-    """The largest difference of two outputs, relative to the largest value: their sums differ in order."""
+    """Return the largest allowed difference, relative to the largest value: sums differ in the order of terms."""
     exact = {torch.float32: 5e-5, torch.float64: 1e-9}
     if computed == torch.float32 and torch.cuda.is_available() and torch.get_float32_matmul_precision() != "highest":
         return 1e-2
@@ -20,11 +20,11 @@ def tolerance(computed: torch.dtype, stored: torch.dtype) -> float:
 
 
 def agree(one: Any, other: Any, real: Tensor, allowed: float) -> bool:
-    """Whether two outputs of a model are the same in all that a training uses.
+    """Return True if two outputs of a model agree in everything that a training uses.
 
     Args:
-        real: where tokens are, shape (rows, tokens). If the model has computed a loss, its output for padding is not
-            compared.
+        real: True at tokens, False at padding, shape (rows, tokens). If the model has computed a loss, its output for
+            padding is not compared.
         allowed: see :func:`tolerance`.
     """
     mine, theirs = _tensors(one), _tensors(other)

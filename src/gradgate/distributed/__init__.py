@@ -1,1 +1,1 @@
-"""Many processes that train one model: copies that must stay equal, and shards of tensors."""
+"""Train one model in many processes: check that copies stay equal, and handle shards of tensors."""

@@ -1,7 +1,7 @@
-"""The processes of one run, where ``torchrun`` or ``accelerate launch`` started several: who does what.
+"""Coordinate the processes of one run that ``torchrun`` or ``accelerate launch`` started.
 
-All of them compute. The first one alone writes, and its decisions and errors hold for all. torch and accelerate are
-imported where processes talk to each other, so that a command that trains nothing does not wait for them.
+All of them compute. Only the first writes, and its decisions and errors apply to all. torch and accelerate are imported
+only where processes communicate, so that a command that does not train starts fast.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 
 def count() -> int:
-    """How many processes were launched together."""
+    """Return the number of processes that were launched together."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes files and prints."""
+    """Return True in the process that writes files and prints."""
     return count() == 1 or int(os.environ.get("RANK", "0")) == 0
 
 
@@ -50,7 +50,7 @@ def refuse(command: str) -> None:
 
 
 def on_first(work: Callable[[], T]) -> T:
-    """Call a function in the first process; its result, or its error, in all of them."""
+    """Call a function in the first process; return its result, or raise its error, in all of them."""
     if count() == 1:
         return work()
     import torch.distributed as dist
@@ -75,20 +75,20 @@ def on_first(work: Callable[[], T]) -> T:
 
 
 def any_of(flag: bool) -> bool:
-    """Whether the flag is set in any process."""
+    """Return True if the flag is set in any process."""
     if count() == 1:
         return flag
     import torch
     import torch.distributed as dist
     from accelerate import PartialState
 
-    found = torch.tensor(int(flag), device=PartialState().device)
-    dist.all_reduce(found, op=dist.ReduceOp.MAX)
-    return bool(found)
+    most = torch.tensor(int(flag), device=PartialState().device)
+    dist.all_reduce(most, op=dist.ReduceOp.MAX)
+    return bool(most)
 
 
 def add_up(values: Tensor) -> Tensor:
-    """The sum over processes."""
+    """Return the sum over processes."""
     if count() == 1:
         return values
     import torch.distributed as dist
@@ -100,7 +100,7 @@ def add_up(values: Tensor) -> Tensor:
 
 
 def share(work: Sequence[T]) -> list[T]:
-    """This process's part of the work. All parts are of one length: some of the work may be in several."""
+    """Return this process's part of the work. All parts have the same length, so some items may be in several."""
     if count() == 1 or not work:
         return list(work)
     rank, each = int(os.environ.get("RANK", "0")), -(-len(work) // count())
@@ -108,7 +108,7 @@ def share(work: Sequence[T]) -> list[T]:
 
 
 def gather(found: T) -> list[T]:
-    """What each process has found, in all of them."""
+    """Return the values of all processes, in each of them."""
     if count() == 1:
         return [found]
     import torch.distributed as dist
@@ -119,21 +119,21 @@ def gather(found: T) -> list[T]:
 
 
 def raise_together(error: GradgateError | None) -> None:
-    """Raise an error in all processes if one of them has it, so that none waits for a process that has ended."""
+    """Raise an error in all processes if one of them has one, so that none waits for a process that has exited."""
     if not any_of(error is not None):
         return
-    found: list[Any] = [error]
+    errors: list[Any] = [error]
     if count() > 1:
         import torch.distributed as dist
 
-        found = [None] * count()
-        dist.all_gather_object(found, error)
-    rank, first = next((rank, error) for rank, error in enumerate(found) if error is not None)
+        errors = [None] * count()
+        dist.all_gather_object(errors, error)
+    rank, first = next((rank, error) for rank, error in enumerate(errors) if error is not None)
     raise first if rank == int(os.environ.get("RANK", "0")) or count() == 1 else _echo(first)
 
 
 def wait() -> None:
-    """Wait until all processes are here."""
+    """Wait until all processes have reached this call."""
     if count() > 1:
         import torch.distributed as dist
 

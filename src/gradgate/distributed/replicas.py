@@ -1,4 +1,4 @@
-"""Copies of one model in many processes: what DDP can do for a method, and whether the copies are still equal."""
+"""Check copies of one model in many processes: whether DDP supports a method, and whether the copies are equal."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from gradgate.distributed.shards import check_shards, is_sharded, prepare
 from gradgate.errors import AttachError, AuditError
 from gradgate.layers.names import named_parameters
 
-LOOKED_AHEAD = 1000  # steps
+LOOKED_AHEAD = 1000  # steps whose plans are checked in advance
 
 Opened = Callable[[Clock], Collection[str]]
 """Canonical names of the parameters that are open in the step after a clock's."""
 
 
 class Replicas:
-    """The processes that hold copies of a model, seen from one of them.
+    """The processes with copies of a model, seen from one of them.
 
-    DDP averages the gradients of the parameters that required one when it was made, and waits for each of them. So
-    what opens must have been among them, and what closes needs ``find_unused_parameters=True``. A DDP that was not
-    passed to the tuner, such as Trainer's, is found in the first forward pass.
+    DDP averages the gradients of the parameters that required one when it was created, and waits for each of them. So
+    parameters that open later must be among them, and those that close need ``find_unused_parameters=True``. A DDP that
+    was not passed to the tuner, such as Trainer's, is found in the first forward pass.
 
     Args:
-        model: as the tuner was given it.
-        optimizer: as the tuner was given it, one or several; accelerate's wrapper knows how it distributes.
+        model: as passed to the tuner.
+        optimizer: as passed to the tuner, one or several; accelerate's wrapper knows how it distributes.
         inner: the model inside its wrappers.
 
     Raises:
-        AttachError: where gates could not be right: DeepSpeed, Megatron, FSDP version 1, tensor parallelism.
+        AttachError: if gates cannot be correct: DeepSpeed, Megatron, FSDP version 1, tensor parallelism.
     """
 
     def __init__(self, model: nn.Module, optimizer: Any, inner: nn.Module) -> None:
@@ -60,12 +60,12 @@ class Replicas:
 
     @property
     def sharded(self) -> bool:
-        """Whether a process holds only a part of some parameter."""
+        """True if this process has only a part of some parameter."""
         return any(map(is_sharded, self._parameters.values()))
 
     @property
     def group(self) -> dist.ProcessGroup | None:
-        """The processes with copies; None for one process, or if nothing is known to keep copies equal."""
+        """The processes with copies; None for one process, or if neither DDP nor accelerate keeps copies equal."""
         if self._wrapper is not None:
             group: dist.ProcessGroup | None = self._wrapper.process_group
         elif self._by_accelerate and dist.is_initialized():
@@ -75,35 +75,35 @@ class Replicas:
         return group if group is not None and dist.get_world_size(group) > 1 else None
 
     def expect(self, to_open: Iterable[str], opened: Opened, clock: Clock, *, ahead: bool) -> None:
-        """Check that DDP can do what the method will ask of it.
+        """Check that DDP supports the method.
 
         Args:
             to_open: canonical names of all parameters that the method opens at some step.
-            opened: which of them are open when.
-            clock: where training stands.
-            ahead: whether the plans of later steps are known.
+            opened: returns those that are open after a clock.
+            clock: the current step.
+            ahead: True if the plans of later steps are known.
 
         Raises:
-            AttachError: if it cannot; in the first forward pass, if DDP is not known before.
+            AttachError: if it does not; in the first forward pass, if DDP is not known before.
         """
         self._to_open, self._opened, self._clock, self._ahead = frozenset(to_open), opened, clock, ahead
         self._check()
 
     def admit(self, opened: Collection[str], step: int) -> None:
-        """Check that DDP allows the plan of the step after ``step`` done ones; AttachError if not."""
+        """Check that DDP allows the plan after ``step`` completed steps; raise AttachError if not."""
         self._clock = replace(self._clock, step=step)
         if self._rigid:
             self._refuse_closed(opened, step)
 
     def mean(self, values: dict[str, float]) -> dict[str, float]:
-        """The mean over processes, so that all decide alike; exactly the values where all have the same."""
-        found = self._gather(values)
-        if all(other == found[0] for other in found):
+        """Return the mean over processes, so that all decide alike; the exact values if all are the same."""
+        gathered = self._gather(values)
+        if all(other == gathered[0] for other in gathered):
             return values
-        return {name: sum(other[name] for other in found) / len(found) for name in values}
+        return {name: sum(other[name] for other in gathered) / len(gathered) for name in values}
 
     def first(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The first process's tensors, so that all go on with the same."""
+        """Return the first process's tensors, so that all continue with the same ones."""
         if self.group is None:
             return tensors
         shared = [tensors]
@@ -114,7 +114,7 @@ class Replicas:
         """Check that all processes have the same bits in every parameter that is not sharded over them.
 
         Raises:
-            AuditError: in every process, naming a parameter that differs.
+            AuditError: in every process, with the name of a parameter that differs.
         """
         if self.group is None:
             return
@@ -132,7 +132,7 @@ class Replicas:
         )
 
     def watch(self) -> None:
-        """Look for a DDP that is not known yet in the first forward pass of the training."""
+        """Look for an unknown DDP in the first forward pass of the training."""
         if self._wrapper is None and dist.is_available() and dist.is_initialized():
             self._hook = self._inner.register_forward_pre_hook(self._look_around)
 
@@ -145,12 +145,12 @@ class Replicas:
     def _gather(self, value: Any) -> list[Any]:
         if self.group is None:
             return [value]
-        found: list[Any] = [None] * dist.get_world_size(self.group)
-        dist.all_gather_object(found, value, group=self.group)
-        return found
+        gathered: list[Any] = [None] * dist.get_world_size(self.group)
+        dist.all_gather_object(gathered, value, group=self.group)
+        return gathered
 
     def _look_around(self, *_: Any) -> None:
-        """During a forward pass, DDP names the wrapper that is running."""
+        """Take the DDP that is running from the attribute that it sets during its forward pass."""
         if torch.compiler.is_compiling() or not (self._inner.training and torch.is_grad_enabled()):
             return
         self.release()
@@ -161,7 +161,7 @@ class Replicas:
 
     @property
     def _rigid(self) -> bool:
-        """Whether DDP waits for every gradient that it has ever seen."""
+        """True if DDP waits for the gradient of every parameter that it has registered."""
         wrapper = self._wrapper
         return wrapper is not None and (wrapper.static_graph or not wrapper.find_unused_parameters)
 
@@ -197,7 +197,7 @@ class Replicas:
 
 
 def _ddp_in(model: nn.Module) -> DistributedDataParallel | None:
-    """The DDP around a model, be it inside ``torch.compile`` or around it."""
+    """Return the DDP around a model, inside or outside ``torch.compile``, or None."""
     while True:
         if isinstance(model, DistributedDataParallel):
             return model
@@ -208,17 +208,17 @@ def _ddp_in(model: nn.Module) -> DistributedDataParallel | None:
 
 
 def _reduced_by(wrapper: DistributedDataParallel) -> set[int]:
-    """The ids of the parameters that DDP averages the gradients of."""
+    """Return the ids of the parameters whose gradients DDP averages."""
     ddp: Any = wrapper  # untyped in torch
     known = {id(parameter) for parameter in ddp.module.parameters()}
     if ddp._get_ddp_logging_data().get("num_parameter_tensors") == len(known):
         return known
-    # Only its buckets tell which; they are as large as all gradients, for a moment.
+    # Only its buckets show which; these copies briefly take as much memory as all gradients.
     return {id(parameter) for bucket in ddp.reducer._get_zeros_like_grad_buckets() for parameter in bucket.parameters()}
 
 
 def _distribution(optimizer: Any) -> str:
-    """Accelerate's name for how it distributes; empty without its optimizer wrapper."""
+    """Return accelerate's name for its kind of distribution; empty without its optimizer wrapper."""
     state = getattr(optimizer, "accelerator_state", None)
     return str(getattr(getattr(state, "distributed_type", ""), "value", ""))
 
@@ -232,4 +232,4 @@ def _refuse_engines(model: nn.Module, optimizer: Any) -> None:
             "gradient and step. Use DDP, or FSDP2 for models that do not fit."
         )
     if _distribution(optimizer) in ("MEGATRON_LM", "XLA"):
-        raise AttachError(f"Gates are not known to be right under {_distribution(optimizer)}. Use DDP or FSDP2.")
+        raise AttachError(f"Gates are not tested under {_distribution(optimizer)}. Use DDP or FSDP2.")

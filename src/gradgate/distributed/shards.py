@@ -1,4 +1,4 @@
-"""Sharded tensors: each process holds some rows, as PyTorch's FSDP2 (``fully_shard``) splits them."""
+"""Handle sharded tensors, split into rows over processes by PyTorch's FSDP2 (``fully_shard``)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gradgate.layers.names import reshard
 
 
 def local(tensor: Tensor) -> tuple[Tensor, int]:
-    """What this process holds of a tensor, and the index of its first element in the full tensor.
+    """Return this process's shard of a tensor, and the index of its first element in the full tensor.
 
     Args:
-        tensor: any; one that is not sharded is its own whole, from index 0.
+        tensor: any; a tensor that is not sharded is returned in full, with index 0.
 
     Returns:
         A plain tensor that shares memory and version counter with the shard, without gradient. Rows are contiguous:
-        element ``j`` of it is element ``index + j`` of the full tensor. It is empty where there are fewer rows than
+        element ``j`` of it is element ``index + j`` of the full tensor. It may be empty if there are fewer rows than
         processes.
     """
     if not isinstance(tensor, DTensor):
@@ -38,7 +38,7 @@ def local(tensor: Tensor) -> tuple[Tensor, int]:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor, without gradient; every process that holds a part of it must ask at the same time."""
+    """Return the full tensor, without gradient; a collective call for every process with a shard of it."""
     if not isinstance(tensor, DTensor):
         return tensor.detach()
     with torch.no_grad():
@@ -47,27 +47,27 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def is_sharded(tensor: Tensor) -> bool:
-    """Whether processes hold different parts of it."""
+    """Return True if the tensor is split over processes."""
     return isinstance(tensor, DTensor)
 
 
 def all_finite(tensor: Tensor) -> bool:
-    """Whether every element is a number; the same answer in all processes that hold a part of it."""
-    held = torch.isfinite(local(tensor)[0]).all()
+    """Return True if every element is finite; the same answer in all processes with a shard of it."""
+    finite = torch.isfinite(local(tensor)[0]).all()
     if isinstance(tensor, DTensor):
         for axis, placement in enumerate(tensor.placements):
             if placement.is_shard():
-                found = held.to(torch.uint8)
-                dist.all_reduce(found, op=dist.ReduceOp.MIN, group=tensor.device_mesh.get_group(axis))
-                held = found
-    return bool(held)
+                least = finite.to(torch.uint8)
+                dist.all_reduce(least, op=dist.ReduceOp.MIN, group=tensor.device_mesh.get_group(axis))
+                finite = least
+    return bool(finite)
 
 
 def check_shards(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
-    """Refuse shards that are not rows, or not made by FSDP2.
+    """Check that all shards are rows made by FSDP2.
 
     Raises:
-        AttachError: if so.
+        AttachError: if one is not.
     """
     if any(isinstance(module, FullyShardedDataParallel) for module in model.modules()):
         raise AttachError(
@@ -80,18 +80,18 @@ def check_shards(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
         placements = [placement for placement in tensor.placements if not placement.is_replicate()]
         if not by_fsdp or len(placements) > 1 or any(type(p) is not Shard or p.dim != 0 for p in placements):
             raise AttachError(
-                f"{name} is sharded over processes as {tensor.placements}. Only what fully_shard makes of whole "
-                f"parameters, rows (Shard(0)), can be gated: no tensor parallelism and no other dimension."
+                f"{name} is sharded over processes as {tensor.placements}. Only rows (Shard(0)) made by fully_shard "
+                f"can be gated: no tensor parallelism and no other dimension."
             )
 
 
 def prepare(model: nn.Module) -> None:
-    """Let FSDP2 fix its data types while every parameter that will learn still requires a gradient.
+    """Let FSDP2 choose its dtypes while every parameter that will learn still requires a gradient.
 
-    By itself it does so before the first forward pass, and would treat a module that is closed then as frozen for good:
-    its gradients would be reduced in the type of the computation (https://github.com/pytorch/pytorch/issues/186998).
-    A model that has run already, with parameters frozen, gets its types anew. Whole parameters that its last forward
-    pass has left hand the flags that were set on them to their shards.
+    By default it chooses them before the first forward pass, and treats a module that is frozen then as frozen for
+    good: its gradients would be reduced in the compute dtype (https://github.com/pytorch/pytorch/issues/186998).
+    A model that has already run with frozen parameters gets its dtypes anew. Flags on unsharded parameters that the
+    last forward pass left behind are copied to their shards.
     """
     for module in model.modules():
         if isinstance(module, FSDPModule):
@@ -107,7 +107,7 @@ def prepare(model: nn.Module) -> None:
 
 
 def _parameter_groups(state: Any) -> list[Any]:
-    """What FSDP2 gathers together, by the names of several versions of PyTorch."""
+    """Return FSDP2's parameter groups, under the attribute names of several versions of PyTorch."""
     several = getattr(state, "_fsdp_param_groups", None)
     one = getattr(state, "_fsdp_param_group", None) if several is None else None
     return list(several) if several is not None else [one] if one is not None else []
