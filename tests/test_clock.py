@@ -47,7 +47,7 @@ def test_the_epoch_lies_between_one_and_the_last(per_epoch: int, total: int, ste
 @pytest.mark.parametrize("name", ["epoch", "epochs", "known_total"])
 def test_an_unknown_length_is_an_error_that_names_what_to_give(name: str) -> None:
     missing = "total_steps" if name == "known_total" else "steps_per_epoch|total_steps"
-    with pytest.raises(MethodError, match=f"give the tuner ({missing})="):
+    with pytest.raises(MethodError, match=f"pass ({missing})= to the tuner"):
         getattr(Clock(), name)
 
 

@@ -27,7 +27,7 @@ DAMAGED = {
 def test_damaged_json_is_named(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "scores.json"
     file.write_bytes(content)
-    with pytest.raises(RunError, match=r"scores\.json is damaged: .+ Put back a good copy, or remove"):
+    with pytest.raises(RunError, match=r"scores\.json is damaged: .+ Restore a good copy, or remove"):
         read_json(file)
 
 

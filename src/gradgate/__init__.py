@@ -1,4 +1,4 @@
-"""gradgate decides which weights of a pretrained transformer learn, and when, and measures which decision was best."""
+"""Decide which weights of a pretrained transformer learn, and when, and measure which decision was best."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradgate.lazy import lazy_names
 
-# At once, and not lazily: later, the package gradgate.methods would take the function's place under its name.
+# Import these eagerly: later, the package gradgate.methods would replace the function of that name.
 from gradgate.methods import __all__ as _of_methods
 from gradgate.methods import method, methods, register
 

@@ -1,4 +1,4 @@
-"""``python -m gradgate`` is the command ``gradgate``."""
+"""Run the command ``gradgate`` as ``python -m gradgate``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Entry point. The command line loads inside of it, so that Ctrl-C ends that as it ends everything else."""
+    """Run the command line. It is imported here, so that Ctrl-C during the import also ends cleanly."""
     try:
         from gradgate.cli import main as run
 

@@ -1,4 +1,4 @@
-"""Where training stands, counted in optimizer steps that happened."""
+"""Count the progress of training in completed optimizer steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradgate.errors import MethodError
 
 @dataclass(frozen=True)
 class Clock:
-    """Steps done, and how many there will be.
+    """The number of steps done, and the number in total.
 
     Attributes:
         step: optimizer steps done; 0 before the first. A paper's 1-based step ``i`` is decided when ``step == i - 1``.
@@ -45,7 +45,7 @@ class Clock:
 
     @property
     def epochs(self) -> int:
-        """Epochs of the whole training; a part of one counts as one."""
+        """Epochs of the full training; a partial epoch counts as one."""
         return -(-self._known("total_steps") // self._known("steps_per_epoch"))
 
     @property
@@ -56,23 +56,23 @@ class Clock:
 
     @property
     def known_total(self) -> int:
-        """``total_steps``, or an error where the training's length is not known."""
+        """``total_steps``; raises MethodError if the training's length is unknown."""
         return self._known("total_steps")
 
     @property
     def known_epoch_length(self) -> int:
-        """``steps_per_epoch``, or an error where it is not known."""
+        """``steps_per_epoch``; raises MethodError if it is unknown."""
         return self._known("steps_per_epoch")
 
     def ticked(self) -> Clock:
-        """The clock after one more step."""
+        """Return the clock after one more step."""
         return replace(self, step=self.step + 1)
 
     def _known(self, name: str) -> int:
         value: int | None = getattr(self, name)
         if value is None:
             raise MethodError(
-                f"This method counts epochs or shares of the training: give the tuner {name}= (expected a number of "
+                f"This method counts epochs or shares of the training: pass {name}= to the tuner (expected a number of "
                 f"steps, got None)."
             )
         return value

@@ -1,6 +1,4 @@
-"""Where gradgate prints: two consoles that cut no name or number, and let no control character of the user's data
-reach the terminal.
-"""
+"""Print to two consoles that truncate no names or numbers and pass no control characters of user data."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _DELETE, _DELETE_PICTURE = 0x7F, "␡"
 
 
 def visible(text: str) -> str:
-    """The text with each control character as a picture, such as ``␛`` for ESC; tabs and line ends stay."""
+    """Replace each control character by a picture, such as ``␛`` for ESC; tabs and line ends stay."""
     return UNSAFE.sub(_picture, text)
 
 
@@ -34,16 +32,16 @@ def _picture(match: re.Match[str]) -> str:
 
 
 class PlainConsole(Console):
-    """Prints every string as it is: no markup, no emoji for ``:name:``, and control characters made visible.
+    """A console that prints strings verbatim: no markup, no emoji for ``:name:``, and visible control characters.
 
-    No line is cut: what is too long for the terminal, the terminal wraps. In a file or a pipe no line ends in blanks.
+    No line is truncated: the terminal wraps long ones. In a file or a pipe no line ends in blanks.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as the base class does, without its cutting and padding."""
+        """Print as the base class does, without its truncation and padding."""
         options.setdefault("crop", False)
         if self.is_terminal or self.is_jupyter:
             super().print(*objects, **options)
@@ -53,12 +51,12 @@ class PlainConsole(Console):
         try:
             self.file.write(_TRAILING_BLANKS.sub("", printed.get()))
             self.file.flush()
-        except BrokenPipeError:  # as rich does it: the reader has seen enough, as `head` does
+        except BrokenPipeError:  # as in rich: the reader has closed the pipe, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
             raise SystemExit(1) from None
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render as the base class does; rich's own control codes, which move a progress bar, are let through."""
+        """Render as the base class does; pass rich's own control codes, which move a progress bar."""
         if isinstance(renderable, Table) and renderable.show_header:  # a progress bar is a table without one
             _keep_whole(renderable, self, (options or self.options).max_width)
         for segment in super().render(renderable, options):
@@ -66,46 +64,46 @@ class PlainConsole(Console):
 
 
 def _keep_whole(table: Table, console: Console, width: int) -> None:
-    """Let a narrow terminal break long names over lines, and no number at all, instead of cutting them short.
+    """Let a narrow terminal break long names over lines, but never numbers, instead of truncating them.
 
-    Rich itself narrows all columns alike, also below what they need, and cuts what is then too long.
+    Rich itself narrows all columns equally, even below what they need, and truncates the rest.
     """
     wide = console.options.update(width=_UNLIMITED)
     needs = [_needs(column, console, wide) for column in table.columns]
     room = width - 3 * len(needs) - 1
-    fitting = (name for name in _NAME_WIDTHS if sum(max(own, min(word, name)) for own, word, _ in needs) <= room)
-    name_width = next(fitting, _NAME_WIDTHS[0])  # where nothing fits, the terminal wraps whole lines
-    least = [max(own, min(word, name_width)) for own, word, _ in needs]
-    given = _shared(least, [most for *_, most in needs], room)
-    for column, narrow, own in zip(table.columns, least, given, strict=True):
-        column.min_width, column.max_width, column.overflow = narrow, own, "fold"
+    fitting = (name for name in _NAME_WIDTHS if sum(max(number, min(word, name)) for number, word, _ in needs) <= room)
+    name_width = next(fitting, _NAME_WIDTHS[0])  # if no width fits, the terminal wraps lines
+    least = [max(number, min(word, name_width)) for number, word, _ in needs]
+    widths = _shared(least, [most for *_, most in needs], room)
+    for column, narrow, wide_enough in zip(table.columns, least, widths, strict=True):
+        column.min_width, column.max_width, column.overflow = narrow, wide_enough, "fold"
 
 
 def _needs(column: Column, console: Console, wide: ConsoleOptions) -> tuple[int, int, int]:
-    """The width that a column needs for its longest number, for its longest word, and for all on one line."""
+    """Return the widths that a column needs for its longest number, its longest word, and its longest cell."""
     cells = [Measurement.get(console, wide, cell) for cell in column.cells]
     heading = Measurement.get(console, wide, column.header)
     is_whole = column.no_wrap or column.justify == "right"
     numbers = max((cell.maximum for cell in cells), default=1) if is_whole else 1
     every = [heading, *cells]
-    own = max(numbers, column.min_width or 1)
-    return own, max(each.minimum for each in every), max(own, *(each.maximum for each in every))
+    number = max(numbers, column.min_width or 1)
+    return number, max(each.minimum for each in every), max(number, *(each.maximum for each in every))
 
 
 def _shared(least: list[int], most: list[int], room: int) -> list[int]:
-    """The widths of columns that share a room: each has its least; what is left goes to all alike, up to its most."""
-    given = dict(enumerate(least))
+    """Share a width among columns: each gets its least; the rest is split equally, up to each column's most."""
+    widths = dict(enumerate(least))
     spare = max(0, room - sum(least))
-    by_wish = sorted(given, key=lambda column: most[column] - least[column])
+    by_wish = sorted(widths, key=lambda column: most[column] - least[column])
     for place, column in enumerate(by_wish):
         more = min(most[column] - least[column], spare // (len(by_wish) - place))
-        given[column] += more
+        widths[column] += more
         spare -= more
-    return [given[column] for column in range(len(least))]
+    return [widths[column] for column in range(len(least))]
 
 
 def _edge(stream: TextIO) -> dict[str, int]:
-    """The size of the page, where rich does not find it."""
+    """Return the size of the page, if rich cannot find it."""
     asked = os.environ.get("COLUMNS", "")
     width = max(_NARROWEST, int(asked)) if asked.isdecimal() and int(asked) else None
     if not stream.isatty():
@@ -119,7 +117,7 @@ _UNLIMITED = 10_000
 _NAME_WIDTHS = (20, 12, 8)  # longer names break, at the first of these at which a table fits the terminal
 _NARROWEST = 20
 _DUMB_HEIGHT = 25
-# In a file or a pipe there is no edge to wrap at.
+# A file or a pipe has no edge at which to wrap.
 _UNWRAPPED = 160
 console = PlainConsole(**_edge(sys.stdout))
 errors = PlainConsole(stderr=True, **_edge(sys.stderr))

@@ -1,4 +1,4 @@
-"""What gradgate raises. Each message names what was wrong, what was expected and what to do."""
+"""Define gradgate's errors. Each message names what was wrong, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class GradgateError(Exception):
     """Base of every error that a user can correct. The command line prints it and exits with ``exit_code``.
 
     Attributes:
-        reported_by_main: whether another of the processes that train together prints it.
+        reported_by_main: True if another of the processes that train together prints it.
     """
 
     exit_code = 1
@@ -19,7 +19,7 @@ class GradgateError(Exception):
 
 
 class UsageError(GradgateError, ValueError):
-    """A name, flag or parameter that cannot be right whatever the data says."""
+    """A name, flag or parameter that is wrong regardless of the data."""
 
     exit_code = 2
 
@@ -29,15 +29,15 @@ class MethodError(UsageError):
 
 
 class SelectorError(UsageError):
-    """A selector that cannot be read, or that selects nothing of the model."""
+    """A selector that is not valid, or that selects nothing in the model."""
 
 
 class LayerMapError(GradgateError, ValueError):
-    """A model whose layers cannot be found, or a method that asks for layers it does not have."""
+    """A model whose layers cannot be found, or a method that requests layers it does not have."""
 
 
 class AttachError(GradgateError, ValueError):
-    """A model, optimizer and method that cannot be joined."""
+    """A model, optimizer and method that do not fit together."""
 
 
 class AuditError(GradgateError, RuntimeError):
@@ -49,7 +49,7 @@ class NonFiniteError(GradgateError, RuntimeError):
 
 
 class DataError(GradgateError, ValueError):
-    """A data file or column that cannot be read as the task describes it."""
+    """A data file or column that does not match the task's description."""
 
 
 class AdapterError(GradgateError, ValueError):
@@ -61,11 +61,11 @@ class AdapterFileError(AdapterError):
 
 
 class DeltaError(GradgateError, ValueError):
-    """A delta that cannot be made, is damaged, or belongs to another base model."""
+    """A delta that cannot be created, is damaged, or belongs to another base model."""
 
 
 class BusyError(GradgateError, RuntimeError):
-    """Something that another thread, or a forward pass that has not ended, is using."""
+    """A resource that another thread or a running forward pass is using."""
 
 
 class RunError(GradgateError, RuntimeError):
@@ -81,11 +81,11 @@ class StoreError(GradgateError, RuntimeError):
 
 
 def nearest_of_quoted(word: object, message: str) -> str:
-    """:func:`nearest` among the names that a message, such as one of pydantic's, has in quotes."""
+    """Call :func:`nearest` with the quoted names of a message, such as one of pydantic's."""
     return nearest(str(word), re.findall(r"'([^']+)'", message))
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """``" Did you mean 'x'?"``, or an empty string where nothing is near."""
+    """Return ``" Did you mean 'x'?"``, or an empty string if no choice is near."""
     near = get_close_matches(word, list(dict.fromkeys(choices)), n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, JSON and YAML with limits, digests, and locks between processes."""
+"""Read and write files safely: atomic writes, JSON and YAML with limits, digests, and locks between processes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import yaml
 
 from gradgate.errors import RunError
 
-_MOST_BYTES = 256 << 20  # of a text file; the longest ones hold the seconds of each step
-_MOST_LEVELS = 50  # of YAML; some releases of the parser in C end the process where values are nested too deeply
-_WRITABLE = "Name a file in a folder that can be written, or make room on its disk."
+_MOST_BYTES = 256 << 20  # of a text file; the longest contain the seconds of each step
+_MOST_LEVELS = 50  # of YAML; some releases of the C parser crash the process on values that are nested too deeply
+_WRITABLE = "Choose a file in a writable folder, or free space on its disk."
 # The pure Python loader takes many seconds on a plan that changes at every step.
 _SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -29,10 +29,10 @@ def read_json(path: Path, *, finite: bool = True) -> dict[str, Any]:
 
     Args:
         path: of the file.
-        finite: refuse NaN and infinity; without it the caller checks numbers, and can name the field.
+        finite: reject NaN and infinity; without it the caller checks numbers, and can name the field.
 
     Raises:
-        RunError: if the file cannot be read, or holds anything but a JSON object.
+        RunError: if the file cannot be read, or is not a JSON object.
     """
     try:
         return parse_json(read_bytes(path), finite=finite)
@@ -43,11 +43,11 @@ def read_json(path: Path, *, finite: bool = True) -> dict[str, Any]:
 
 
 def read_bytes(path: Path, most: int = _MOST_BYTES) -> bytes:
-    """The content of a file; devices and pipes are refused, as is a file of more than ``most`` bytes.
+    """Read a file; reject devices, pipes and files of more than ``most`` bytes.
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if it is refused; the message fits behind the name of a file.
+        ValueError: if it is rejected; the message fits after the file's name.
     """
     status = path.stat()
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
@@ -61,7 +61,7 @@ def parse_json(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
     """Parse a JSON object; ``finite`` as for :func:`read_json`.
 
     Raises:
-        ValueError: if it is anything else; the message says what, and fits behind the name of a file.
+        ValueError: if it is anything else; the message says what, and fits after the file's name.
     """
     try:
         text = content.decode("utf-8") if isinstance(content, bytes) else content
@@ -75,10 +75,10 @@ def parse_json(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
 
 
 def parse_yaml(content: bytes | str) -> Any:
-    """Parse YAML of plain values: no tags of Python, no key twice in one mapping, at most 50 levels.
+    """Parse YAML of plain values: no Python tags, no repeated key in a mapping, at most 50 levels.
 
     Raises:
-        ValueError: if it is anything else; the message says what and where, and fits behind the name of a file.
+        ValueError: if it is anything else; the message says what and where, and fits after the file's name.
     """
     try:
         _check_levels(content)
@@ -100,19 +100,19 @@ def _check_levels(content: bytes | str) -> None:
             if level > _MOST_LEVELS:
                 _refuse_levels(event.start_mark)
     except yaml.MarkedYAMLError as error:
-        # The scanner of PyYAML 6.0.4 has a limit of its own, and reads ahead of the parser.
+        # The scanner of PyYAML 6.0.4 has its own limit, and reads ahead of the parser.
         if "maximum nesting depth" in f"{error.context} {error.problem}":
             _refuse_levels(error.problem_mark)
         raise
 
 
-def _refuse_levels(mark: Any) -> NoReturn:  # one of the parser in C or in Python; None where it is not known
+def _refuse_levels(mark: Any) -> NoReturn:  # a mark of the C or the Python parser; None if unknown
     line = mark.line + 1 if mark else 0
     raise ValueError(f"line {line}: values are nested too deeply; expected at most {_MOST_LEVELS} levels")
 
 
 class _UniqueKeyLoader(_SAFE_LOADER):  # type: ignore[misc]
-    """Refuses a mapping that has one key twice, of which YAML would silently take the last."""
+    """A loader that rejects a mapping with a repeated key, of which YAML would silently take the last."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: dict[str, int] = {}
@@ -129,8 +129,8 @@ class _UniqueKeyLoader(_SAFE_LOADER):  # type: ignore[misc]
 
 
 def remedy(path: Path) -> str:
-    """What to do about a damaged file in a folder of results."""
-    return f"Put back a good copy, or remove {path.parent} to start it anew."
+    """Return the advice for a damaged file in a folder of results."""
+    return f"Restore a good copy, or remove {path.parent} to start over."
 
 
 def _refuse_constant(text: str) -> NoReturn:
@@ -145,7 +145,7 @@ def _finite(text: str) -> float:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object so that the file is whole or as it was before.
+    """Write a JSON object atomically: on failure, the file is as it was before.
 
     Raises:
         RunError: if the file cannot be written.
@@ -154,7 +154,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file so that it is whole or as it was before.
+    """Write a UTF-8 text file atomically: on failure, it is as it was before.
 
     Raises:
         RunError: if the file cannot be written.
@@ -163,12 +163,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
-    """Write several files of one folder: none takes its place before all are on the disk.
+    """Write several files of one folder: none is replaced before all are on disk.
 
     Args:
-        folder: made if it is absent.
-        contents: by file name. Text is written as UTF-8; surrogates, which UTF-8 has no bytes for, become their
-            escapes in JSON and Python.
+        folder: created if absent.
+        contents: by file name. Text is written as UTF-8; surrogates, which UTF-8 cannot encode, become escapes as in
+            JSON and Python.
 
     Raises:
         RunError: if one cannot be written; then all are as they were before.
@@ -206,21 +206,21 @@ def append_text(path: Path, text: str) -> None:
 
 
 def is_part(path: Path) -> bool:
-    """Whether a file was left half written by :func:`write_files`."""
+    """Return True if a file is a half-written one of :func:`write_files`."""
     return path.name.startswith(".") and path.name.endswith(".part")
 
 
 def in_use(path: Path) -> bool:
-    """Whether a path is a file, or a folder that holds more than locks and half-written files."""
+    """Return True if a path is a file, or a folder with more than locks and half-written files."""
     return path.is_file() or (path.is_dir() and not all(is_part(p) or p.suffix == ".lock" for p in path.iterdir()))
 
 
 def digests(folder: Path, leave_out: Iterable[str] = ()) -> dict[str, str]:
-    """The digest of every file below a folder by its relative path, without half-written files.
+    """Return the digest of every file below a folder by its relative path, without half-written files.
 
     Args:
         folder: to walk through.
-        leave_out: file names that do not count.
+        leave_out: file names to skip.
     """
     skipped = frozenset(leave_out)
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in skipped)
@@ -228,7 +228,7 @@ def digests(folder: Path, leave_out: Iterable[str] = ()) -> dict[str, str]:
 
 
 def digest(path: Path) -> str:
-    """The BLAKE2b digest of a file, as 32 hexadecimal digits."""
+    """Return the BLAKE2b digest of a file, as 32 hexadecimal digits."""
     state = blake2b(digest_size=16)
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -237,21 +237,21 @@ def digest(path: Path) -> str:
 
 
 class NoLocksError(OSError):
-    """A file system without locks."""
+    """Raised on a file system without locks."""
 
 
 class Lock:
-    """The right to write to one file or folder."""
+    """A lock that gives one process the right to write to a file or folder."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     @classmethod
     def take(cls, path: Path) -> Lock | None:
-        """The lock, or None if another process (or another holder in this one) has it. The file stays.
+        """Take the lock; return None if another process (or another holder in this one) has it. The file stays.
 
         Raises:
-            OSError: if the file cannot be made.
+            OSError: if the file cannot be created.
             NoLocksError: if its file system has no locks.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -266,7 +266,7 @@ class Lock:
         return cls(descriptor)
 
     def release(self) -> None:
-        """Give it up, also where a forked process still has the file open."""
+        """Release the lock, even if a forked process still has the file open."""
         if sys.platform != "win32":
             import fcntl
 

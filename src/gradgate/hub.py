@@ -1,4 +1,4 @@
-"""Where a model is: embedded, in a folder or on the Hugging Face hub; whether that can be asked, and why not."""
+"""Find a model: embedded, in a folder or on the Hugging Face hub; check whether the hub can be reached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIMEOUT_SECONDS = 10
 
 
 def model_source(name: str) -> str:
-    """Where ``from_pretrained`` finds a model: embedded for ``sample`` and ``sample-decoder``, else the name itself.
+    """Return the source for ``from_pretrained``: a folder for ``sample`` and ``sample-decoder``, else the name itself.
 
     Raises:
         RunError: for a path that does not exist, or a folder without a model.
@@ -24,7 +24,7 @@ def model_source(name: str) -> str:
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise RunError(
-                f"{name} is a folder without config.json, so it holds no pretrained model. Expected a folder that "
+                f"{name} is a folder without config.json, so it is not a pretrained model. Expected a folder that "
                 f"save_pretrained has written."
             )
         return str(path)
@@ -38,7 +38,7 @@ def model_source(name: str) -> str:
 
 
 def nearest_model(name: str) -> str:
-    """``" Did you mean 'sample'?"`` for a name that is near to an embedded model's or to a folder's beside it."""
+    """Return ``" Did you mean 'sample'?"`` if a name is near an embedded model's or a neighbouring folder's."""
     path = Path(name).expanduser()
     folders = path.parent.iterdir() if path.parent.is_dir() else ()
     models = (str(path.parent / folder.name) for folder in folders if (folder / "config.json").is_file())
@@ -46,14 +46,14 @@ def nearest_model(name: str) -> str:
 
 
 def is_offline() -> bool:
-    """Whether ``HF_HUB_OFFLINE`` forbids the network."""
+    """Return True if ``HF_HUB_OFFLINE`` forbids the network."""
     from huggingface_hub import constants
 
     return bool(constants.HF_HUB_OFFLINE)
 
 
 def ask(what: Literal["model", "dataset"], name: str, revision: str | None = None) -> Exception | None:
-    """Ask the hub once for a repository; libraries that load from it try for half a minute without a network.
+    """Ask the hub once for a repository. Libraries that load from it retry for half a minute without a network.
 
     Returns:
         None if the hub has it, else the error: see :func:`is_answer`.
@@ -65,13 +65,13 @@ def ask(what: Literal["model", "dataset"], name: str, revision: str | None = Non
             HfApi().model_info(name, revision=revision, timeout=_TIMEOUT_SECONDS)
         else:
             HfApi().dataset_info(name, revision=revision, timeout=_TIMEOUT_SECONDS)
-    except Exception as error:  # the client passes on the errors of its HTTP library, which has changed before
+    except Exception as error:  # the client raises errors of its HTTP library, which has changed before
         return error
     return None
 
 
 def is_answer(error: Exception | None) -> bool:
-    """Whether the hub was reached, even if it has no repository of that name."""
+    """Return True if the hub was reached, even if it has no repository of that name."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     return error is None or isinstance(error, (HfHubHTTPError, HFValidationError))
@@ -79,16 +79,16 @@ def is_answer(error: Exception | None) -> bool:
 
 @functools.cache
 def is_reachable(model: str) -> bool:
-    """Whether the hub can be asked for a model, whether or not it has it."""
+    """Return True if the hub answers a request for a model, even if it does not have it."""
     return not is_offline() and is_answer(ask("model", model))
 
 
 def why_unreachable() -> str:
-    """The reason for an error message."""
+    """Return the reason, for an error message."""
     return "HF_HUB_OFFLINE is set" if is_offline() else "there is no network"
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its type where it has none."""
+    """Return the first line of an error's message, or its type if it has none."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Packages with names that are imported when they are first used (PEP 562), so that a light command stays light."""
+"""Import a package's names when they are first used (PEP 562), so that a light command stays light."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of a package with names that live in modules not imported yet.
+    """Build the ``__getattr__`` and ``__dir__`` of a package whose names live in modules that are not imported yet.
 
-    A type checker does not see these names: the package also imports them under ``TYPE_CHECKING``.
+    A type checker does not see these names, so the package also imports them under ``TYPE_CHECKING``.
 
     Args:
         package: the package's ``__name__``.
-        homes: name -> module that has it. A module under its own full name stands for itself.
+        homes: name to the module that defines it. A module under its own full name stands for itself.
 
     Returns:
         ``__getattr__`` and ``__dir__``, to assign in the package.

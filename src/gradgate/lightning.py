@@ -1,4 +1,4 @@
-"""The tuner inside Lightning's Trainer: ``gg.lightning.GateCallback``, from the extra ``gradgate[lightning]``."""
+"""Run the tuner inside Lightning's Trainer: ``gg.lightning.GateCallback``, from the extra ``gradgate[lightning]``."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from gradgate.tuner.masters import MasterPrecision, has_masters
 class GateCallback(Callback):  # type: ignore[misc]
     """Train with a method: ``Trainer(..., callbacks=[gg.lightning.GateCallback("gradual:every=50")])``.
 
-    The tuner attaches when training starts, after ``configure_optimizers``, which must be given every parameter. Each
+    The tuner attaches when training starts, after ``configure_optimizers``, which must receive every parameter. Each
     training step then runs as one call of the module, as under DDP, so that closed layers at the bottom run without
-    dropout. With manual optimization this holds only for what the module computes by calling itself. Several optimizers
-    make one step together. The state is in Lightning's checkpoints, and taken up where training resumes from one.
+    dropout. With manual optimization this applies only to what the module computes by calling itself. Several
+    optimizers make one step together. The state is in Lightning's checkpoints, and restored when training resumes.
 
-    Works with one device, DDP (``strategy="ddp_find_unused_parameters_true"`` for methods that close layers) and
-    sharding by FSDP2 (``ModelParallelStrategy``). FSDP version 1 and DeepSpeed are refused.
+    The callback works with one device, DDP (``strategy="ddp_find_unused_parameters_true"`` for methods that close
+    layers) and sharding by FSDP2 (``ModelParallelStrategy``). FSDP version 1 and DeepSpeed are rejected.
 
     Args:
         method: a method or its text.
@@ -80,13 +80,13 @@ class GateCallback(Callback):  # type: ignore[misc]
         self._restore: Callable[[], None] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Attach; where training resumes, go on from the checkpoint's state."""
-        self._detach(audit=False)  # from a training that broke off
+        """Attach; if training resumes, continue from the checkpoint's state."""
+        self._detach(audit=False)  # from an interrupted training
         done: int = trainer.global_step
         state, self._state = self._state, {}
         saved = state if done > 0 and state else None
         states, self._optimizer_states = self._optimizer_states, []
-        if saved is not None and has_masters(saved):  # Lightning has loaded them, and torch rounded them
+        if saved is not None and has_masters(saved):  # on Lightning's load, torch rounded them
             for optimizer, one in zip(trainer.optimizers, states, strict=bool(states)):
                 with Float32States([optimizer]):
                     optimizer.load_state_dict(one)
@@ -124,16 +124,16 @@ class GateCallback(Callback):  # type: ignore[misc]
         self._detach(audit=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Detach, and leave the module as it was."""
+        """Detach, and restore the module."""
         self._detach(audit=False)
 
     def state_dict(self) -> dict[str, Any]:
-        """The tuner's state, of which Lightning makes a part of each checkpoint."""
+        """Return the tuner's state, which Lightning stores in each checkpoint."""
         attached = self.tuner is not None and self._restore is not None
         return self.tuner.state_dict() if self.tuner and attached else dict(self._state)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up a checkpoint's state when training starts."""
+        """Keep a checkpoint's state until training starts."""
         self._state = state_dict
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -143,19 +143,19 @@ class GateCallback(Callback):  # type: ignore[misc]
     def _detach(self, *, audit: bool) -> None:
         if self.tuner is None or self._restore is None:
             return
-        self._state = self.tuner.state_dict()  # for checkpoints from here on, and for a training that goes on
+        self._state = self.tuner.state_dict()  # for later checkpoints, and for a training that continues
         self._restore()
         self._restore = None
         self.tuner.detach(audit=audit)
 
 
 def _layer_map(module: LightningModule, layers: LayerMap | str | None) -> LayerMap:
-    """The groups of a module; one that has no ``forward`` of its own runs as its largest part does."""
+    """Map the layers of a module; one without its own ``forward`` runs as its largest child does."""
     if isinstance(layers, LayerMap):
         return layers
-    own = "forward" in vars(module) or type(module).forward is not LightningModule.forward
+    has_forward = "forward" in vars(module) or type(module).forward is not LightningModule.forward
     largest = max(module.children(), key=lambda part: sum(p.numel() for p in part.parameters()), default=None)
-    if own or largest is None:
+    if has_forward or largest is None:
         return map_layers(module, layers)
     vars(module)["forward"] = wraps(largest.forward)(lambda *args, **kwargs: largest(*args, **kwargs))
     try:
@@ -165,7 +165,7 @@ def _layer_map(module: LightningModule, layers: LayerMap | str | None) -> LayerM
 
 
 def _steps(trainer: Trainer, module: LightningModule) -> tuple[int | None, int | None]:
-    """Optimizer steps of the training and of an epoch; None where nobody can know."""
+    """Return the optimizer steps of the training and of an epoch; None if they cannot be known."""
     limit = trainer.max_steps // max(len(trainer.optimizers), 1) if trainer.max_steps > 0 else None
     schedulers = [c for c in trainer.callbacks if isinstance(c, GradientAccumulationScheduler)]
     if not module.automatic_optimization or any(len(scheduler.scheduling) > 1 for scheduler in schedulers):
@@ -178,13 +178,13 @@ def _steps(trainer: Trainer, module: LightningModule) -> tuple[int | None, int |
 
 
 def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
-    """Let ``training_step`` run through the module's ``__call__``, where hooks see it; returns how to undo that."""
+    """Run ``training_step`` through the module's ``__call__``, where hooks see it; return a function that undoes it."""
     step = module.training_step
 
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         def forward(*args: Any, **kwargs: Any) -> Any:
-            put_back()  # for what the step calls itself
+            put_back()  # first, so that calls within the step reach the real forward
             return step(*args, **kwargs)
 
         put_back = _shadow(module, "forward", forward)
@@ -198,13 +198,13 @@ def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
 
 def _refuse_toggling(*_: Any, **__: Any) -> None:
     raise AttachError(
-        "toggle_optimizer sets requires_grad of every parameter, as the gate does, and would put back what was open "
+        "toggle_optimizer sets requires_grad of every parameter, as the gate does, and would reopen what was open "
         "before the step. Leave it out, and clear gradients that a step must not see with zero_grad."
     )
 
 
 def _shadow(module: LightningModule, name: str, by: Callable[..., Any]) -> Callable[[], None]:
-    """Give a module an attribute of its own in place of a method; returns how to undo that, once or more."""
+    """Shadow a module's method by an attribute; return the function that undoes it, which may be called repeatedly."""
     before = {name: vars(module)[name]} if name in vars(module) else {}
 
     def put_back() -> None:

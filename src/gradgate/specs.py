@@ -1,4 +1,4 @@
-"""The text form ``name:option=value,option=value`` of methods, adapters and sweeps, parsed once.
+"""Parse the text form ``name:option=value,option=value`` of methods, adapters and sweeps.
 
     METHOD = Syntax("method", error=MethodError)
     spec = METHOD.parse("gradual:every=50,order=bottom-up")
@@ -6,7 +6,7 @@
     spec.typed({"every": int, "order": str})
     str(spec)                        # the canonical text
 
-Values may hold lists (``layers=10/1/0``) and mappings (``reduction=0:8/default:2``). Methods are joined by ``+``.
+Values may be lists (``layers=10/1/0``) and mappings (``reduction=0:8/default:2``). Methods are joined by ``+``.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any, get_args, get_origin
 
 from gradgate.errors import GradgateError, UsageError, nearest, nearest_of_quoted
 
-# A '+' joins two names. In a number (1e+3) or in the path of a plan (a+b.yaml) something else follows it.
+# A '+' joins two names only if a name follows, unlike in a number (1e+3) or in the path of a plan (a+b.yaml).
 _JOIN = re.compile(r"\+(?=\s*[a-z][\w-]*\s*([:+]|$))")
-_SHOWN = 80  # characters of a text that a message repeats
+_SHOWN = 80  # characters of a text that a message quotes
 
 
 @dataclass(frozen=True)
 class Syntax:
-    """How one kind of text is read, and how its errors are raised.
+    """The rules for reading one kind of text and for raising its errors.
 
     Args:
-        what: what a text names, such as ``"method"``; errors say it.
+        what: what a text names, such as ``"method"``; used in errors.
         error: the class of the errors.
-        hint: what to add about the options of a name, such as ``"options: p=0.2"``.
+        hint: returns a hint about the options of a name, such as ``"options: p=0.2"``.
         plain: names followed by one plain text instead of options, such as the path in ``plan:FILE``.
     """
 
@@ -41,11 +41,11 @@ class Syntax:
     plain: Collection[str] = ()
 
     def parse(self, text: str) -> Spec:
-        """One name with its options.
+        """Parse one name with its options.
 
         Raises:
-            GradgateError: of the class ``error``, if an option is empty, doubled or without a value, or if the text
-                holds control characters.
+            GradgateError: of the class ``error``, if an option is empty, repeated or without a value, or if the text
+                contains control characters.
         """
         self._check_characters(text)
         name, _, rest = (part.strip() for part in text.partition(":"))
@@ -73,14 +73,14 @@ class Syntax:
         return Spec(name, tuple(options.items()), syntax=self)
 
     def parse_joined(self, text: str) -> tuple[Spec, ...]:
-        """The names that ``+`` joins, each with its options; one where there is no ``+``."""
+        """Parse the names that ``+`` joins, each with its options; one name if there is no ``+``."""
         self._check_characters(text)
         ends = [match.start() for match in _JOIN.finditer(text)]
         starts = [0, *(end + 1 for end in ends)]
         return tuple(self.parse(text[start:end]) for start, end in zip(starts, [*ends, None], strict=True))
 
     def twice(self, option: str, name: str) -> GradgateError:
-        """The error for an option that a text gives more than once."""
+        """Return the error for a repeated option."""
         return self.error(f"The option {option!r} of {name!r} is given twice. Give it once.")
 
     def _hinted(self, name: str) -> str:
@@ -98,10 +98,10 @@ class Syntax:
 
 @dataclass(frozen=True)
 class Spec:
-    """A name with its options as they were typed; equal for texts that differ in blanks alone.
+    """A name with its options as typed; equal for texts that differ only in blanks.
 
     Attributes:
-        name: what comes before the colon.
+        name: the text before the colon.
         pairs: option and value, in the order of the text.
         argument: the text after the colon, for a name that takes one plain text.
         syntax: how the text was read.
@@ -118,30 +118,30 @@ class Spec:
         return dict(self.pairs)
 
     def __str__(self) -> str:
-        """The canonical text."""
+        """Return the canonical text."""
         rest = self.argument or ",".join(f"{option}={value}" for option, value in self.pairs)
         return f"{self.name}:{rest}" if rest else self.name
 
     def renamed(self, aliases: Mapping[str, str]) -> Spec:
-        """With the options' own names in place of their aliases."""
+        """Return the spec with aliases replaced by the options' own names."""
         pairs: dict[str, str] = {}
         for option, value in self.pairs:
-            own = aliases.get(option, option)
-            if own in pairs:
-                raise self.syntax.twice(own, self.name)
-            pairs[own] = value
+            canonical = aliases.get(option, option)
+            if canonical in pairs:
+                raise self.syntax.twice(canonical, self.name)
+            pairs[canonical] = value
         return replace(self, pairs=tuple(pairs.items()))
 
     def without(self, *options: str) -> Spec:
-        """Without these options, where it has them."""
+        """Return the spec without these options; absent ones are ignored."""
         return replace(self, pairs=tuple((option, value) for option, value in self.pairs if option not in options))
 
     def updated(self, **options: str) -> Spec:
-        """With these options set; those that it has keep their place."""
+        """Return the spec with these options set; existing ones keep their place."""
         return replace(self, pairs=tuple((self.options | options).items()))
 
     def check_options(self, known: Collection[str]) -> None:
-        """Raise an error that names the nearest of the ``known`` options, if it has any other."""
+        """Raise an error with the nearest of the ``known`` options if the spec has any other option."""
         for option, _ in self.pairs:
             if option not in known:
                 hint = self.syntax.hint(self.name) or f"options: {', '.join(known) or 'none'}"
@@ -151,7 +151,7 @@ class Spec:
                 )
 
     def typed(self, kinds: Mapping[str, Any]) -> dict[str, Any]:
-        """The options as values of their types.
+        """Return the options as values of their types.
 
         Args:
             kinds: option to type, for every option that the name has; pydantic reads the values.
@@ -176,10 +176,10 @@ class Spec:
 
 
 def structured(text: str, kind: Any) -> Any:
-    """A value as the list, mapping or None that its type and its text ask for; otherwise the text.
+    """Return a value as the list, mapping or None that its type and text imply; otherwise the text.
 
-    ``a/b`` is a list where the type is a tuple, ``a:1/b:2`` a mapping where it may be one, and ``none`` is None where
-    the type allows that.
+    ``a/b`` is a list if the type is a tuple, ``a:1/b:2`` a mapping if the type allows one, and ``none`` is None if the
+    type allows that.
     """
     among = get_args(kind) if get_origin(kind) is not tuple else ()
     if type(None) in among and text.lower() in ("none", "null"):
@@ -194,5 +194,5 @@ def structured(text: str, kind: Any) -> Any:
 
 
 def shown(text: str) -> str:
-    """A text in quotes as messages repeat it: escaped, and cut where it is long."""
+    """Quote a text for a message: escaped, and shortened if it is long."""
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}... ({len(text):,} characters)"

@@ -26,12 +26,13 @@ def preserved_state(
     Gradient checkpointing is off in the body: it would run modules again after the body has ended.
 
     Args:
-        model: what the body runs. Parameters and their ``.grad`` are not restored: the body must not change them.
-        training: the mode that every module runs in; None leaves each as it is.
-        gradients: whether autograd records the body.
-        seed: where the random states begin, so that what the body draws does not depend on the training around it;
-            None lets them go on from where they are.
-        writers: the modules of which the body may change buffers; None for all of them.
+        model: the model that the body runs. Parameters and their ``.grad`` are not restored, so the body must not
+            change them.
+        training: the mode of every module; None leaves each as it is.
+        gradients: True if autograd records the body.
+        seed: seed of the random states, so that the body's draws do not depend on the training around it; None
+            continues from the current states.
+        writers: the modules whose buffers the body may change; None for all of them.
     """
     before = _Snapshot(model, model.modules() if writers is None else writers)
     devices = sorted({p.device.index for p in model.parameters() if p.device.type == "cuda"})
@@ -57,12 +58,12 @@ class _Snapshot:
         checkpointing: list[Any] = [m for m in self.modes if getattr(m, "gradient_checkpointing", False) is True]
         self.checkpointing = checkpointing
         self._buffers = {module: dict(module._buffers) for module in writers}
-        of_all = [buffer for held in self._buffers.values() for buffer in held.values()]
+        of_all = [buffer for buffers in self._buffers.values() for buffer in buffers.values()]
         self._values = {id(b): b.clone() for b in of_all if b is not None and not b.is_meta}
         self._python, self._numpy = random.getstate(), np.random.get_state()
 
     def restore(self) -> None:
-        """Put everything back; buffers are written to only if they have changed."""
+        """Restore everything; write to buffers only if they have changed."""
         random.setstate(self._python)
         np.random.set_state(self._numpy)
         for module, mode in self.modes.items():
@@ -70,13 +71,13 @@ class _Snapshot:
         for module in self.checkpointing:
             module.gradient_checkpointing = True
         with torch.no_grad():
-            for module, held in self._buffers.items():
-                self._restore_buffers(module, held)
+            for module, buffers in self._buffers.items():
+                self._restore_buffers(module, buffers)
 
-    def _restore_buffers(self, module: nn.Module, held: dict[str, Tensor | None]) -> None:
-        for name in module._buffers.keys() - held.keys():
+    def _restore_buffers(self, module: nn.Module, buffers: dict[str, Tensor | None]) -> None:
+        for name in module._buffers.keys() - buffers.keys():
             del module._buffers[name]
-        for name, buffer in held.items():
+        for name, buffer in buffers.items():
             module._buffers[name] = buffer
             values = self._values.get(id(buffer))
             if buffer is not None and values is not None and not torch.equal(buffer, values):
@@ -84,10 +85,10 @@ class _Snapshot:
 
 
 def functional_tensors(model: nn.Module, trained: Collection[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The arguments of :func:`torch.func.functional_call` for a forward pass that is separate from the training.
+    """Return arguments of :func:`torch.func.functional_call` for a forward pass that is separate from the training.
 
     Args:
-        model: what will be called.
+        model: the model that will be called.
         trained: the model's own names of the parameters that require a gradient.
 
     Returns:
@@ -102,7 +103,7 @@ def functional_tensors(model: nn.Module, trained: Collection[str]) -> tuple[dict
 
 
 def _seed(seed: int, devices: Collection[int]) -> None:
-    """Seed the generators that are restored, and no other: ``torch.manual_seed`` would seed every device."""
+    """Seed only the generators that are restored: ``torch.manual_seed`` would seed every device."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.default_generator.manual_seed(seed)
@@ -112,7 +113,7 @@ def _seed(seed: int, devices: Collection[int]) -> None:
 
 @contextmanager
 def cpu_threads(count: int | None) -> Iterator[None]:
-    """Compute with so many CPU threads in the body; None for as many as before."""
+    """Use ``count`` CPU threads in the body; None leaves the number as it is."""
     before = torch.get_num_threads()
     if count is not None:
         torch.set_num_threads(count)

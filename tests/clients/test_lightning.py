@@ -232,7 +232,7 @@ def test_a_training_that_breaks_off_leaves_the_module_as_it_was() -> None:
 
 
 def test_methods_that_count_epochs_need_to_know_when_an_epoch_ends() -> None:
-    with pytest.raises(gg.GradgateError, match="give the tuner steps_per_epoch="):
+    with pytest.raises(gg.GradgateError, match="pass steps_per_epoch= to the tuner"):
         fit(Manual(), gated("gradfreeze"))
 
 

@@ -130,7 +130,7 @@ def test_a_method_that_counts_epochs_says_that_it_must_know_their_length(row: Ro
     model, method = build("encoder"), method_of(row)
     layers, optimizer = map_layers(model), adamw(model)
     if method.spec.partition(":")[0] in COUNT_EPOCHS:
-        with pytest.raises(MethodError, match=r"counts epochs .*: give the tuner (steps_per_epoch|total_steps)="):
+        with pytest.raises(MethodError, match=r"counts epochs .*: pass (steps_per_epoch|total_steps)= to the tuner"):
             attach(model, optimizer, method, layers, total_steps=None, steps_per_epoch=None)
     else:
         with attach(model, optimizer, method, layers, total_steps=None, steps_per_epoch=None):

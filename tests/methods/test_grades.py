@@ -118,7 +118,7 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(MethodError, match=r"tau=0.0 \(expected above 0\); alpha=1.0"):
         GradES(tau=0.0, alpha=1.0)
     model = build("bert")
-    with pytest.raises(MethodError, match="give the tuner total_steps="):
+    with pytest.raises(MethodError, match="pass total_steps= to the tuner"):
         Tuner(model, adamw(model), "grades:tau=1")
     with Tuner(model, adamw(model), "grades:tau=1", total_steps=4) as tuner, pytest.raises(RunError, match="shape"):
         tuner.load_state_dict({**tuner.state_dict(), "tensors": {"gradients/classifier.weight": torch.zeros(2)}})

@@ -87,7 +87,7 @@ def test_what_a_kill_during_the_first_write_leaves_is_no_hindrance(tmp_path: Pat
 @pytest.mark.parametrize("text", ["", '{"config": ', "[]", "\x00\x00", '{"config": []}', "{}"])
 def test_a_damaged_run_file_is_named(begun: RunFolder, text: str) -> None:
     begun.run_file.write_text(text)
-    with pytest.raises(RunError, match=r"run\.json is damaged: .*remove .*run to start it anew"):
+    with pytest.raises(RunError, match=r"run\.json is damaged: .*remove .*run to start over"):
         begun.claim(make_config(lr=0.1))
 
 

@@ -1,4 +1,4 @@
-"""What this machine and this installation can do, what is slow on them, and why."""
+"""Check what this machine and this installation can do, what is slow on them, and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GIB = 2**30
 _LITTLE_DISK, _TOO_LITTLE_DISK = 10 * GIB, GIB
 _SIDE = 256  # of the matrices that are multiplied
 _TIMES = 7
-_SLOW = 1.5  # times float32's time from which a smaller type is called slow
+_SLOW = 1.5  # a smaller dtype is slow if it takes more than this many times as long as float32
 _PURPOSES = {
     "peft": "LoRA, DoRA, IA3 and PEFT's other adapters",
     "llm": "tasks of kind generation",
@@ -35,13 +35,13 @@ State = Literal["ok", "note", "problem"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        about: what it is.
-        found: how it is here.
-        state: ``problem`` where something will fail, ``note`` where something is slow or absent.
-        advice: what to do; empty where all is well.
+        about: what was checked.
+        found: the result on this machine.
+        state: ``problem`` if something will fail, ``note`` if something is slow or absent.
+        advice: what to do; empty if all is well.
     """
 
     about: str
@@ -51,7 +51,7 @@ class Check:
 
 
 def examine(folder: Path, *, network: bool = False) -> list[Check]:
-    """Look at the packages, the device, arithmetic, threads, memory, disk and the hub.
+    """Check the packages, the device, arithmetic, threads, memory, disk and the hub.
 
     Args:
         folder: where studies will be written.
@@ -71,7 +71,7 @@ def examine(folder: Path, *, network: bool = False) -> list[Check]:
 
 
 def check_packages() -> Iterator[Check]:
-    """What gradgate needs, with the ranges that it declares."""
+    """Check the packages that gradgate requires against the ranges that it declares."""
     for requirement in _requirements():
         if "extra" in str(requirement.marker or ""):
             continue
@@ -86,7 +86,7 @@ def check_packages() -> Iterator[Check]:
 
 
 def check_extras() -> Iterator[Check]:
-    """What gradgate can use where it is there, by the extra that brings it."""
+    """Check the optional packages, by the extra that installs them."""
     for extra, purpose in _PURPOSES.items():
         wanted = [one for one in _requirements() if _is_of(one, extra)]
         if not wanted:
@@ -97,7 +97,7 @@ def check_extras() -> Iterator[Check]:
             for one in wanted
             if (have := found[one.name]) is None or not one.specifier.contains(have, prereleases=True)
         ]
-        listed = ", ".join(f"{name} {held or 'missing'}" for name, held in found.items())
+        listed = ", ".join(f"{name} {installed or 'missing'}" for name, installed in found.items())
         if wrong:
             advice = f"only for {purpose}: pip install 'gradgate[{extra}]'"
             yield Check(f"extra {extra}", listed, "note", advice)
@@ -106,7 +106,7 @@ def check_extras() -> Iterator[Check]:
 
 
 def time_arithmetic() -> tuple[float, float]:
-    """Seconds of one product of two 256 x 256 matrices on one CPU thread, in float32 and in bfloat16; medians."""
+    """Time a product of two 256 x 256 matrices on one CPU thread; return median seconds in float32 and bfloat16."""
     import torch
 
     from gradgate.torch_state import cpu_threads
@@ -117,15 +117,15 @@ def time_arithmetic() -> tuple[float, float]:
             one = torch.ones(_SIDE, _SIDE, dtype=dtype)
             times = []
             for _ in range(_TIMES):
-                begun = time.perf_counter()
+                start = time.perf_counter()
                 one @ one
-                times.append(time.perf_counter() - begun)
+                times.append(time.perf_counter() - start)
             taken.append(median(times))
     return taken[0], taken[1]
 
 
 def check_arithmetic(float32: float, bfloat16: float) -> Check:
-    """Whether the CPU gains from 16 bits, by the seconds of the same product in both types."""
+    """Check whether the CPU gains from 16 bits, by the seconds of the same product in both dtypes."""
     ratio = bfloat16 / max(float32, 1e-9)
     found = f"bf16 takes {ratio:.1f} times as long as fp32 on the CPU"
     if ratio <= _SLOW:
@@ -135,7 +135,7 @@ def check_arithmetic(float32: float, bfloat16: float) -> Check:
 
 
 def check_disk(folder: Path) -> Iterator[Check]:
-    """Free space where studies and downloaded models go."""
+    """Check the free space for studies and for downloaded models."""
     from huggingface_hub import constants
 
     for about, place in (("disk for studies", folder), ("disk for models", Path(constants.HF_HUB_CACHE))):
@@ -143,7 +143,7 @@ def check_disk(folder: Path) -> Iterator[Check]:
         free = shutil.disk_usage(there).free
         found = f"{free / GIB:.1f} GiB free at {there}"
         if not os.access(there, os.W_OK):
-            yield Check(about, f"{found}, which cannot be written", "problem", "give --out a folder that you may write")
+            yield Check(about, f"{found}, which cannot be written", "problem", "pass a writable folder as --out")
         elif free < _TOO_LITTLE_DISK:
             yield Check(about, found, "problem", "free some: a checkpoint takes three times the size of what learns")
         elif free < _LITTLE_DISK:
@@ -158,7 +158,7 @@ def _requirements() -> list[Requirement]:
 
 
 def _is_of(requirement: Requirement, extra: str) -> bool:
-    """Whether an extra asks for a package here that gradgate itself does not."""
+    """Return True if an extra requires a package here that gradgate itself does not."""
     marker = requirement.marker
     return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
 
@@ -199,7 +199,7 @@ def _check_threads() -> Iterator[Check]:
     used = torch.get_num_threads()
     found = f"{used} of torch for {cores} core{'s' * (cores != 1)}"
     if used > cores:
-        yield Check("threads", found, "note", f"they wait for each other: give --threads {cores}, or OMP_NUM_THREADS")
+        yield Check("threads", found, "note", f"they wait for each other: pass --threads {cores}, or OMP_NUM_THREADS")
     else:
         yield Check("threads", found)
     if os.environ.get("OMP_WAIT_POLICY", "").upper() != "PASSIVE" and not torch.cuda.is_available():
