@@ -207,7 +207,7 @@ class _Guard:
 
     @contextmanager
     def owned(self) -> Iterator[None]:
-        """While one thread has the model for itself."""
+        """Reserve the model for the current thread in the body; raise BusyError if another one has it."""
         me = threading.get_ident()
         with self._lock:
             if self._owner is not None:

@@ -1,4 +1,4 @@
-"""Training batches to measure on, in an order of their own."""
+"""Draw training batches for measurements, independently of the training's own order."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from gradgate.measure.request import Batch, Batches
 
 
 def batches_of(dataloader: Any, seed: int) -> Batches | None:
-    """Batches of a training's data, shuffled anew: neither its sampler nor the random state is touched.
+    """Return a function that draws freshly shuffled batches of a training's data.
 
-    None for a stream, which has one order only, and for anything else that is not one dataset.
+    It changes neither the training's sampler nor the random state. Return None for a stream, which has only one order,
+    and for anything else that is not one dataset.
     """
     dataset = getattr(dataloader, "dataset", None)
     if dataset is None or isinstance(dataset, IterableDataset):

@@ -1,8 +1,8 @@
-"""The squared gradient of each example, from one backward pass for the whole batch.
+"""Compute the squared gradient of each example from one backward pass for the whole batch.
 
 The pass goes to the outputs of the modules that own the wanted parameters. For a linear layer with inputs ``a_t`` and
 output gradients ``g_t``, the squared gradient of the weight is ``sum_ts (a_t . a_s) (g_t . g_s)``, after Goodfellow
-2015 (https://arxiv.org/abs/1510.01799); a module without such a rule is run again alone, for each example.
+2015 (https://arxiv.org/abs/1510.01799); a module without such a rule runs again for each example.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Pair = tuple[Call, Tensor]
 
 
 class Examples:
-    """Squared gradients of single examples, summed, by parameter.
+    """Sums over examples of squared gradients, by parameter.
 
-    The rules are compared with autograd on one example of the first batch. Parameters for which they differ, as in a
-    module with another first axis than that of the examples, or with a weight that is also used outside of its module,
-    take one backward pass for each example.
+    The rules are compared with autograd on one example of the first batch. Parameters for which they differ, such as in
+    a module whose first axis is not that of the examples, or a weight that is also used outside its module, take one
+    backward pass per example.
 
     Args:
-        model: as it is called.
+        model: the model that will be called.
         names: the model's own names of the wanted parameters.
     """
 
@@ -51,21 +51,21 @@ class Examples:
         self._owned: dict[nn.Module, dict[str, str]] = {}
         for prefix, module in model.named_modules():
             full = {name: f"{prefix}.{name}" if prefix else name for name, _ in module.named_parameters(recurse=False)}
-            if own := {name: whole for name, whole in full.items() if whole in names}:
-                self._owned[module] = own
+            if wanted := {name: path for name, path in full.items() if path in names}:
+                self._owned[module] = wanted
         self._calls: list[Call] = []
         self._trusted: set[str] | None = None
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Note the calls of the body's forward pass."""
+        """Record the calls of the body's forward pass."""
         self._calls = []
 
         def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
             if isinstance(output, Tensor) and output.requires_grad:
                 self._calls.append(Call(module, args, kwargs, output))
 
-        # In training, a module with buffers, such as a batch norm, is not the same for one example as for all.
+        # In training mode, a module with buffers, such as a batch norm, treats one example differently from a batch.
         steady = [module for module in self._owned if not (module.training and any(True for _ in module.buffers()))]
         hooks = [module.register_forward_hook(note, with_kwargs=True) for module in steady]
         try:
@@ -75,10 +75,10 @@ class Examples:
                 hook.remove()
 
     def squares(self, parts: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, float]:
-        """The sum over the examples of each one's squared gradient.
+        """Sum the squared gradients of the examples.
 
         Args:
-            parts: what is derived, of the recorded forward pass; shape ``(parts, examples)``, each part by itself.
+            parts: losses of the recorded forward pass, shape ``(parts, examples)``; each part is differentiated alone.
             parameters: the wanted ones, as the forward pass used them.
 
         Returns:
@@ -88,7 +88,8 @@ class Examples:
         for losses in parts:
             found = self._from_outputs(losses)
             if self._trusted is None:
-                tested = int(losses.detach().abs().argmax())  # not one without labels, which agrees with anything
+                # An example without labels has no gradient and would agree with anything.
+                tested = int(losses.detach().abs().argmax())
                 expected = squares(losses[tested], parameters)
                 self._trusted = _agreeing({name: float(values[tested]) for name, values in found.items()}, expected)
             known = {name: float(values.sum()) for name, values in found.items() if name in self._trusted}
@@ -101,7 +102,7 @@ class Examples:
         return sums
 
     def _from_outputs(self, losses: Tensor) -> dict[str, Tensor]:
-        """Name to squared gradients, shape ``(examples,)``, where the calls tell them."""
+        """Return squared gradients by name, shape ``(examples,)``, for parameters whose calls allow it."""
         outputs = [call.output for call in self._calls]
         if not outputs:
             return {}
@@ -120,13 +121,13 @@ class Examples:
 
 
 def squares(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, float]:
-    """Name to the squared gradient of one number, for each parameter that has a gradient; the graph is kept."""
+    """Return the squared gradient of a scalar by parameter name, without unused parameters; keep the graph."""
     gradients = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True, allow_unused=True)
     return {name: float(_square(g)) for name, g in zip(parameters, gradients, strict=True) if g is not None}
 
 
 def _divides(rows: int, call: Call) -> bool:
-    """Whether a call can be cut into one for each example."""
+    """Return True if a call can be split into one per example."""
     values = [*call.args, *call.kwargs.values(), call.output]
     tensors = [value for value in values if isinstance(value, Tensor)]
     plain = all(value is None or isinstance(value, Tensor | bool | int | float | str) for value in values)
@@ -136,7 +137,7 @@ def _divides(rows: int, call: Call) -> bool:
 def _linear(module: nn.Module, pairs: list[Pair], rows: int) -> dict[str, Tensor]:
     inputs, gradients = _joined(pairs, rows)
     tokens, wide, high = inputs.shape[1], inputs.shape[2], gradients.shape[2]
-    if tokens * (wide + high) < wide * high:
+    if tokens * (wide + high) < wide * high:  # the cheaper of two equal formulas
         weight = ((inputs @ inputs.mT) * (gradients @ gradients.mT)).sum(dim=(1, 2))
     else:
         weight = (gradients.mT @ inputs).pow(2).sum(dim=(1, 2))
@@ -154,7 +155,7 @@ def _layer_norm(module: nn.Module, pairs: list[Pair], rows: int) -> dict[str, Te
 
 
 def _joined(pairs: list[Pair], rows: int) -> tuple[Tensor, Tensor]:
-    """Inputs and output gradients of all calls, shape ``(rows, tokens, width)``."""
+    """Return the inputs and output gradients of all calls, shape ``(rows, tokens, width)``."""
     inputs = [_by_row(next(iter((*call.args, *call.kwargs.values()))), rows) for call, _ in pairs]
     return torch.cat(inputs, dim=1), torch.cat([_by_row(gradient, rows) for _, gradient in pairs], dim=1)
 
@@ -198,12 +199,12 @@ _RULES: dict[type[nn.Module], Callable[[nn.Module, list[Pair], int], dict[str, T
 
 
 def _row(value: Any, row: int, rows: int) -> Any:
-    """The part of a tensor that belongs to one example; its rows are adjacent."""
+    """Return the rows of a tensor that belong to one example; they are adjacent."""
     return value.detach().tensor_split(rows)[row] if isinstance(value, Tensor) else value
 
 
 def _agreeing(found: Mapping[str, float], expected: Mapping[str, float]) -> set[str]:
-    """The names of values that are as expected, up to rounding."""
+    """Return the names of values that equal the expected ones, up to rounding."""
     noise = TINY * max(expected.values(), default=0.0)
     known = {name: expected.get(name, 0.0) for name in found}
     return {name for name, value in known.items() if abs(found[name] - value) <= CLOSE * value + noise}

@@ -1,4 +1,4 @@
-"""Scores of single elements: their Fisher information, the size of their gradient, or that of their own value."""
+"""Score single elements by their Fisher information, absolute gradient or absolute value."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def scores(
     batches: Callable[[], Iterable[Batch]],
     request: FisherRequest | GradientRequest | WeightRequest,
 ) -> Iterator[tuple[str, Tensor]]:
-    """The score of each element of some parameters, one parameter at a time.
+    """Yield the score of each element of some parameters, one parameter at a time.
 
-    Scores by gradients take one float32 number for each element of all parameters while they are measured; those by
-    weights as much for one parameter at a time.
+    Scores by gradients take one float32 number per element of all parameters during the measurement; those by weights
+    take it for one parameter at a time.
 
     Args:
         model: as for :func:`gradgate.measure.trace`.
         names: canonical names of parameters.
-        batches: makes the keyword arguments of the model; not called where none are needed.
-        request: what the score is.
+        batches: makes the keyword arguments of the model; not called if none are needed.
+        request: defines the score.
 
     Yields:
         Canonical name, and scores of 0 or more in the parameter's own shape, float32.
@@ -48,28 +48,28 @@ def scores(
         NonFiniteError: if a score is not finite.
     """
     if isinstance(request, WeightRequest):
-        found = _by_weight(model, names, request)
+        measured = _by_weight(model, names, request)
     else:
-        found = _by_gradient(model, names, batches(), request)
-    for name, values in found:
+        measured = _by_gradient(model, names, batches(), request)
+    for name, values in measured:
         if not bool(torch.isfinite(values).all()):
             weight = "Repair the model" if isinstance(request, WeightRequest) else "Use bf16 or fp32, not fp16"
             raise NonFiniteError(
                 f"Weights are chosen by their {_MEASURED[type(request)]}, which is not finite in "
-                f"{int((~torch.isfinite(values)).sum())} elements of {name}; expected a number for each. {weight}."
+                f"{int((~torch.isfinite(values)).sum())} elements of {name}; expected finite numbers. {weight}."
             )
         yield name, values
 
 
 def low_rank(weights: Tensor, rank: int) -> Tensor:
-    """The best approximation of a matrix by one of so low a rank; of each matrix in a tensor of more dimensions.
+    """Return the best approximation of rank ``rank`` of a matrix, or of each matrix in a tensor of more dimensions.
 
     Args:
         weights: shape ``(..., rows, columns)``.
-        rank: 1 or more; the tensor itself where that is no less than its rows or columns.
+        rank: 1 or more; the tensor itself if it is not below the number of rows or columns.
 
     Returns:
-        Shape and device as given, float32.
+        A float32 tensor of the same shape, on the same device.
 
     Source: Eckart and Young 1936.
     """
@@ -110,7 +110,7 @@ def _by_gradient(
             counted += 1
     if counted == 0:
         raise AttachError(
-            "Choosing weights needs at least one batch of training data, and got none. Let fisher_data return batches."
+            "Choosing weights needs at least one batch of training data, but got none. Let fisher_data return batches."
         )
     for name, total in sums.items():
         yield canonical_name(name), (total / counted).abs_()

@@ -1,4 +1,4 @@
-"""The single weights with the largest scores, as masks of one bit each."""
+"""Select the single weights with the largest scores, as masks of one bit per element."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def choose(
     batches: Callable[[], Iterable[Batch]],
     selection: SelectionRequest,
 ) -> dict[str, Tensor]:
-    """The elements that a selection picks; see there which of equal ones.
+    """Choose the elements that a selection requests; it also defines how ties are resolved.
 
-    Needs one float32 number for each element of the groups while it measures; by weights and within each parameter,
-    for one parameter at a time.
+    The measurement needs one float32 number per element of the groups; by weights and within each parameter, for one
+    parameter at a time.
 
     Args:
         model: as for :func:`gradgate.measure.trace`.
         groups: group name to canonical parameter names.
-        batches: makes the keyword arguments of the model; not called where none are needed.
-        selection: how many, and how to measure.
+        batches: makes the keyword arguments of the model; not called if none are needed.
+        selection: the share, and the score.
 
     Returns:
-        Canonical name to mask, as :func:`pack` makes it.
+        Canonical name to mask, packed by :func:`pack`.
 
     Raises:
         AttachError: if the model's output or the batches do not allow it.
@@ -47,7 +47,7 @@ def choose(
 
 
 def largest(values: Tensor, count: int) -> Tensor:
-    """Exactly ``count`` elements, none of which is less than another one; of equal elements those that come first.
+    """Return a mask of the ``count`` largest elements; of equal elements the first ones.
 
     Args:
         values: any shape, without NaN.
@@ -64,13 +64,13 @@ def largest(values: Tensor, count: int) -> Tensor:
 
 
 def pack(mask: Tensor) -> Tensor:
-    """A bool tensor as bits: uint8, shape ``(ceil(numel / 8),)``, the first element in the lowest bit."""
+    """Pack a bool tensor into bits: uint8, shape ``(ceil(numel / 8),)``, the first element in the lowest bit."""
     flat = mask.flatten()
     padded = torch.nn.functional.pad(flat, (0, -flat.numel() % 8)).view(-1, 8).to(torch.uint8)
     return (padded << torch.arange(8, dtype=torch.uint8, device=mask.device)).sum(dim=1, dtype=torch.uint8)
 
 
 def unpack(bits: Tensor, numel: int) -> Tensor:
-    """The inverse of :func:`pack`: bool, shape ``(numel,)``."""
+    """Invert :func:`pack`: return bool, shape ``(numel,)``."""
     shifts = torch.arange(8, dtype=torch.uint8, device=bits.device)
     return (bits.unsqueeze(1) >> shifts).bitwise_and_(1).bool().flatten()[:numel]

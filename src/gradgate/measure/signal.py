@@ -1,4 +1,4 @@
-"""The signal-to-noise ratio of weight matrices: how much of their spectrum stands above that of random noise."""
+"""Measure the signal-to-noise ratio of weight matrices: the part of the spectrum above that of random noise."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gradgate.errors import NonFiniteError
 
 
 def signal_to_noise(weight: Tensor) -> float:
-    """The SNR of a matrix, after Spectrum (Hartford et al. 2024, Sec. 3: https://arxiv.org/abs/2406.06623).
+    """Compute the SNR of a matrix, after Spectrum (Hartford et al. 2024, Sec. 3: https://arxiv.org/abs/2406.06623).
 
     The singular values above the Marchenko-Pastur edge ``sigma * (1 + sqrt(n / m))`` are signal, the others noise, with
     ``sigma`` the interquartile range of the singular values over 1.349, as in the authors' code. The SNR is the sum of
-    the signal over that of the noise (over 1 where there is none), over the largest singular value.
+    the signal over that of the noise (over 1 if there is none), over the largest singular value.
 
     Args:
-        weight: shape ``(rows, columns)``; for more axes, such as ``(experts, rows, columns)``, the mean over the
-            matrices. Any float type; computed in float32.
+        weight: shape ``(rows, columns)``; for more axes, such as ``(experts, rows, columns)``, the result is the mean
+            over the matrices. Any float dtype; computed in float32.
 
     Returns:
         0 or more; 0 for a matrix of zeros.
@@ -36,7 +36,7 @@ def signal_to_noise(weight: Tensor) -> float:
 
 
 def _of_values(values: Tensor, aspect: float) -> float:
-    """The SNR of singular values in falling order, of a matrix with so many rows for each column."""
+    """Compute the SNR from singular values in descending order; ``aspect`` is rows over columns."""
     if not len(values) or float(values[0]) == 0.0:
         return 0.0
     low, high = torch.quantile(values, torch.tensor([0.25, 0.75], device=values.device, dtype=values.dtype)).tolist()
@@ -47,21 +47,21 @@ def _of_values(values: Tensor, aspect: float) -> float:
 
 
 def signal_of_groups(groups: Mapping[str, Iterable[str]], read: Callable[[str], Tensor]) -> dict[str, float]:
-    """The mean SNR over the matrices of each group; groups without any are left out.
+    """Compute the mean SNR over the matrices of each group; groups without matrices are left out.
 
     Args:
         groups: group name to the names of its parameters.
-        read: the whole tensor of a name; called once for each, in order.
+        read: returns the full tensor of a name; called once per name, in order.
 
     Raises:
-        NonFiniteError: naming the first weight that is not finite.
+        NonFiniteError: for the first weight that is not finite, with its name.
     """
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     for group, names in groups.items():
         each = [_named(name, weight) for name in names if (weight := read(name)).dim() > 1]
         if each:
-            found[group] = sum(each) / len(each)
-    return found
+            means[group] = sum(each) / len(each)
+    return means
 
 
 def _named(name: str, weight: Tensor) -> float:

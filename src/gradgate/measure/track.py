@@ -1,6 +1,6 @@
-"""What a run measures beside its training: the setting ``fisher:every=50,batches=8``, and the lines it writes.
+"""Read the setting ``fisher:every=50,batches=8`` for measurements during a run, and the lines that the run writes.
 
-Plain data, without torch. What measures is in :mod:`gradgate.training.fisher_tracker`.
+This module does not import torch; :mod:`gradgate.training.fisher_tracker` measures.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _OPTIONS = {"every": "optimizer steps", "batches": "batches"}
 
 @dataclass(frozen=True)
 class FisherTrack:
-    """tr(F) of each layer through a training.
+    """The setting to measure tr(F) of each layer during a training.
 
     Attributes:
-        every: optimizer steps between two measurements; the start and the end are measured too. FUN takes 100, and 50
+        every: optimizer steps between two measurements; the start and the end are measured too. FUN uses 100, and 50
             on its smallest task.
-        batches: training batches for one measurement; FUN takes 40.
+        batches: training batches per measurement; FUN uses 40.
     """
 
     every: int = 50
@@ -38,19 +38,19 @@ class FisherTrack:
         return f"{NAME}:every={self.every},batches={self.batches}"
 
     def request(self, groups: Iterable[str], seed: int) -> FisherRequest:
-        """How to measure: Eq. 1 of FUN, with labels drawn from the model, gradients of single examples, no dropout."""
+        """Build the request: Eq. 1 of FUN, with labels drawn from the model, per-example gradients, no dropout."""
         return FisherRequest(groups=tuple(groups), batches=self.batches, seed=seed)
 
     def is_due(self, step: int, last: int) -> bool:
-        """Whether to measure after ``step`` of ``last`` optimizer steps."""
+        """Return True if a measurement is due after ``step`` of ``last`` optimizer steps."""
         return step % self.every == 0 or step >= last
 
 
 def read_track(text: str) -> FisherTrack:
-    """What a text such as ``"fisher:every=50,batches=8"`` describes.
+    """Read a text such as ``"fisher:every=50,batches=8"``.
 
     Raises:
-        UsageError: for anything else than ``fisher``, an unknown option, or a number below 1.
+        UsageError: for any name but ``fisher``, an unknown option, or a number below 1.
     """
     spec = _SYNTAX.parse(text)
     if spec.name != NAME:
@@ -58,13 +58,13 @@ def read_track(text: str) -> FisherTrack:
             f"track={shown(text)}: there is nothing to track by the name {shown(spec.name)}."
             f"{nearest(spec.name, (NAME,))} Expected fisher:every=50,batches=8."
         )
-    given = spec.typed(dict.fromkeys(_OPTIONS, int))
-    for option, value in given.items():
+    options = spec.typed(dict.fromkeys(_OPTIONS, int))
+    for option, value in options.items():
         if value < 1:
             raise UsageError(
-                f"track={shown(text)}: {option}={value} is no number of {_OPTIONS[option]}; give 1 or more."
+                f"track={shown(text)}: {option}={value} is not a number of {_OPTIONS[option]}; expected 1 or more."
             )
-    return FisherTrack(**given)
+    return FisherTrack(**options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +73,10 @@ class FisherRecord:
 
     Attributes:
         step: optimizer steps done.
-        epoch: passes over the training data until then.
-        batches: that were measured on.
+        epoch: passes over the training data so far.
+        batches: number of batches measured.
         open: the layers that the next step may change.
-        traces: layer to tr(F), closed ones included; from the bottom.
+        traces: layer to tr(F), including closed layers; from the bottom.
     """
 
     step: int
@@ -86,15 +86,15 @@ class FisherRecord:
     traces: dict[str, float]
 
     def line(self) -> dict[str, Any]:
-        """The values of a line."""
+        """Return the values of a line."""
         return asdict(self)
 
 
 def read_fisher(path: Path) -> tuple[FisherRecord, ...]:
-    """The measurements in ``fisher.jsonl``, in their order; none where there is no such file.
+    """Read the measurements in ``fisher.jsonl``, in order; none if the file does not exist.
 
     Raises:
-        RunError: if the file cannot be read or a line is damaged; the line is named.
+        RunError: if the file cannot be read or a line is damaged, with the line's number.
     """
     try:
         lines = path.read_bytes().splitlines()
@@ -116,7 +116,7 @@ def read_fisher(path: Path) -> tuple[FisherRecord, ...]:
 def _record(values: dict[str, Any]) -> FisherRecord:
     traces = {str(name): float(value) for name, value in values["traces"].items()}
     if not traces or not all(isfinite(value) and value >= 0 for value in traces.values()):
-        raise ValueError("expected a trace of 0 or more for each layer")
+        raise ValueError("expected a trace of 0 or more per layer")
     return FisherRecord(
         step=int(values["step"]),
         epoch=float(values["epoch"]),
