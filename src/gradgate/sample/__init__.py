@@ -1,5 +1,6 @@
-"""The embedded sample, from one seeded generator: a small multilingual encoder and five tasks in ten languages, and a
-small decoder with a task of its own.
+"""Provide the embedded sample, made by one seeded generator.
+
+It has a small multilingual encoder with five tasks in ten languages, and a small decoder with a task of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ DATA: Path = Path(__file__).parent / "data"
 """A folder for each task, with its ``task.yaml``: train and dev in English, test in every language."""
 
 OTHER_TEXT: Path = DATA / "opinions.txt"
-"""Text of another register than the decoder's task, one example a line: what it may forget."""
+"""Text of another register than the decoder's task, one example per line: what it may forget."""
 
 MODELS: dict[str, Path] = {"sample": MODEL, "sample-decoder": DECODER}
 """A model's name -> its folder."""
