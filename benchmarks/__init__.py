@@ -1,1 +1,1 @@
-"""What gradgate costs, as ratios within one process. ``python -m benchmarks`` runs all of it."""
+"""Measure what gradgate costs, as ratios within one process. ``python -m benchmarks`` runs all benchmarks."""

@@ -51,7 +51,7 @@ def main(words: list[str]) -> None:
 
 
 def machine() -> str:
-    """What the figures belong to."""
+    """Describe the machine that the figures belong to."""
     cpu = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()) if sys.platform == "linux" else None
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     return (

@@ -1,6 +1,6 @@
-"""An epoch with the lowest layers closed, with and without the activation cache, in Trainer: MRPC, batches of 16.
+"""Time an epoch with the lowest layers closed, with and without the activation cache, in Trainer: MRPC, batch 16.
 
-The floor is a model that has the open layers alone: an epoch over it knows nothing of what lies below.
+The floor is a model with only the open layers, which never runs the closed ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEPTHS = ((12, 9), (6, 3), (6, 4))  # layers, and how many of them are closed
 
 
 def run(rounds: int = 4) -> list[str]:
-    """A table for each depth: medians of the epochs after the first, which fills the cache; wall and processor time."""
+    """Return a table per depth: medians of the epochs after the first, which fills the cache; wall and CPU time."""
     shared = Path(os.environ.get("GRADGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
     if not (shared / "data/glue/MRPC").is_dir() or not (shared / "models/all-MiniLM-L6-v2").is_dir():
         return [f"skipped: no real texts at {shared}; set GRADGATE_SHARED"]
@@ -81,7 +81,7 @@ def _medians(times: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 class _Turns:
-    """Lets one rival after another train for an epoch, so that a slow moment of the machine meets all of them."""
+    """Lets the rivals take turns of one epoch each, so that a slow moment of the machine affects all of them."""
 
     def __init__(self, names: list[str]) -> None:
         self.seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in names}

@@ -1,7 +1,7 @@
-"""One training step of BERT-base with an adapter against full fine-tuning, 8 x 64 tokens on the CPU.
+"""Time one training step of BERT-base with an adapter against full fine-tuning, 8 x 64 tokens on the CPU.
 
-AdapterHub's own library takes its turns in its own environment where GRADGATE_ADAPTERHUB names its Python; what torch
-and transformers of that environment do for full fine-tuning is beside it.
+AdapterHub's own library takes its turns in its own environment if GRADGATE_ADAPTERHUB names its Python; full
+fine-tuning with torch and transformers of that environment is next to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS = (None, "seq_bn", "double_seq_bn")
 
 
 def run(rounds: int = 9) -> list[str]:
-    """One line a rival; ratios to full fine-tuning."""
+    """Return one line per rival; ratios to full fine-tuning."""
     rivals: Rivals = {kind or "full": stepper(kind) for kind in KINDS}
     with original() as theirs:
         times = medians(rivals | theirs, rounds)
@@ -63,13 +63,13 @@ def stepper(kind: str | None) -> Callable[[], None]:
 
 @contextmanager
 def original() -> Iterator[Rivals]:
-    """The rivals of AdapterHub's library; none without its environment."""
+    """Yield the rivals of AdapterHub's library; none without its environment."""
     python = os.environ.get("GRADGATE_ADAPTERHUB")
     if not python:
         yield {}
         return
     script = Path(__file__).with_name("original_adapters.py")
-    # As text: run as a file, this folder's module of the same name would hide their package.
+    # Passed as text: if run as a file, this folder's module of the same name would hide their package.
     command = [python, "-c", script.read_text(), str(torch.get_num_threads())]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

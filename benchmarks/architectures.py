@@ -1,4 +1,4 @@
-"""Layer maps of every model type in six of transformers' auto classes, each as a tiny random model.
+"""Map the layers of every model type in six of transformers' auto classes, each as a tiny random model.
 
 "watched" ran a forward; "in part" too, but some tower did not run in it; "by position" had no forward that runs.
 In all three each parameter is in exactly one group. Each line below the table is a model that is not mapped, or by
@@ -30,8 +30,8 @@ HEADS = {
     "AutoModelForImageTextToText": modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 }
 MAPPED = ("watched", "in part", "by position")
-LARGEST = 700_000_000  # parameters of a model that is still built
-REASON = 150  # characters of a reason that the table shows
+LARGEST = 700_000_000  # most parameters of a model that is built
+REASON = 150  # most characters of a reason in the table
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Case:
     model_type: str
 
     def build(self) -> Any:
-        """The tiny random model, with real weights: experts and masks by value do not run on the meta device."""
+        """Build the tiny random model, with real weights: experts and masks by value do not run on the meta device."""
         config: Any = tiny_config(self.model_type)
         if self.head == "AutoModelForCausalLM" and hasattr(config, "is_decoder"):
             config.is_decoder = True
@@ -57,7 +57,7 @@ class Case:
         return self._make(config)
 
     def _make(self, config: Any) -> Any:
-        """By the auto class, else by the class that its table names, of the decoder where that is a part."""
+        """Build with the auto class, else with the class that its table names, of the decoder if that is a part."""
         try:
             return getattr(hf, self.head).from_config(config)
         except (ValueError, AttributeError):
@@ -69,7 +69,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a case: ``how`` is one of ``MAPPED``, ``not mapped`` or ``not built``."""
+    """The result of a case: ``how`` is one of ``MAPPED``, ``not mapped`` or ``not built``."""
 
     case: Case
     how: str
@@ -78,7 +78,7 @@ class Seen:
 
 
 def cases() -> list[Case]:
-    """Every model type of every head."""
+    """Return every model type of every head."""
     return [Case(head, model_type) for head, types in HEADS.items() for model_type in types]
 
 
@@ -110,7 +110,7 @@ def run() -> list[str]:
 
 
 def table(seen: list[Seen]) -> Iterator[str]:
-    """The counts by head, and a line for each case that is not wholly mapped by watching it."""
+    """Yield the counts by head, and a line per case that is not fully mapped by watching it."""
     columns = (*MAPPED, "not mapped", "not built")
     yield f"{'':<36}{'types':>7}" + "".join(f"{column:>13}" for column in columns) + f"{'mapped':>9}"
     for head in (*HEADS, "all"):

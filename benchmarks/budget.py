@@ -1,9 +1,9 @@
-"""How often a budget puts the arm first that has the best mean of the full grid: simulated grids with known gaps.
+"""Simulate how often a budget puts the best arm of the full grid first, on grids with known gaps.
 
 18 arms, 20 seeds; the best arm leads the second by a gap, in standard deviations of the noise that seeds do not share,
 and the others follow 0.3 apart. Seeds share noise with twice that deviation. A score at each length is the final one
-less what is left of the schedule, the same for all arms: how honest early scores are, only recorded grids can say
-(``python -m benchmarks early_scores``). Without pairs each arm draws the shared noise for itself.
+minus the rest of the schedule, the same for all arms: how informative early scores are, only recorded grids can show
+(``python -m benchmarks early_scores``). Without pairs each arm draws its own shared noise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Scores = npt.NDArray[np.float64]
 
 
 def run(repeats: int = REPEATS) -> list[str]:
-    """A line for each gap and share of the grid's steps."""
+    """Return a line per gap and share of the grid's steps."""
     lines = ["  gap   share   in pairs   without   a winner is named (in pairs)"]
     for gap, share in product(GAPS, SHARES):
         paired, named = agreement(gap, share, repeats, is_paired=True)
@@ -34,7 +34,7 @@ def run(repeats: int = REPEATS) -> list[str]:
 
 
 def agreement(gap: float, share: float, repeats: int, *, is_paired: bool) -> tuple[float, float]:
-    """Shares of simulated grids whose best arm leads at the end of the budget, and where a winner is named."""
+    """Return the shares of simulated grids whose best arm leads when the budget is spent, and with a named winner."""
     grid = FullGrid(arms=tuple(f"a{arm}" for arm in range(ARMS)), seeds=tuple(range(SEEDS)), steps={"toy": STEPS})
     allocator = Allocator(grid, int(share * grid.total_steps))
     means = np.array([gap, *-APART * np.arange(ARMS - 1)])

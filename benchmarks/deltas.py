@@ -1,4 +1,4 @@
-"""Deltas of a 1 GB encoder: the size of the file, the time to make one, and the time to switch between two.
+"""Measure deltas of a 1 GB encoder: the size of the file, the time to make one, and to switch between two.
 
 Floors: the bytes of what was trained, or 8 bytes for each single float32 element; reading both models once at the speed
 of the disk (or its cache) and writing the delta; copying as many bytes in memory as a switch writes. A single element
@@ -30,7 +30,7 @@ Wanted = Callable[[str, Tensor], Tensor | None]
 
 
 def run(rounds: int = 3) -> list[str]:
-    """A block for each way to train: top quarter of the layers, 2 % of the elements of each matrix, biases."""
+    """Return a block per way to train: top quarter of the layers, 2 % of the elements of each matrix, biases."""
     lines: list[str] = []
     with TemporaryDirectory() as folder:
         place = Path(folder)
@@ -61,7 +61,7 @@ def _sparse(name: str, tensor: Tensor) -> Tensor | None:
 
 
 def _trained(base: BertForSequenceClassification, folder: Path, wanted: Wanted) -> int:
-    """Write a trained model; returns the bytes of the ideal file."""
+    """Write a trained model; return the bytes of the ideal file."""
     model = copy.deepcopy(base)
     ideal = 0
     with torch.no_grad():
@@ -115,7 +115,7 @@ def _write(file: Path, size: int) -> None:
 
 
 def _lines_of(file: Path) -> int:
-    """Cache lines that hold an element which a delta changes."""
+    """Count the cache lines with an element that a delta changes."""
     delta = deltas.load(file)
     whole = sum(entry.bytes for entry in delta.whole.values()) // _LINE
     with safe_open(file, framework="pt") as opened:

@@ -1,4 +1,4 @@
-"""How well short runs order the arms of a grid: its schedule cut short, or squeezed into the short run.
+"""Measure how well short runs order the arms of a grid: its schedule cut short, or squeezed into the short run.
 
 ``python -m benchmarks.early_scores GRID.csv ...`` takes files of ``gradgate study export --curves --squeezed``; without
 any, those of ``evidence/grids``. Figures are Spearman's rank correlations of the arms' dev scores with those of whole
@@ -19,7 +19,7 @@ GRIDS = Path(__file__).parents[1] / "evidence" / "grids"
 
 
 def run(*files: str) -> list[str]:
-    """Four lines or more for each grid."""
+    """Return four lines or more per grid."""
     paths = [Path(file) for file in files] or sorted(GRIDS.glob("*.csv"))
     return [line for path in paths for line in _of_grid(path)] or [f"No grid in {GRIDS}."]
 

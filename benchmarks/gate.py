@@ -1,5 +1,7 @@
-"""The sparse gate: 25 M elements on the CPU against what torch offers, and its cost from 1 M to 500 M elements; on
-CUDA, where there is one, 500 M elements as a share of the bandwidth of a copy, and a 12-layer model in one launch.
+"""Time the sparse gate against what torch offers, from 1 M to 500 M elements.
+
+25 M elements on the CPU, and its cost by size; on CUDA, if available, 500 M elements as a share of the bandwidth of a
+copy, and a 12-layer model in one launch.
 
 The floor is ``g.mul_(c)``, which reads and writes each element once, as the gate does.
 """
@@ -23,7 +25,7 @@ DROPPED, SCALE = 0.2, 1.25
 
 
 def run(rounds: int = 7) -> list[str]:
-    """One line a rival."""
+    """Return one line per rival."""
     torch.manual_seed(0)
     lines = [line for dtype in DTYPES for line in on_cpu(dtype, rounds)]
     lines += [growth(millions, rounds) for millions in MILLIONS]
@@ -56,7 +58,7 @@ def on_cpu(dtype: torch.dtype, rounds: int) -> list[str]:
 
 def growth(millions: int, rounds: int) -> str:
     gradient = torch.randn(millions * 1_000_000)
-    calls = max(1, 25 // millions)  # of small ones, many: a single call is too short to time
+    calls = max(1, 25 // millions)  # repeat small ones: a single call is too short to time
     rivals = {"mul": lambda: gradient.mul_(1.0), "gate": lambda: gate(gradient)}
     times = medians({name: repeated(rival, calls) for name, rival in rivals.items()}, rounds)
     spent = times["gate"] / calls
@@ -95,7 +97,7 @@ def many_on_cuda(rounds: int) -> list[str]:
 
 
 def shapes(layers: int = 12, width: int = 768) -> list[tuple[int, ...]]:
-    """Of the parameters of a BERT encoder of base size with a pooler and a classifier."""
+    """Return the shapes of the parameters of a base-size BERT encoder with a pooler and a classifier."""
     norm = [(width,), (width,)]
     square, up, down = (width, width), (4 * width, width), (width, 4 * width)
     linear = [shape for matrix in (square,) * 4 + (up, down) for shape in (matrix, matrix[:1])]
@@ -104,7 +106,7 @@ def shapes(layers: int = 12, width: int = 768) -> list[tuple[int, ...]]:
 
 
 def waiting(rivals: dict[str, Callable[[], object]]) -> dict[str, Callable[[], object]]:
-    """Rivals that return when the device is done."""
+    """Wrap rivals so that they return when the device is done."""
 
     def wait_for(rival: Callable[[], object]) -> Callable[[], object]:
         return lambda: (rival(), torch.cuda.synchronize())

@@ -1,9 +1,9 @@
-"""Methods for large models: the peak of memory and the time of a step, against LoRA of rank 32 and full training.
+"""Measure methods for large models: peak memory and step time, against LoRA of rank 32 and full training.
 
 Predicted for Llamas of 1, 8 and 70 B (the last on eight shards): weights in bfloat16, batch 1 x 1024, checkpointing,
 AdamW, without and with float32 masters. Counted on a decoder of 134 M parameters: the storages that are alive in real
 steps on the CPU. Timed on the same decoder in float32, as ratios within one process. The goal is 1.1 of LoRA's peak at
-8 B without masters, and 1.0 of its time. GaLore is absent: neither torch nor a kept library has it.
+8 B without masters, and 1.0 of its time. GaLore is absent: neither torch nor a maintained library has it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ SHAPES = {  # name -> width, inner width, layers and heads; and shards
     "70 B": ((8192, 28672, 80, 64), 8),
 }
 STEPS = 4
-TURNS = 200  # each layer has its turn, so that the worst one is met
+TURNS = 200  # each layer has its turn, so that the worst one is included
 
 
 def run(rounds: int = 5) -> list[str]:
-    """A table for each shape, then the counted peaks and the times."""
+    """Return a table per shape, then the counted peaks and the times."""
     lines: list[str] = []
     for name, (shape, shards) in SHAPES.items():
         width, inner, layers, heads = shape
@@ -52,7 +52,7 @@ def run(rounds: int = 5) -> list[str]:
 
 
 def predicted(name: str, config: LlamaConfig, shards: int) -> list[str]:
-    """Peaks without and with masters."""
+    """Predict peaks without and with masters."""
     on = f", each of {shards} shards" if shards > 1 else ""
     lines = [f"{name}{on}: predicted peak, without and with float32 masters"]
     peaks = {}
@@ -72,7 +72,7 @@ def predicted(name: str, config: LlamaConfig, shards: int) -> list[str]:
 
 
 def decoder() -> LlamaForCausalLM:
-    """134 M parameters, the same at every call."""
+    """Build a decoder of 134 M parameters, the same at every call."""
     torch.manual_seed(0)
     return LlamaForCausalLM(
         LlamaConfig(
@@ -83,7 +83,7 @@ def decoder() -> LlamaForCausalLM:
 
 
 def counted() -> list[str]:
-    """Real storages against the prediction."""
+    """Compare real storages with the prediction."""
     lines = ["134 M decoder, float32, batch 1 x 64: counted peak, and the prediction for it"]
     reference = 0
     for rival, (method, adapter) in RIVALS.items():
@@ -110,7 +110,7 @@ def counted() -> list[str]:
 
 
 def timed(rounds: int) -> list[str]:
-    """The median of several steps, so that each layer has its turn."""
+    """Time the median of several steps, so that each layer has its turn."""
     steps: dict[str, Callable[[], object]] = {}
     for rival, (method, adapter) in RIVALS.items():
         model = decoder()

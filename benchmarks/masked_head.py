@@ -1,5 +1,6 @@
-"""A step of a language adapter on masked words: the head on all tokens against the head on those to be filled in. The
-first model has the layers and the vocabulary of MiniLM-L6, the second those of XLM-R-base; weights are random.
+"""Time a step of a language adapter on masked words: the head on all tokens against on masked tokens only.
+
+The first model has the layers and the vocabulary of MiniLM-L6, the second those of XLM-R-base; weights are random.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MODELS = {"6 layers of 384, 30,522 word pieces": (6, 384, 30_522), "12 layers of
 
 
 def run(rounds: int = 5) -> list[str]:
-    """One line a rival for each model, and the memory of the logits."""
+    """Return one line per rival and model, and the memory of the logits."""
     lines: list[str] = []
     for name, (layers, width, vocabulary) in MODELS.items():
         model = with_adapter(layers, width, vocabulary)
@@ -38,7 +39,7 @@ def run(rounds: int = 5) -> list[str]:
 
 
 def with_adapter(layers: int, width: int, vocabulary: int) -> Any:
-    """A masked language model in training mode of which an adapter learns and the rest is frozen."""
+    """Build a masked language model in training mode of which an adapter learns and the rest is frozen."""
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=vocabulary,
@@ -55,12 +56,12 @@ def with_adapter(layers: int, width: int, vocabulary: int) -> Any:
 
 
 def masked(vocabulary: int) -> dict[str, torch.Tensor]:
-    """A batch, the same at every call."""
+    """Return a batch, the same at every call."""
     draw = torch.Generator().manual_seed(0)
     ids = torch.randint(5, vocabulary, (ROWS, TOKENS), generator=draw)
     return {"input_ids": ids, "labels": torch.where(torch.rand(ids.shape, generator=draw) < SHARE, ids, IGNORED)}
 
 
 def step(model: Any, batch: dict[str, torch.Tensor]) -> None:
-    """Forward and backward pass."""
+    """Run a forward and a backward pass."""
     model(**batch).loss.backward()

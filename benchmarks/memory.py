@@ -1,7 +1,7 @@
-"""The most memory that one training takes, on BERT-base (110 M parameters, AdamW), each rival in a process of its own.
+"""Measure the peak memory of one training on BERT-base (110 M parameters, AdamW), each rival in its own process.
 
 The floor is the plain step. Weights, gradients and the two moments of AdamW are 418 MiB each, and so is every copy of
-the weights. What holding adds is one part of a tensor, of 64 MiB at most, at a time.
+the weights. Masked weights add one chunk of old values, of at most 64 MiB, at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STEPS = 3
 
 
 def run() -> list[str]:
-    """One line a rival: the peak of the resident memory, and what it is above that of the plain step."""
+    """Return one line per rival: the peak of the resident memory, and its excess over the plain step."""
     peaks = {name: _peak(name) for name in RIVALS}
     plain = peaks["plain"]
     return [f"{name:<24}{peak:8.0f} MiB {peak - plain:+8.0f} MiB" for name, peak in peaks.items()]
@@ -43,7 +43,7 @@ def _train(name: str, told: Connection) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     if name not in ("plain", "naive masks", "copies, put back"):
         gg.Tuner(model, optimizer, name, total_steps=1000, steps_per_epoch=100)
-    batch = batch_of(1, 16)  # activations are not what is compared
+    batch = batch_of(1, 16)  # activations are not compared
     for _ in range(STEPS):
         model(**batch).loss.backward()
         if name == "naive masks":

@@ -1,4 +1,4 @@
-"""The models that are timed: encoders of random weights, whose speed does not depend on what they know."""
+"""Build the models that are timed: encoders with random weights, as their values do not affect speed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VOCABULARY = 30522
 
 
 def encoder(layers: int = 6, width: int = 384, vocabulary: int = VOCABULARY) -> BertForSequenceClassification:
-    """A BERT classifier in training mode, the same at every call."""
+    """Build a BERT classifier in training mode, the same at every call."""
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=vocabulary,
@@ -23,7 +23,7 @@ def encoder(layers: int = 6, width: int = 384, vocabulary: int = VOCABULARY) -> 
 
 
 def batch_of(rows: int, tokens: int, vocabulary: int = VOCABULARY) -> dict[str, Tensor]:
-    """Random tokens and labels, the same at every call."""
+    """Return random tokens and labels, the same at every call."""
     generator = torch.Generator().manual_seed(0)
     return {
         "input_ids": torch.randint(5, vocabulary, (rows, tokens), generator=generator),

@@ -1,6 +1,6 @@
-"""The step of AdapterHub's own library, in its own environment: run by :mod:`benchmarks.adapters`, line for line.
+"""Step AdapterHub's own library in its own environment: run by :mod:`benchmarks.adapters`, line by line.
 
-Each line that comes in names a rival; one step of it is taken, and a line goes out.
+Each input line names a rival; the script runs one step of it and prints a line.
 """
 
 from __future__ import annotations

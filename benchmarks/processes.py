@@ -1,4 +1,4 @@
-"""One training step in 1 and 2 processes, under DDP and FSDP2: what a method adds to the plain step, by processes.
+"""Time one training step in 1 and 2 processes, under DDP and FSDP2: a method's overhead by processes.
 
 Each process has one thread and its own 8 x 64 tokens, on a 6-layer encoder of width 384, with gloo. The floor of each
 ratio is that of one process: a mask is a function of names and indices, so nothing is sent for it.
@@ -26,7 +26,7 @@ STEPS = 3
 
 
 def run(rounds: int = 5) -> list[str]:
-    """One line for each way and number of processes: milliseconds of the plain step, and ratios to it."""
+    """Return one line per way and number of processes: milliseconds of the plain step, and ratios to it."""
     with TemporaryDirectory() as folder:
         for count in PROCESSES:
             torch.multiprocessing.spawn(_measure, args=(count, rounds, folder), nprocs=count)

@@ -1,5 +1,7 @@
-"""Eight tasks on one input: 12 layers of 384 units, of which nine are shared, in one call of ``SharedPrefix`` against
-eight calls of the separate models. The ideal runs the nine once and the three of each task: (9 + 8 · 3) / (8 · 12).
+"""Time eight tasks on one input: one call of ``SharedPrefix`` against eight calls of the separate models.
+
+The models have 12 layers of 384 units, of which nine are shared. The ideal runs the nine once and the three of each
+task: (9 + 8 · 3) / (8 · 12).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ IDEAL = (SHARED + TASKS * (LAYERS - SHARED)) / (TASKS * LAYERS)
 
 @torch.no_grad()
 def run(rounds: int = 7) -> list[str]:
-    """One line a rival, and the distance to the ideal."""
+    """Return one line per rival, and the distance to the ideal."""
     torch.manual_seed(0)
     config = BertConfig(
         hidden_size=384, num_hidden_layers=LAYERS, num_attention_heads=12, intermediate_size=1536, num_labels=3
@@ -49,7 +51,7 @@ def run(rounds: int = 7) -> list[str]:
 
 
 def trained(base: BertForSequenceClassification) -> BertForSequenceClassification:
-    """A copy whose upper layers and head have other weights."""
+    """Build a copy whose upper layers and head have other weights."""
     model = copy.deepcopy(base)
     for module in (*model.bert.encoder.layer[SHARED:], model.bert.pooler, model.classifier):
         for parameter in module.parameters():

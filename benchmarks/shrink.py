@@ -1,4 +1,4 @@
-"""Tiny configurations of any architecture in transformers, by one rule: settings are recognised by their names."""
+"""Shrink the configuration of any architecture in transformers by one rule: settings are recognised by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 WIDTH, HEADS, LAYERS, VOCABULARY, POSITIONS = 96, 4, 2, 256, 512
 MOST_LAYERS = 4  # of a model with several kinds of layers
 
-# The first pattern that fits the whole name of a setting decides, for numbers that are larger.
+# The first pattern that matches the full name of a setting sets its limit.
 _SIZES: tuple[tuple[str, int], ...] = (
     (r"num_feat_extract_layers|patch_embed_hidden_size|num_conv_.*|acoustic_tokenizer_chunk_size", 10**9),
     (r"(swa|sliding).*head_dim", 2 * WIDTH // HEADS),
@@ -79,7 +79,7 @@ _STAGES = (
     "block_configs",
     "stage_mid_channels",
 )
-# What some default configurations leave open, though their models need it.
+# Settings that some default configurations lack, though their models need them.
 _NEEDED = {
     "head_dim": WIDTH // HEADS,
     "num_key_value_heads": HEADS,
@@ -116,7 +116,7 @@ _TOKEN = re.compile(r"(.*_)?(token_id|token_index|token_ids|_id)s?$")
 
 
 def tiny_config(model_type: str) -> PreTrainedConfig:
-    """The default configuration of a type, made small, with every kind of layer that it has.
+    """Shrink the default configuration of a type, with every kind of layer that it has.
 
     Args:
         model_type: as in ``CONFIG_MAPPING``.
@@ -127,7 +127,7 @@ def tiny_config(model_type: str) -> PreTrainedConfig:
 
 
 def shrunk(settings: Mapping[str, Any], tokens: dict[int, int] | None = None) -> dict[str, Any]:
-    """The settings with small numbers, nested ones too.
+    """Return the settings with small numbers, nested ones too.
 
     Networks of stages, whose widths are lists, keep their widths: those belong together and are not large.
     """
@@ -187,7 +187,7 @@ def _layer_count(settings: Mapping[str, Any]) -> int:
 
 
 def _kept_layers(settings: Mapping[str, Any]) -> list[int]:
-    """The numbers of the layers that stay: the first two, or the first two of each kind."""
+    """Return the numbers of the layers that stay: the first two, or the first two of each kind."""
     count = _layer_count(settings)
     per_layer = [
         value
@@ -219,7 +219,7 @@ def _small_list(name: str, values: list[Any], kept: list[int], layers: int) -> l
 
 
 def _small_token(name: str, value: Any, tokens: dict[int, int]) -> Any:
-    """Another token for each that is beyond the vocabulary."""
+    """Replace each token that is beyond the vocabulary."""
     if isinstance(value, list):
         return [_small_token(name, each, tokens) for each in value]
     if value is None and re.fullmatch("(image|audio|video)_token_(id|index)", name):

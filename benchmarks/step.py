@@ -1,4 +1,4 @@
-"""One training step with each method, on a 6-layer encoder of width 384, batch 16 x 64 tokens, AdamW.
+"""Time one training step with each method, on a 6-layer encoder of width 384, batch 16 x 64 tokens, AdamW.
 
 Floors: a sparse gate must read and write each gradient once; a dropped or closed layer saves the products for its
 weights' gradients, a third of its cost, and all of its backward pass if nothing below it learns.
@@ -15,13 +15,13 @@ import gradgate as gg
 from benchmarks.models import batch_of, encoder
 from benchmarks.timing import medians, repeated, rows
 
-# Steps of a round: what layer-graddrop drops differs from one to the next.
+# Steps of a round: layer-graddrop drops other layers in each.
 STEPS = 6
 Change = Callable[[nn.Module], None]
 
 
 def run(rounds: int = 7) -> list[str]:
-    """Three tables: masks, methods that open and close, dropped layers over closed embeddings."""
+    """Return three tables: masks, methods that open and close, dropped layers over closed embeddings."""
     masks = {
         "plain": stepper(None),
         "full": stepper("full"),

@@ -1,4 +1,4 @@
-"""Interleaved timing: rivals take turns, so that a slow moment of the machine meets all of them."""
+"""Interleave timings: rivals take turns, so that a slow moment of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Rivals = dict[str, Callable[[], object]]
 
 
 def medians(rivals: Rivals, rounds: int) -> dict[str, float]:
-    """Median seconds of each rival over ``rounds`` rounds, after one round that does not count."""
+    """Return the median seconds of each rival over ``rounds`` rounds, after one round that does not count."""
     times: dict[str, list[float]] = {name: [] for name in rivals}
     for number in range(rounds + 1):
         for name, run in rivals.items():
@@ -22,7 +22,7 @@ def medians(rivals: Rivals, rounds: int) -> dict[str, float]:
 
 
 def repeated(run: Callable[[], object], times: int) -> Callable[[], None]:
-    """Several calls as one, where single ones differ in what they do."""
+    """Combine several calls into one, for rivals whose single calls differ."""
 
     def several() -> None:
         for _ in range(times):
@@ -32,6 +32,6 @@ def repeated(run: Callable[[], object], times: int) -> Callable[[], None]:
 
 
 def rows(title: str, times: dict[str, float], base: str | None = None) -> list[str]:
-    """A title, then milliseconds and the ratio to a rival, by default the first."""
+    """Return a title, then milliseconds and the ratio to a rival, by default the first."""
     reference = times[base] if base else next(iter(times.values()))
     return [title, *(f"  {name:<34}{1e3 * each:9.2f} ms   {each / reference:7.3f}x" for name, each in times.items())]

@@ -1,4 +1,4 @@
-"""The same freezing in Hugging Face's Trainer: requires_grad by hand against one callback, 12 layers, width 384."""
+"""Time the same freezing in Hugging Face's Trainer: requires_grad by hand or one callback, 12 layers, width 384."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FROZEN = 9
 
 
 def run(rounds: int = 5) -> list[str]:
-    """One line a rival: a whole training of a few steps."""
+    """Return one line per rival: a whole training of a few steps."""
     rivals = {
         "full, no callback": trainer(None),
         "full": trainer("full"),

@@ -1,6 +1,6 @@
-"""Gradual unfreezing in one Lightning loop: by hand, with gradgate's tuner, and with finetuning-scheduler.
+"""Time gradual unfreezing in one Lightning loop: by hand, with gradgate's tuner, and with finetuning-scheduler.
 
-Six layers of width 384, one opens an epoch. Needs ``pip install lightning finetuning-scheduler``.
+Six layers of width 384; one opens per epoch. Needs ``pip install lightning finetuning-scheduler``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEPS, ROWS, LAYERS = 6, 8, 6
 
 
 def run(rounds: int = 3) -> list[str]:
-    """One line a rival: the whole schedule."""
+    """Return one line per rival: the whole schedule."""
     if importlib.util.find_spec("finetuning_scheduler") is None:
         return ["finetuning-scheduler is not installed, so nothing measured"]
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -53,7 +53,7 @@ def fit(module: Any, *callbacks: Any) -> None:
 
 
 def validation_loader(data: list[Any]) -> DataLoader[Any]:
-    """finetuning-scheduler follows a validation loss, so that all rivals compute one."""
+    """Return validation batches: finetuning-scheduler follows a validation loss, so all rivals compute one."""
     return DataLoader(data[:ROWS], batch_size=ROWS)
 
 
@@ -78,7 +78,7 @@ def module_of() -> Any:
 
 
 def phase_parameters() -> list[list[str]]:
-    """Names of what opens in each epoch: the head and the top layer, then one layer more, last the embeddings."""
+    """Return the names that open in each epoch: head and top layer, then one layer more, last the embeddings."""
     groups = {group.name: [f"model.{name}" for name in group.parameter_names] for group in gg.map_layers(encoder())}
     order = [f"layers.{number}" for number in reversed(range(LAYERS))]
     return [groups["head"] + groups[order[0]], *(groups[name] for name in order[1:]), groups["embeddings"]]

@@ -1,4 +1,4 @@
-"""One training step with 514 units: the modules of 64 layers of width 256, batch 4 x 64 tokens, AdamW.
+"""Time one training step with 514 units: the modules of 64 layers of width 256, batch 4 x 64 tokens, AdamW.
 
 The floor is the same loop with the same modules opened and closed by hand. ``lisa`` keeps one choice, as most steps of
 any method do; ``lisa:every=1`` and ``layer-graddrop`` draw a new one for each step.
@@ -17,11 +17,11 @@ from benchmarks.timing import medians, rows
 KEPT = "lisa:layers=256,every=1000000,unit=module"
 DRAWN = "lisa:layers=256,every=1,unit=module"
 DROPPED = "layer-graddrop:p=0.5,unit=module"
-STEPS = 1000  # of the training that is planned, of which a few are timed
+STEPS = 1000  # of the planned training, of which a few are timed
 
 
 def run(rounds: int = 9) -> list[str]:
-    """One table for each way to choose; the model is stepped once in each round."""
+    """Return one table per way to choose; the model is stepped once in each round."""
     lines = [f"{gg.map_layers(encoder(64, 256)).at('module').layer_count + 2} groups"]
     for method in (KEPT, DRAWN, DROPPED):
         times = medians({"by hand": by_hand(method), method: with_tuner(method)}, rounds)
@@ -44,7 +44,7 @@ def with_tuner(method: str) -> Callable[[], None]:
 
 
 def by_hand(method: str) -> Callable[[], None]:
-    """The same choices as the method makes, known beforehand."""
+    """Return a step that makes the method's choices by hand, known beforehand."""
     model = encoder(64, 256)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     layers = gg.map_layers(model).at("module")

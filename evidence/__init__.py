@@ -1,1 +1,1 @@
-"""Independent checks of the papers' claims: studies, their numbers, and the verdicts on them."""
+"""Check the papers' claims independently: studies, their numbers, and the verdicts on them."""

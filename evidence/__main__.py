@@ -24,14 +24,14 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 def run(
     names: Annotated[list[str] | None, typer.Argument(help="Studies to run; all by default.")] = None,
     scale: Annotated[
-        Literal["full", "quick"], typer.Option(help="quick: a few steps, to see that all works.")
+        Literal["full", "quick"], typer.Option(help="quick: a few steps, to check that everything works.")
     ] = "full",
-    out: Annotated[Path, typer.Option(help="Where the studies' folders are; run again, they go on.")] = OUT,
+    out: Annotated[Path, typer.Option(help="Where the studies' folders are; a second run resumes them.")] = OUT,
     record: Annotated[bool, typer.Option("--record", help="Make these the committed numbers and verdicts.")] = False,
 ) -> None:
-    """Run studies, and say which verdicts differ from the committed ones."""
+    """Run studies, and print which verdicts differ from the committed ones."""
     if record and scale == "quick":
-        sys.exit("--record keeps the numbers of whole studies; leave out --scale quick.")
+        sys.exit("--record stores the numbers of full studies; leave out --scale quick.")
     out = out if scale == "full" else out.with_name(f"{out.name}-quick")
     done = []
     for study in _studies(names):
@@ -42,7 +42,7 @@ def run(
         try:
             run_study(study, scale, out)
         except subprocess.CalledProcessError as error:
-            sys.exit(f"{study.name} stopped: {error}. Run the command again to go on.")
+            sys.exit(f"{study.name} stopped: {error}. Run the command again to resume.")
         done.append(study)
         if record:
             try:
@@ -69,7 +69,7 @@ def run(
 @app.command()
 def grid(
     names: Annotated[list[str] | None, typer.Argument(help="Grids to run, of evidence/grids; all by default.")] = None,
-    out: Annotated[Path, typer.Option(help="Where the studies' folders are; run again, they go on.")] = OUT,
+    out: Annotated[Path, typer.Option(help="Where the studies' folders are; a second run resumes them.")] = OUT,
 ) -> None:
     """Run full grids and write their learning curves, for 'gradgate study replay'."""
     there = read_grids()

@@ -1,4 +1,4 @@
-"""``advice.md``: what to use, by what the committed runs tell apart."""
+"""Write ``advice.md``: what to use, as far as the committed runs show significant differences."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _INTRODUCTION = """\
 
 This page answers from runs, not from opinion: it is made from the scores that are committed in `evidence/`. Each row
 compares ways to train one model on one task with common seeds. Scores are on test, in points, with the 95% t interval
-over the seeds; rates were picked on dev. An arm is *clearly below* the best where the paired t-test over seeds tells
-them apart after Holm's correction (p < 0.05). The rest is *not told from it*: with 5 to 15 seeds, differences of a few
-points often are not.
+over the seeds; rates were picked on dev. An arm is *clearly below* the best if the paired t-test over seeds shows a
+difference after Holm's correction (p < 0.05). The others are *not significantly worse*: with 5 to 15 seeds, a
+difference of a few points often is not significant.
 
-A rule that holds everywhere is not in these numbers. On data of your own, `gradgate recommend` finds what does best
+These numbers have no rule that holds everywhere. On data of your own, `gradgate recommend` finds what does best
 within a budget of minutes.
 """
 _HEADS = {
@@ -36,9 +36,9 @@ _HEADS = {
     "means without English.",
 }
 _MEMORY = """\
-Where the lightest arm that is not told from the best trains a small share of the weights, the rest can be shared by
-many tasks and needs no optimizer state. `gradgate memory --model MODEL` estimates what each method takes for a model of
-yours. The peaks are those of whole processes, libraries included.
+If the lightest arm that is not significantly worse than the best trains a small share of the weights, many tasks can
+share the rest, which needs no optimizer state. `gradgate memory --model MODEL` estimates what each method takes for a
+model of yours. The peaks are those of whole processes, libraries included.
 """
 
 
@@ -48,8 +48,8 @@ class Arm:
 
     Attributes:
         scores: seed to score.
-        share: of the weights that learn at a time, the mean over steps and seeds; None where it was not recorded.
-        memory: peak of the process, in bytes; None where it was not recorded.
+        share: of the weights that learn at a time, the mean over steps and seeds; None if not recorded.
+        memory: peak of the process, in bytes; None if not recorded.
     """
 
     name: str
@@ -59,17 +59,17 @@ class Arm:
 
     @property
     def mean(self) -> float:
-        """Over the seeds."""
+        """The mean over seeds."""
         return fmean(self.scores.values())
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The arms of one comparison by their mean, and which of them the seeds do not tell from the best.
+    """The arms of one comparison by their mean, and which of them do not differ significantly from the best.
 
     Attributes:
-        p: arm to the p of the two-sided paired t-test against the best, Holm-corrected over the arms; None where there
-            is no spread.
+        p: arm to the p of the two-sided paired t-test against the best, Holm-corrected over the arms; None without
+            spread.
     """
 
     arms: tuple[Arm, ...]
@@ -77,13 +77,13 @@ class Ranking:
 
     @property
     def tied(self) -> list[Arm]:
-        """The best arm and those that are not told from it."""
+        """The best arm and those that do not differ significantly from it."""
         best, *others = self.arms
         return [best, *(arm for arm in others if (p := self.p[arm.name]) is None or p >= LEVEL)]
 
     @property
     def lightest(self) -> Arm | None:
-        """That of the tied arms that trains the smallest share of the weights; None where shares are not known."""
+        """The tied arm that trains the smallest share of the weights; None if shares are unknown."""
         known = [arm for arm in self.tied if arm.share is not None]
         return min(known, key=lambda arm: arm.share or 0) if len(known) == len(self.tied) else None
 
@@ -96,7 +96,7 @@ def rank(arms: Sequence[Arm]) -> Ranking:
 
 
 def study_arms(study: Study) -> dict[str, list[Arm]]:
-    """The arms of a study from its committed runs, by the size of the training set; ``""`` is all of it."""
+    """Read the arms of a study from its committed runs, by the size of the training set; ``""`` is all of it."""
     runs: dict[str, dict[str, list[dict[str, str]]]] = {}
     with study.runs.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
@@ -115,7 +115,7 @@ def _arm(name: str, rows: Sequence[dict[str, str]]) -> Arm:
 
 
 def grid_arms(grid: Grid) -> list[Arm]:
-    """The methods of a grid, each at the rate that is best on dev, with their scores on test."""
+    """Return the methods of a grid, each at the rate that is best on dev, with their scores on test."""
     by_method: dict[str, dict[float | None, list[CurveRow]]] = {}
     for row in read_rows(grid.curves):
         if row.step == row.of_steps and row.schedule == CUT:
@@ -129,7 +129,7 @@ def grid_arms(grid: Grid) -> list[Arm]:
 
 
 def advice(studies: Sequence[Study], found: Sequence[Checked]) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     done = [study for study in studies if study.runs.exists()]
     compared = [ranked for study in done for ranked in _ranked(study)]
     compared += [
@@ -148,7 +148,7 @@ def advice(studies: Sequence[Study], found: Sequence[Checked]) -> str:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A study or grid: what it compares, on which kind of data, its name, and how its arms came out."""
+    """A study or grid: its name, what it compares, on which kind of data, and the ranking of its arms."""
 
     title: str
     kind: str
@@ -157,7 +157,7 @@ class Ranked:
 
 
 def _ranked(study: Study) -> Iterator[Ranked]:
-    """A study's comparisons, one for each size of the training set."""
+    """Yield a study's comparisons, one per size of the training set."""
     by_size = study_arms(study)
     for size, arms in by_size.items():
         said = f": {int(size):,} examples" if size.isdigit() else ": all examples"
@@ -165,7 +165,7 @@ def _ranked(study: Study) -> Iterator[Ranked]:
 
 
 def _comparisons(compared: Sequence[Ranked]) -> str:
-    lines = ["| compared on | best | not told from it | clearly below |", "|---|---|---|---|"]
+    lines = ["| compared on | best | not significantly worse | clearly below |", "|---|---|---|---|"]
     for each in compared:
         ranking = each.ranking
         tied, best = ranking.tied[1:], ranking.arms[0]
@@ -185,7 +185,7 @@ def _score(arm: Arm) -> str:
 
 
 def _methods(compared: Sequence[Ranked]) -> str:
-    """How each kind of method came out over the comparisons that had it."""
+    """Summarize each kind of method over the comparisons that include it."""
     counts: dict[str, list[int]] = {}
     for each in compared:
         ranking = each.ranking
@@ -205,12 +205,12 @@ def _methods(compared: Sequence[Ranked]) -> str:
 
 
 def _kind(arm: str) -> str:
-    """An arm without its options: ``houlsby:size=64 + full (lr 0.001)`` is ``houlsby + full``."""
+    """Return an arm without its options: ``houlsby:size=64 + full (lr 0.001)`` is ``houlsby + full``."""
     return " + ".join(part.partition(":")[0].partition(" (")[0].strip() for part in arm.split(" + "))
 
 
 def _memory(compared: Sequence[Ranked]) -> str:
-    lines = ["| compared on | lightest not told from the best | weights that learn | peak memory | of the best |"]
+    lines = ["| compared on | lightest not significantly worse | weights that learn | peak memory | of the best |"]
     lines += ["|---|---|---:|---:|---:|"]
     for each in compared:
         arm, best = each.ranking.lightest, each.ranking.arms[0]
@@ -224,7 +224,7 @@ def _memory(compared: Sequence[Ranked]) -> str:
 
 def _failed(found: Sequence[Checked]) -> str:
     lines = list(_failures(found))
-    return "\n".join(lines) or "Nowhere: each claim that could be told holds."
+    return "\n".join(lines) or "Nowhere: each decided claim holds."
 
 
 def _failures(found: Sequence[Checked]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Commands of gradgate, run as a user would, and the models and data of this machine that they are given."""
+"""Run commands of gradgate as a user would, and find the models and data of this machine."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ def gradgate(*words: str, quiet: bool = False) -> str:
     """Run a command of gradgate.
 
     Args:
-        quiet: whether what it prints is returned and not shown.
+        quiet: return what it prints, without showing it.
 
     Raises:
-        subprocess.CalledProcessError: if it fails; it has said why.
+        subprocess.CalledProcessError: if it fails; it has printed why.
     """
     command = [sys.executable, "-m", "gradgate", *words]
     return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE if quiet else None).stdout or ""
 
 
 def here(value: Any) -> Any:
-    """A path below ``$GRADGATE_SHARED``, which is ``../shared`` by default, as it is on this machine."""
+    """Resolve a path below ``$GRADGATE_SHARED``, which is ``../shared`` by default, as it is on this machine."""
     if isinstance(value, str) and value.startswith(SHARED):
         return str(_shared() / value.removeprefix(f"{SHARED}/"))
     return value
 
 
 def anywhere(text: str) -> str:
-    """What a command printed, with paths of this machine as the settings have them."""
+    """Return what a command printed, with paths of this machine as the settings have them."""
     return text.replace(str(_shared()), SHARED)
 
 
@@ -41,7 +41,7 @@ def _shared() -> Path:
 
 
 def first_rows(source: Path, counts: dict[str, int], target: Path) -> Path:
-    """A copy of a folder of data with the first rows of some files; blank lines divide rows that take several lines."""
+    """Copy a folder of data with the first rows of some files; blank lines divide rows that take several lines."""
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         name = str(file.relative_to(source))
         content = file.read_bytes()

@@ -1,4 +1,4 @@
-"""Full grids of methods, rates and seeds with their learning curves: what ``gradgate study replay`` is tested on."""
+"""Run full grids of methods, rates and seeds with their learning curves, for ``gradgate study replay``."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Grid(BaseModel):
         rates: learning rates, each a study.
         every: ``{every}`` of the whole runs.
         squeezed: steps of the short runs, whose schedules end with them, to their ``{every}``.
-        data: a folder of data, which may begin with ``$GRADGATE_SHARED``.
-        first_rows: a file of this folder to how many of its rows, or sentences of a file of tokens, are used; those
-            that are not named are used whole.
+        data: a folder of data, may begin with ``$GRADGATE_SHARED``.
+        first_rows: a file of this folder to how many of its rows, or sentences of a file of tokens, are used; other
+            files are used in full.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -47,7 +47,7 @@ class Grid(BaseModel):
 
 
 def read_grids() -> dict[str, Grid]:
-    """Every grid by its name."""
+    """Read every grid, by name."""
     return {
         file.stem: Grid(name=file.stem, **yaml.safe_load(file.read_text(encoding="utf-8")))
         for file in sorted(GRIDS.glob("*.yaml"))
@@ -55,10 +55,10 @@ def read_grids() -> dict[str, Grid]:
 
 
 def record_grid(grid: Grid, out: Path) -> Path:
-    """Run what is missing of a grid, and write its curves beside its studies.
+    """Run what is missing of a grid, and write its curves next to its studies.
 
     Raises:
-        subprocess.CalledProcessError: if a command fails; it has said why.
+        subprocess.CalledProcessError: if a command fails; it has printed why.
     """
     folder = out / "grids" / grid.name
     settings = dict(grid.compare)

@@ -1,4 +1,4 @@
-"""``README.md`` of the evidence: every claim with its verdicts, made from the committed numbers."""
+"""Write ``README.md`` of the evidence: every claim with its verdicts, from the committed numbers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ What the claims of four papers are worth outside of the papers. Each claim is a 
 - **cannot tell**: it does not, or the studies here do not have what the claim compares. A claim on the mean over a
   paper's tasks, which single tasks of its own contradict, takes three tasks.
 
-A claim of several parts fails where one of them does; the intervals are those of each part alone (but for E6, of whose
+A claim of several parts fails if one of them does; the intervals are those of each part alone (but for E6, of whose
 parts one must hold), so that a claim of many parts fails by chance more often than 1 time in 20.
 
 *Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder of 22.7 M parameters
 (all-MiniLM-L6-v2) on public data sets in English. *Synthetic* is the encoder that gradgate embeds, on its generated
 tasks in ten languages: it shows whether a claim follows from the method on any model that transfers between
-languages, not whether it holds for a large pretrained one. Where studies of one kind are in part on tasks of the paper
+languages, not whether it holds for a large pretrained one. If studies of one kind are in part on tasks of the paper
 and in part on others of their kind, each part has a verdict.
 
 Each study searches the learning rate of each method on dev with the same number of runs, then trains with 3 seeds or
@@ -47,9 +47,9 @@ Commands: `make evidence` runs all studies again and compares their verdicts wit
 that has no instructions for it. Runs on one machine repeat exactly; another machine may round sums differently, so that
 scores move a little and a verdict near its threshold may change.
 """
-_UNTOLD = """\
-No data here tells whether these claims hold or fail. Either the studies lack what a claim compares, or have fewer tasks
-than its mean takes, or the interval of a difference has the threshold in it: more seeds or longer runs may tell.
+_UNDECIDED = """\
+No data here decides whether these claims hold or fail. Either the studies lack what a claim compares, or have fewer
+tasks than its mean takes, or the interval of a difference contains the threshold: more seeds or longer runs may decide.
 """
 _FIGURES_HERE = """\
 Figures of the studies' reports that show what a figure of the paper shows.
@@ -57,14 +57,14 @@ Figures of the studies' reports that show what a figure of the paper shows.
 FINDINGS = 12
 """As many parts of a claim are shown; some have one for each language and layer."""
 REASONS = 3
-"""As many undecided parts are shown of a claim that cannot be told."""
+"""The most undecided parts that are shown per claim."""
 _DATA = {"real": "Real", "synthetic": "Synthetic"}
 
 
 def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     there = [study for study in studies if study.results.exists()]
-    blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## What could not be told", _UNTOLD, _untold(found)]
+    blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _UNDECIDED, _undecided(found)]
     blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
     blocks += ["## Studies", *(_study(study) for study in there)]
     missing = [study for study in studies if study not in there]
@@ -92,7 +92,7 @@ def _cells(each: Checked) -> str:
 
 
 def _states(by_tasks: dict[str, str]) -> str:
-    """One state, or those on the paper's tasks and on others where they differ."""
+    """Return one state, or those on the paper's tasks and on others if they differ."""
     shown = {tasks: state if state == "cannot tell" else f"**{state}**" for tasks, state in by_tasks.items()}
     if len(set(shown.values())) < 2:
         return next(iter(shown.values()), "–")
@@ -100,7 +100,7 @@ def _states(by_tasks: dict[str, str]) -> str:
 
 
 def _numbers(each: Checked) -> str:
-    """What was compared, with the paper's numbers first."""
+    """Return what was compared, with the paper's numbers first."""
     lines = [f"- **{each.claim.id}** {each.claim.wording}"]
     for verdict in each.printed:
         lines += _findings(verdict, f"printed ({verdict.source})") if verdict.checked else []
@@ -123,12 +123,12 @@ def _findings(verdict: Verdict, where: str) -> Iterator[str]:
         yield f"    - and {len(compared) - FINDINGS} more, which `gradgate papers --printed` or `evidence/results` list"
 
 
-def _untold(found: Sequence[Checked]) -> str:
-    return "\n".join(line for each in found if not each.told for line in _reasons(each))
+def _undecided(found: Sequence[Checked]) -> str:
+    return "\n".join(line for each in found if not each.is_decided for line in _reasons(each))
 
 
 def _reasons(each: Checked) -> Iterator[str]:
-    """Why a claim cannot be told: what is lacking, or each interval that has the threshold in it."""
+    """Yield why a claim is undecided: what is lacking, or each interval that contains the threshold."""
     yield f"- **{each.claim.id}** {each.claim.wording}"
     if not each.measured:
         text = check(each.claim, Numbers({}, exact=False)).findings[0].text

@@ -1,4 +1,4 @@
-"""The papers' figures, and which figures of the studies show the same of their own runs."""
+"""Relate the papers' figures to figures of the studies that show the same of their own runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradgate.papers.published import papers
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """Figures of one paper that show the same of several models or tasks."""
+    """Figures of one paper that show the same for several models or tasks."""
 
     paper: str
     numbers: tuple[int, ...]
@@ -38,7 +38,7 @@ PAPER_FIGURES = (
 
 
 def figure_table(studies: Sequence[Study]) -> str:
-    """One row for each figure of a paper, with links to the figures of recorded studies."""
+    """Tabulate one row per figure of a paper, with links to the figures of recorded studies."""
     rows = [f"| {_name(figure)} | {figure.shows} | {_here(figure, studies)} |" for figure in PAPER_FIGURES]
     return "\n".join(["| in the paper | what it shows | here |\n|---|---|---|", *rows])
 

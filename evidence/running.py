@@ -15,16 +15,16 @@ from evidence.studies import FIGURES, Scale, Study
 
 
 def run_study(study: Study, scale: Scale, out: Path) -> Path:
-    """Run what is missing of a study; one that has finished takes seconds.
+    """Run what is missing of a study; a finished study takes seconds.
 
     Args:
-        out: where the folders of all studies are.
+        out: the folder with the folders of all studies.
 
     Returns:
         The CSV file with its numbers, in ``out/results``.
 
     Raises:
-        subprocess.CalledProcessError: if a command fails; it has said why.
+        subprocess.CalledProcessError: if a command fails; it has printed why.
     """
     folder, settings = out / study.name, out / f"{study.name}.yaml"
     out.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def run_study(study: Study, scale: Scale, out: Path) -> Path:
 
 
 def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
-    """Its settings with the data and the precision of this machine; the first rows of its data go below ``out``."""
+    """Return its settings with the data and precision of this machine; the first rows of its data go below ``out``."""
     given = study.settings(scale)
     if given.get("precision") == "bf16" and not _fast_in_bf16():
         print("This machine has no instructions for bf16, which would take many times as long: fp32 in its place.")
@@ -52,21 +52,21 @@ def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
 
 
 def _workers(scale: Scale) -> int:
-    """Runs at a time. At full scale one alone, as claims ask for times of steps, which neighbours would slow."""
+    """Return the number of parallel runs; one at full scale, as claims use step times, which neighbours would slow."""
     return 1 if scale == "full" else min(4, os.cpu_count() or 1)
 
 
 def _fast_in_bf16() -> bool:
-    """Whether there is a GPU, or a CPU that multiplies matrices in bf16: AVX512-BF16, AMX, or Arm's."""
+    """Return True if there is a GPU, or a CPU that multiplies matrices in bf16: AVX512-BF16, AMX, or Arm's."""
     able = torch.cpu.get_capabilities()
     return torch.cuda.is_available() or any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 def keep(study: Study, out: Path) -> None:
-    """Put a study's numbers, runs and figures among those that are committed.
+    """Copy a study's numbers, runs and figures to those that are committed.
 
     Raises:
-        FileNotFoundError: if the report has none of a figure's name.
+        FileNotFoundError: if the report lacks a figure.
     """
     for file in (study.results, study.runs):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def keep(study: Study, out: Path) -> None:
     runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
     study.runs.write_text(anywhere(runs), encoding="utf-8")
     kept = FIGURES / study.name
-    shutil.rmtree(kept, ignore_errors=True)  # with figures that are kept no more
+    shutil.rmtree(kept, ignore_errors=True)  # also figures that are no longer stored
     kept.mkdir(parents=True)
     for figure in study.figures:
         shutil.copyfile(figure.drawn(out / study.name), kept / figure.file)

@@ -1,4 +1,4 @@
-"""The studies that the evidence is made of: one YAML file each, with the settings of ``gradgate compare``."""
+"""Read the studies that the evidence is made of: one YAML file each, with settings of ``gradgate compare``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ Scale = Literal["full", "quick"]
 
 
 class KeptFigure(BaseModel):
-    """A figure of a study's report that is kept.
+    """A figure of a study's report that is committed.
 
     Attributes:
         name: that of the figure in the report.
-        part: the part of a study of several tasks, models or sizes whose report has it; None for the study's own.
+        part: the part of a study of several tasks, models or sizes whose report has it; None for the study's own
+            report.
         paper: the numbers of the paper's figures that show the same.
     """
 
@@ -39,7 +40,7 @@ class KeptFigure(BaseModel):
         return f"{self.name}.svg" if self.part is None else f"{self.name}-{self.part}.svg"
 
     def drawn(self, folder: Path) -> Path:
-        """Where the report of the study in ``folder`` has it."""
+        """Return where the report of the study in ``folder`` has it."""
         return (folder if self.part is None else folder / "parts" / self.part) / "figures" / f"{self.name}.svg"
 
 
@@ -54,10 +55,10 @@ class Study(BaseModel):
         differs: what is different from the papers, and what that may explain.
         compare: settings of ``gradgate compare``. ``model`` and ``data`` may begin with ``$GRADGATE_SHARED``.
         first_rows: a file of the folder of data to how many of its rows are used; others are used whole.
-        quick: what replaces them at scale ``quick``; None takes a setting away.
+        quick: what replaces them at scale ``quick``; None removes a setting.
         quick_first_rows: what replaces ``first_rows`` there, as scoring takes longer than a few steps.
         analyses: commands of ``gradgate analyze`` that follow, with their options.
-        figures: those of the study's report that are kept.
+        figures: those of the study's report that are committed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -90,26 +91,26 @@ class Study(BaseModel):
         return RUNS / f"{self.name}.csv"
 
     def settings(self, scale: Scale) -> dict[str, Any]:
-        """The settings of ``gradgate compare`` at a scale, with paths of this machine."""
+        """Return the settings of ``gradgate compare`` at a scale, with paths of this machine."""
         chosen = self.compare | (self.quick if scale == "quick" else {})
         return {name: here(value) for name, value in chosen.items() if value is not None}
 
     def rows(self, scale: Scale) -> dict[str, int]:
-        """A file of its data to how many of its first rows are used at a scale."""
+        """Map files of its data to how many of their first rows are used at a scale."""
         return self.first_rows | (self.quick_first_rows if scale == "quick" else {})
 
     @property
     def missing(self) -> str | None:
-        """The model or data that this machine lacks; None where all is there."""
+        """The model or data that this machine lacks; None if nothing is missing."""
         paths = [value for value in self.settings("full").values() if isinstance(value, str) and value.startswith("/")]
         return next((path for path in paths if not Path(path).exists()), None)
 
 
 def read_studies(names: list[str] | None = None) -> list[Study]:
-    """The studies with these names, or all of them, in the order of their names.
+    """Read the studies with these names, or all of them, in the order of their names.
 
     Raises:
-        KeyError: if there is none of a name.
+        KeyError: if there is no study of a name.
     """
     found = {
         file.stem: Study(name=file.stem, **yaml.safe_load(file.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""The verdicts on every claim: of the paper's own numbers, of real data, and of the embedded synthetic sample."""
+"""Check every claim on the paper's own numbers, on real data, and on the embedded synthetic sample."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ KINDS = ("real", "synthetic")
 
 @dataclass(frozen=True)
 class Checked:
-    """A claim with what each source says of it.
+    """A claim with the verdict of each source.
 
     Attributes:
-        printed: of the tables of the paper, one verdict for each place where it prints the numbers.
+        printed: of the tables of the paper, one verdict per place where it prints the numbers.
         measured: the kind of data to the verdicts there, of those kinds that have something to compare: one on tasks of
             the paper, one on tasks that stand in for them, or both.
     """
@@ -32,17 +32,17 @@ class Checked:
     measured: dict[str, tuple[Verdict, ...]]
 
     @property
-    def told(self) -> bool:
+    def is_decided(self) -> bool:
         """Whether the claim holds or fails on data of some kind."""
         return any(verdict.outcome.state != "cannot tell" for own in self.measured.values() for verdict in own)
 
     def states(self, kind: str) -> dict[str, str]:
-        """What data of a kind say, by the tasks that they are of: the paper's, or others in their place."""
+        """Return the state on data of a kind, by the tasks that they are of: the paper's, or others in their place."""
         return {verdict.tasks: verdict.outcome.state for verdict in self.measured.get(kind, ())}
 
 
 def check_all(results: Path = RESULTS) -> list[Checked]:
-    """Every claim on the numbers in a folder of results, those of one kind of data together."""
+    """Check every claim on the numbers in a folder of results, those of one kind of data together."""
     there = [kind for kind in KINDS if (results / kind).is_dir()]
     measured = {kind: [each for each in check_studies([results / kind]) if each.checked] for kind in there}
     printed = check_printed()
@@ -57,7 +57,7 @@ def check_all(results: Path = RESULTS) -> list[Checked]:
 
 
 def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) -> Iterator[str]:
-    """Claims whose verdict on these studies alone differs from that on their committed numbers, in words."""
+    """Describe each claim whose verdict on these studies alone differs from that on their committed numbers."""
     then = {each.claim.id: each for each in _check_alone(studies, committed)}
     for each in _check_alone(studies, results):
         for kind in KINDS:
@@ -69,7 +69,7 @@ def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) 
 
 
 def equal_numbers(study: Study, results: Path, committed: Path = RESULTS) -> tuple[int, int]:
-    """How many of a study's committed numbers are the same to the last digit, and how many there are; without times."""
+    """Count a study's committed numbers that are equal to the last digit, and all of them; without times."""
     then, now = (read_numbers(folder / study.file)[study.paper].scores for folder in (committed, results))
     pairs = [
         (value, now.get(key, {}).get(seed))

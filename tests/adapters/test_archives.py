@@ -113,4 +113,4 @@ def test_an_archive_that_would_fill_the_memory_is_refused(saved: Path, tmp_path:
 
     path = archived(saved, tmp_path / "adapter.archive", "zip", "more")
     monkeypatch.setattr(archive, "_MOST_BYTES", 1000)
-    refused(path, "GiB, which is no adapter")
+    refused(path, "GiB, which is not an adapter")

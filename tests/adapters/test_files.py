@@ -158,7 +158,7 @@ def test_a_place_without_an_adapter_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "There is no adapter at .*nowhere")
     refused(tmp_path, "has no adapter.safetensors or pytorch_adapter.bin")
     (tmp_path / "file").write_text("no archive")
-    refused(tmp_path / "file", "is no folder and no zip or tar archive")
+    refused(tmp_path / "file", "is neither a folder nor a zip or tar archive")
     refused("no-such-owner/no-such-adapter", "HF_HUB_OFFLINE is set.*")
     refused("what is this", "There is no adapter at 'what is this'")
 

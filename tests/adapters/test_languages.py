@@ -138,7 +138,7 @@ def test_a_run_does_not_go_on_with_other_language_adapters(given: dict[str, Any]
     with pytest.raises(PowerCutError):
         train(make_config(**own), tmp_path / "run", Falls(7))
     shutil.copytree(tmp_path / "adapters/sw", tmp_path / "adapters/de", dirs_exist_ok=True)
-    with pytest.raises(RunError, match=r"run was begun with another language adapter: .*adapters/de has changed since"):
+    with pytest.raises(RunError, match=r"run started with another language adapter: .*adapters/de has changed since"):
         train(make_config(**own), tmp_path / "run")
 
 

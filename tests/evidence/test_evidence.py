@@ -129,8 +129,8 @@ def test_its_figures_are_like_those_of_its_paper_that_the_page_lists(study: Stud
 def test_every_claim_has_its_place_and_what_cannot_be_told_has_a_reason() -> None:
     found = check_all()
     assert [each.claim.id for each in found] == [claim.id for claim in claims()]
-    text = PAGE.read_text(encoding="utf-8").partition("## What could not be told")[2]
-    assert all(re.search(rf"\*\*{each.claim.id}\*\* .*\n  - ", text) for each in found if not each.told)
+    text = PAGE.read_text(encoding="utf-8").partition("## Undecided claims")[2]
+    assert all(re.search(rf"\*\*{each.claim.id}\*\* .*\n  - ", text) for each in found if not each.is_decided)
 
 
 def test_studies_of_one_kind_are_checked_together_and_kinds_apart(tmp_path: Path) -> None:

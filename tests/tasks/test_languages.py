@@ -49,7 +49,7 @@ def test_files_that_are_there_are_counted_without_train(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"en/train\.tsv is missing: .*--train-file"):
         load_task(find_task(tmp_path))
     (tmp_path / "test.de.tsv").unlink()
-    with pytest.raises(DataError, match=r"holds no file of the task"):
+    with pytest.raises(DataError, match=r"has no file of the task"):
         count_rows(find_task(tmp_path))
 
 

@@ -113,7 +113,7 @@ SCORES = [("a", 0.5), ("b", 2.5)]
         ({"train": GOOD}, {}, r"no dev split \(it has train\).*--dev-file"),
         ({"train": GOOD, "test": GOOD}, {}, r"no dev split \(it has train, test\).*hold out some rows"),
         ({"train": [("a", "x"), (5, "y")], "dev": GOOD}, {}, r"train\.jsonl:2: 'text' is not text but int"),
-        ({"train": [("a", "x"), ("\ud800", "y")], "dev": GOOD}, {}, r"train\.jsonl:2: 'text' holds half a surr"),
+        ({"train": [("a", "x"), ("\ud800", "y")], "dev": GOOD}, {}, r"train\.jsonl:2: 'text' contains half a surr"),
         ({"train": [("a", ["x"]), ("b", "y")], "dev": GOOD}, {}, r"train\.jsonl:1: the label is list"),
         ({"train": GOOD, "dev": GOOD}, {"kind": "regression"}, r"train\.jsonl:1: the score 'x' is not a number"),
         (

@@ -83,7 +83,7 @@ def test_xcopa_takes_the_questions_that_thai_lacks(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "values", "message"),
     [
-        (row(label=2), {}, r"dev\.jsonl:1: the label '2' is no choice; the 2 choices are 0 to 1"),
+        (row(label=2), {}, r"dev\.jsonl:1: the label '2' is not a choice; the 2 choices are 0 to 1"),
         (row(label=""), {}, r"dev\.jsonl:1: the label is empty"),
         (row(asked="why"), {}, r"dev\.jsonl:1: 'question' is 'why', expected 'cause' or 'effect'"),
         (row(choice2=" "), {}, r"dev\.jsonl:1: 'choice2' is blank"),

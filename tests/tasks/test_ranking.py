@@ -40,8 +40,8 @@ def test_three_columns_make_a_query_and_a_document(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "values", "message"),
     [
-        ("q\td\tg\na\tb\tgood\n", {}, r"dev\.tsv:2: the grade 'good' is no whole number from 0; .*label_map"),
-        ("q\td\tg\na\tb\t-3\n", {}, r"dev\.tsv:2: the grade '-3' is no whole number"),
+        ("q\td\tg\na\tb\tgood\n", {}, r"dev\.tsv:2: the grade 'good' is not a whole number from 0; .*label_map"),
+        ("q\td\tg\na\tb\t-3\n", {}, r"dev\.tsv:2: the grade '-3' is not a whole number"),
         ("q\td\tg\na\tb\t7\n", {}, r"dev\.tsv:2: the dev split has the label '7', which train does not have"),
         (ROWS, {"text": "q"}, r"needs two text columns or three"),
         (ROWS, {"query": "id"}, r"has no column 'id'.*`query` of the task"),

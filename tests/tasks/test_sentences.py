@@ -42,7 +42,7 @@ def test_conllu_keeps_words_and_leaves_out_ranges_and_empty_nodes(tmp_path: Path
         (word(1, "a", "DET") + "2\tb\tb\tNOUN\n", r":2 has 4 tab-separated columns, expected CoNLL-U's 10"),
         (word(1, "a", "DET") + word("x", "b", "NOUN"), r":2 is not CoNLL-U: .*'x' is not a valid ID"),
         (word("1-2", "am", "_"), r":1: the sentence has no words"),
-        ("# only = a comment\n", r" is empty: it holds no rows"),
+        ("# only = a comment\n", r" is empty: it has no rows"),
         (word(1, "é", "NOUN").encode() + word(2, "é", "NOUN").encode("latin-1"), r":2 is not UTF-8 \(byte 0xe9\)"),
     ],
 )
@@ -68,7 +68,7 @@ def test_columns_are_split_at_tabs_or_spaces(tmp_path: Path) -> None:
         ("a\tO\nb\n", r":2 has 1 columns, expected 2 \(token, tag\): 'b'"),
         ("a O\nb O O\n", r":2 has 3 columns, expected 2"),
         ("a\tO\n\tO\n", r":2: the column 'token' is empty"),
-        ("-DOCSTART- O\n\n", r" is empty: it holds no rows"),
+        ("-DOCSTART- O\n\n", r" is empty: it has no rows"),
     ],
 )
 def test_faults_of_columns_are_named_with_their_line(tmp_path: Path, content: str, message: str) -> None:
@@ -101,7 +101,7 @@ def test_squad_has_a_row_for_each_question(tmp_path: Path) -> None:
         ('{"data": [\n{"title" 1}]}', r":2 is not JSON"),
         ('{"rows": []}', r'not in the form of SQuAD: expected \{"data"'),
         ('{"data": {}}', r"'data' is dict, expected a list"),
-        ('{"data": []}', r" is empty: it holds no rows"),
+        ('{"data": []}', r" is empty: it has no rows"),
         (squad({"qas": []}), r"a paragraph of article 1 has no 'context'"),
         (squad({"context": "a", "qas": [{"id": "1"}]}), r"a question of article 1 has no 'question'"),
     ],

@@ -92,7 +92,7 @@ def test_a_write_past_autograd_is_seen_at_the_end_of_the_phase_at_the_latest(at:
         step(model, optimizer, at)
         tuner.detach()
 
-    with pytest.raises(AuditError, match=rf"{CLOSED} is closed, but it is no longer"):
+    with pytest.raises(AuditError, match=rf"{CLOSED} is closed, but it has changed"):
         step_and_detach()
 
 

@@ -116,5 +116,5 @@ def test_learning_rates_by_layer_leave_the_groups_whole(make: Make) -> None:
 @EVERY
 def test_a_state_of_zeros_is_refused(make: Make) -> None:
     model = build("bert")
-    with pytest.raises(AttachError, match=r"not how \w+ begins. Use state=drop or state=keep"):
+    with pytest.raises(AttachError, match=r"not how \w+ starts. Use state=drop or state=keep"):
         Tuner(model, make(model.parameters()), "lisa:layers=1,state=reset")

@@ -182,8 +182,8 @@ def test_resuming_at_any_step_changes_nothing(text: str, policy: str, optimizer_
 @pytest.mark.parametrize(
     ("policy", "optimizer_of", "message"),
     [
-        ("reset", lambda p: torch.optim.NAdam(p), "not how NAdam begins. Use state=drop or state=keep"),
-        ("reset", lambda p: torch.optim.SGD(p, momentum=0.9, dampening=0.1), "not how SGD with dampening begins"),
+        ("reset", lambda p: torch.optim.NAdam(p), "not how NAdam starts. Use state=drop or state=keep"),
+        ("reset", lambda p: torch.optim.SGD(p, momentum=0.9, dampening=0.1), "not how SGD with dampening starts"),
         ("drop", lambda p: torch.optim.Adagrad(p), "Adagrad makes its state once"),
     ],
 )

@@ -119,10 +119,10 @@ def test_it_may_be_one_of_several() -> None:
         (
             lambda p: made("AdamWScheduleFree", p),
             "graddrop:p=0.4,mask_target=update",
-            r"holds single weights of bert\.encoder\.\S+, but AdamWScheduleFree keeps .* Use mask_target=grad",
+            r"masks single weights of bert\.encoder\.\S+, but AdamWScheduleFree keeps .* Use mask_target=grad",
         ),
         (lambda p: made("SGDScheduleFree", p), "lisa:state=drop", "counts its steps for all .* Use state=keep"),
-        (lambda p: made("AdamWScheduleFree", p), "lisa:state=reset", "not how AdamWScheduleFree begins"),
+        (lambda p: made("AdamWScheduleFree", p), "lisa:state=reset", "not how AdamWScheduleFree starts"),
         (
             lambda p: schedulefree.AdamWScheduleFreeClosure(p),
             "full",
@@ -131,7 +131,7 @@ def test_it_may_be_one_of_several() -> None:
         (
             lambda p: schedulefree.ScheduleFreeWrapper(torch.optim.SGD(p, lr=0.1)),
             "full",
-            "ScheduleFreeWrapper is no torch.optim.Optimizer.*schedulefree has AdamWScheduleFree",
+            "ScheduleFreeWrapper is not a torch.optim.Optimizer.*schedulefree has AdamWScheduleFree",
         ),
     ],
 )

@@ -298,8 +298,8 @@ REFUSED: dict[str, tuple[Pair, str]] = {
         "The same Muon is given twice",
     ),
     "none": (lambda model: [], "the list is empty"),
-    "no optimizer": (lambda model: [object()], r"object is no torch\.optim\.Optimizer.*Expected an optimizer"),
-    "by name": (lambda model: {"a": 1}, r"dict is no torch\.optim\.Optimizer.*or a list of them"),
+    "no optimizer": (lambda model: [object()], r"object is not a torch\.optim\.Optimizer.*Expected an optimizer"),
+    "by name": (lambda model: {"a": 1}, r"dict is not a torch\.optim\.Optimizer.*or a list of them"),
 }
 
 

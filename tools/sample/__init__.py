@@ -1,1 +1,1 @@
-"""Makes the embedded sample: its tasks in ten languages and its encoder, all from one seeded generator."""
+"""Make the embedded sample: its tasks in ten languages and its encoder, all from one seeded generator."""

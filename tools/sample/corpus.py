@@ -1,4 +1,4 @@
-"""Unlabelled text for pretraining: reviews and stories in each language, and the same sentences in two."""
+"""Generate unlabelled text for pretraining: reviews and stories in each language, and translated sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.sample.opinions import opinion
 from tools.sample.tasks.answering import answerable
 from tools.sample.words import Word
 
-# Shares of the text by language, and of the translations by the language that is not English.
+# Shares of the text by language, and of the translations by their non-English language.
 TEXT = {"en": 30, "de": 12, "es": 12, "fr": 12, "ru": 9, "zh": 8, "el": 6, "tr": 6, "hi": 5, "sw": 4}
 PARALLEL = {"de": 20, "es": 20, "fr": 20, "ru": 12, "zh": 10, "el": 8, "tr": 8, "hi": 6, "sw": 4}
 
@@ -33,7 +33,7 @@ def passages(
     text: Mapping[str, int] = TEXT,
     parallel: Mapping[str, int] = PARALLEL,
 ) -> Iterator[Passage]:
-    """Passages without end, the same for the same seed.
+    """Yield passages endlessly, the same for the same seed.
 
     Args:
         seed: of all draws.
@@ -57,7 +57,7 @@ def passages(
 
 
 def review(draw: Draw) -> list[Statement]:
-    """One or two sentences that hold the same opinion, or turn it round after "but"."""
+    """Draw one or two sentences with the same opinion, or with the opposite one after "but"."""
     good = draw.dice.chance(0.5)
     statements = []
     for _ in range(1 + draw.dice.below(2)):
@@ -80,7 +80,7 @@ def _repeated(weights: Mapping[str, int]) -> list[str]:
 
 
 def _translation(draw: Draw, paired: Sequence[str]) -> list[Part]:
-    """A sentence or a question in two languages, mostly with English as one of them."""
+    """Draw a sentence or a question in two languages, mostly with English as one of them."""
     one = draw.dice.pick(paired)
     other = SOURCE if draw.dice.chance(0.7) else draw.dice.pick(paired)
     while other == one:
@@ -103,7 +103,7 @@ def _statement(draw: Draw) -> Statement:
 
 
 def _question(draw: Draw, language: str) -> list[Part]:
-    """A question and two sentences, one of which answers it."""
+    """Draw a question and two sentences, one of which answers it."""
     event, asked = _askable(draw)
     statements = [Statement((event,)), Statement((draw.event(),))]
     if draw.dice.chance(0.5):

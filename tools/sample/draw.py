@@ -1,4 +1,4 @@
-"""Frames drawn at random, by seed: who and what fits together is in ``concepts.yaml``."""
+"""Draw frames at random, by seed; ``concepts.yaml`` says what fits together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Dice:
-    """Seeded picks. Only ``random()`` is used: it alone is promised to be the same in every Python version."""
+    """Seeded picks. Only ``random()`` is used, as only it is guaranteed to be the same in every Python version."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed).random
@@ -30,7 +30,7 @@ class Dice:
 
 
 class Draw:
-    """What can be drawn; ``names`` limits the names of people, cities and brands to a subset of the known ones."""
+    """The source of random frames; ``names`` limits people, cities and brands to a subset of the known ones."""
 
     def __init__(self, dice: Dice, known: frozenset[str] | None = None) -> None:
         words = concepts()
@@ -61,7 +61,7 @@ class Draw:
         return Organisation("bank" if self.dice.chance(0.5) else "company", self.dice.pick(self.brands))
 
     def someone(self) -> Thing:
-        """A person by trade: "the teacher"."""
+        """Draw a person by trade: "the teacher"."""
         return Thing(self.dice.pick(concepts().nouns["person"]))
 
     def agent(self) -> Agent:
@@ -73,7 +73,7 @@ class Draw:
         return self.someone() if chance < 95 else "somebody" if chance < 98 else "nobody"
 
     def thing(self, kinds: Sequence[str]) -> Thing:
-        """A thing of one of these kinds: with an article or a numeral, perhaps with an adjective."""
+        """Draw a thing of one of these kinds, with an article or a numeral, perhaps with an adjective."""
         kind = self.dice.pick(kinds)
         noun = self.dice.pick(concepts().nouns[kind])
         chance = self.dice.below(100)
@@ -90,7 +90,7 @@ class Draw:
         return Thing(noun, count, definite, adjective)
 
     def adjective(self, kind: str, grades: Sequence[str] = ("neutral", "neutral", "positive", "negative")) -> str:
-        """An adjective of one of the grades that fits the kind of noun."""
+        """Draw an adjective of one of the grades that fits the kind of noun."""
         words = concepts()
         for _ in range(50):
             grade = self.dice.pick(grades)
@@ -111,7 +111,7 @@ class Draw:
         return self.city() if self.dice.chance(0.6) else Thing(self.dice.pick(concepts().nouns["place"]))
 
     def event(self, negations: float = 0.2) -> Event:
-        """What somebody did; a trade for a giver or a taker now and then, and place and time about half the time."""
+        """Draw what somebody did: at times with a trade as giver or taker, and half the time with place and time."""
         words, dice = concepts(), self.dice
         chance = dice.below(100)
         kind = "action" if chance < 75 else "giving" if chance < 90 else "activity"
@@ -133,7 +133,7 @@ class Draw:
         return denied(event) if dice.chance(negations) else event
 
     def quality(self, grades: Sequence[str], negations: float = 0.3, subject: Thing | None = None) -> Quality:
-        """What a thing was like."""
+        """Draw what a thing was like."""
         words, dice = concepts(), self.dice
         kinds = ("thing", "food", "place", "show", "animal", "person")
         grade = dice.pick(grades)
@@ -148,7 +148,7 @@ class Draw:
 
 
 def denied(event: Event) -> Event:
-    """The event that did not happen; what it is about becomes definite."""
+    """Return the event as one that did not happen; what it is about becomes definite."""
     patient = event.patient
     if isinstance(patient, Thing):
         patient = replace(patient, count=1 if patient.count == 1 else 0, definite=True)

@@ -1,4 +1,4 @@
-"""What a sentence says, before any language says it: who did what to what, what was how, and what was denied."""
+"""Represent what a sentence says, before any language says it: who did what to what, what was how, what not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Thing:
     Args:
         noun: its key.
         count: 1, or 2 to 6 with a numeral, or 0 for several that are not counted ("the lamps").
-        definite: "the lamp" rather than "a lamp"; always so where ``count`` is 0.
+        definite: "the lamp" rather than "a lamp"; always True if ``count`` is 0.
         adjective: its key.
     """
 
@@ -68,7 +68,7 @@ class Event:
     """Somebody did something, in the past.
 
     Whatever a negated event is about is definite, so that the negation can only deny the event. ``nobody`` as agent
-    comes without ``negated``: each language has its own way to agree with it.
+    comes without ``negated``, as each language has its own agreement for it.
     """
 
     verb: str

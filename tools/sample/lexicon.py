@@ -1,4 +1,4 @@
-"""The hand-written word lists: what can be talked about, and how each language says it."""
+"""Read the hand-written word lists: what can be talked about, and how each language says it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GRADES = ("positive", "negative", "neutral")
 
 @dataclass(frozen=True)
 class Concepts:
-    """What all languages have words for; every string is a key of their lexicons.
+    """Concepts that all languages have words for; every string is a key of their lexicons.
 
     Args:
         nouns: kind of noun -> nouns.
@@ -49,7 +49,7 @@ class Concepts:
 
 @cache
 def concepts() -> Concepts:
-    """The concepts of ``concepts.yaml``."""
+    """Read the concepts of ``concepts.yaml``."""
     raw = _read("concepts")
     adjectives = {word: kinds.split() for grade in GRADES for word, kinds in raw["adjectives"][grade].items()}
     pairs = [tuple(pair) for pair in raw["opposites"]]
@@ -79,12 +79,12 @@ class Lexicon:
         nouns, adjectives, verbs: concept -> its forms, which each file's comments explain.
         names: forms of the names that are not written as in ``concepts.yaml``.
         times: concept -> the phrase with its parts of speech.
-        joints: "and" and "but" between clauses, with a comma where the language puts one, and parts of speech.
+        joints: "and" and "but" between clauses, with a comma if the language puts one, and parts of speech.
         conjunction: "and" between people.
         pronouns: I, somebody and nobody.
         asked: role -> what asks for it, with parts of speech.
         stop, question_mark: what ends a statement and a question.
-        numerals: two to six, where they are plain words.
+        numerals: two to six, if they are plain words.
         at: places that take another preposition than most.
         locatives: irregular locatives of places.
     """
@@ -105,13 +105,13 @@ class Lexicon:
     locatives: Mapping[str, str] = field(default_factory=dict)
 
     def name(self, key: str) -> tuple[str, ...]:
-        """The forms of a name."""
+        """Return the forms of a name."""
         return self.names.get(key, (key,))
 
 
 @cache
 def lexicon(language: str) -> Lexicon:
-    """The lexicon of a language by its two-letter code."""
+    """Read the lexicon of a language by its two-letter code."""
     raw = _read(f"lexicons/{language}")
     for part in ("nouns", "adjectives", "verbs", "names"):
         raw[part] = {concept: _forms(entry) for concept, entry in raw[part].items()}

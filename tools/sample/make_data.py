@@ -57,7 +57,7 @@ class Task(Generic[Item]):
     languages: tuple[str, ...] = tuple(GRAMMARS)
 
     def splits(self) -> dict[str, list[Item]]:
-        """The items of each split; none has the English text of another."""
+        """Draw the items of each split; none has the English text of another."""
         seen: set[str] = set()
         return {
             split: list(islice(self._fresh(split, self.seed + place, seen), self.rows[place]))
@@ -77,7 +77,7 @@ class Task(Generic[Item]):
 
 
 def _familiar() -> frozenset[str]:
-    """Names that train may use; every third one first turns up in dev and test."""
+    """Return the names that train may use; every third one first occurs in dev and test."""
     words = concepts()
     names = (*words.genders, *words.surnames, *words.cities, *words.brands)
     return frozenset(name for place, name in enumerate(names) if place % 3 != 2)
@@ -116,7 +116,7 @@ def _inferences(grammar: Grammar, items: Sequence[Inference]) -> str:
 
 
 def _statement(draw: Draw, number: int) -> Statement:
-    """An event, or an event and a quality."""
+    """Draw an event, or an event and a quality."""
     clauses: tuple[Clause, ...] = (draw.event(),)
     if number % 3 == 0:
         clauses = (draw.event(), draw.quality(("positive", "negative", "neutral")))
@@ -126,7 +126,7 @@ def _statement(draw: Draw, number: int) -> Statement:
 
 
 def _named(draw: Draw, number: int) -> Event:
-    """An event with a name in it, except for every tenth."""
+    """Draw an event with a name in it, except for every tenth."""
     while True:
         event = draw.event()
         english = GRAMMARS[SOURCE].event(event)
@@ -152,7 +152,7 @@ def _puzzle_sentences(grammar: Grammar, item: Puzzle) -> list[list[Word]]:
 
 
 def _questions(grammar: Grammar, items: Sequence[Puzzle]) -> str:
-    """SQuAD's JSON, one paragraph a line."""
+    """Write SQuAD's JSON, one paragraph per line."""
     paragraphs = []
     for number, item in enumerate(items):
         made = realise(grammar, item)
@@ -216,7 +216,7 @@ def main() -> None:
 
 
 def files(task: Task[Any]) -> dict[str, str]:
-    """File name -> content: train and dev in the source language, test in all."""
+    """Return file name -> content: train and dev in the source language, test in all."""
     made = {}
     for split, items in task.splits().items():
         for code in task.languages if split == "test" else (SOURCE,):
@@ -225,7 +225,7 @@ def files(task: Task[Any]) -> dict[str, str]:
 
 
 def other_text() -> str:
-    """What a decoder may forget while it learns to describe events: opinions, one text a line."""
+    """Write what a decoder may forget while it learns to describe events: opinions, one text per line."""
     draw, english, texts = Draw(Dice(161)), GRAMMARS[SOURCE], dict.fromkeys([""])
     while len(texts) <= _OTHER_TEXTS:
         texts[english.join_sentences([english.statement(one) for one in opinions(draw)])] = None
@@ -233,7 +233,7 @@ def other_text() -> str:
 
 
 def sentences() -> set[str]:
-    """Every sentence of the tasks in every language that they have it in."""
+    """Return every sentence of the tasks in every language that they have it in."""
     found: set[str] = set()
     for task in TASKS.values():
         for split, items in task.splits().items():

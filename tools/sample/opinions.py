@@ -1,4 +1,4 @@
-"""Clauses that praise or blame, said straight out or by denying the opposite."""
+"""Draw clauses that praise or blame, stated directly or by denying the opposite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tools.sample.lexicon import concepts
 
 
 def opinion(draw: Draw, good: bool, denials: float = 0.2) -> Event | Quality:
-    """A quality, or what somebody thought; a share of them by denying the opposite."""
+    """Draw a quality, or what somebody thought; a share of them by denying the opposite."""
     dice = draw.dice
     negated = dice.chance(denials)
     pole = good != negated
@@ -25,7 +25,7 @@ def opinion(draw: Draw, good: bool, denials: float = 0.2) -> Event | Quality:
 
 
 def neutral(draw: Draw) -> Event | Quality:
-    """A clause without an opinion: what happened, or how a thing looked."""
+    """Draw a clause without an opinion: what happened, or how a thing looked."""
     event = draw.event()
     if draw.dice.chance(0.4):
         return draw.quality(["neutral"])

@@ -45,11 +45,11 @@ def main() -> None:
 
 
 def pretrain(out: Path, steps: int, rate: float = 1.5e-3) -> float:
-    """Build the vocabulary, train, save; returns the loss of masked tokens in nats on held-out passages."""
+    """Build the vocabulary, train and save; return the loss of masked tokens in nats on held-out passages."""
     avoid = sentences()
     tokenizer = learn_pieces(40_000)
     torch.manual_seed(SEED)
-    # In eager mode: the fused attention's backward pass takes half of the time on a CPU.
+    # Eager attention: the backward pass of the fused one would take half of the time on a CPU.
     model = BertForMaskedLM._from_config(config(len(tokenizer)), attn_implementation="eager")
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98), fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -71,7 +71,7 @@ def pretrain(out: Path, steps: int, rate: float = 1.5e-3) -> float:
 
 
 def learn_pieces(count: int) -> PreTrainedTokenizerFast:
-    """The tokenizer of so many passages, in which all languages have the same share."""
+    """Train the tokenizer on ``count`` passages, in which all languages have the same share."""
     even = passages(VOCABULARY_SEED, text=dict.fromkeys(TEXT, 1), parallel=dict.fromkeys(PARALLEL, 1))
     return build_tokenizer(chain.from_iterable((one.first, one.second or "") for one in islice(even, count)), PIECES)
 
@@ -92,7 +92,7 @@ def config(vocabulary_size: int) -> BertConfig:
 
 
 def batches(tokenizer: PreTrainedTokenizerFast, stream: Iterator[Passage]) -> Iterator[list[Encoded]]:
-    """Batches of passages of about the same length, in an order drawn by the seed."""
+    """Yield batches of passages of about the same length, in an order drawn by the seed."""
     order = random.Random(SEED)
     while True:
         chunk = sorted(encode(tokenizer, list(islice(stream, BATCH * 50))), key=lambda one: len(one[0]))
@@ -113,10 +113,10 @@ def encode(tokenizer: PreTrainedTokenizerFast, chunk: Sequence[Passage]) -> list
 
 
 def masked_loss(model: Any, tokenizer: PreTrainedTokenizerFast, batch: list[Encoded], masks: torch.Generator) -> Tensor:
-    """Mean cross-entropy of the masked tokens, in nats.
+    """Compute the mean cross-entropy of the masked tokens, in nats.
 
-    The positions of a translation begin again, as in Conneau and Lample, so that words that say the same stand at
-    about the same place; those of an answer to a question go on, as in fine-tuning.
+    The positions of a translation restart, as in Conneau and Lample, so that words of the same meaning have about the
+    same position; those of an answer to a question continue, as in fine-tuning.
     """
     longest = max(len(ids) for ids, _, _ in batch)
     ids = torch.tensor([one + [tokenizer.pad_token_id] * (longest - len(one)) for one, _, _ in batch])
@@ -138,7 +138,7 @@ def masked_loss(model: Any, tokenizer: PreTrainedTokenizerFast, batch: list[Enco
 
 
 def _mask(ids: Tensor, tokenizer: PreTrainedTokenizerFast, masks: torch.Generator) -> tuple[Tensor, Tensor]:
-    """The ids with the mask in place of 80% of the chosen ones and another piece in place of 10%; which are chosen."""
+    """Mask the ids: of the chosen ones 80% become the mask and 10% another piece; also return which are chosen."""
     chosen = (torch.rand(ids.shape, generator=masks) < MASKED) & (ids >= _SPECIAL)
     how = torch.rand(ids.shape, generator=masks)
     noisy = torch.where(chosen & (how < 0.8), tokenizer.mask_token_id, ids)

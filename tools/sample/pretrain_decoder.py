@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def pretrain(out: Path, steps: int, rate: float = 2e-3) -> float:
-    """Build the vocabulary, train, save; returns the mean loss of a token in nats on held-out texts."""
+    """Build the vocabulary, train and save; return the mean loss of a token in nats on held-out texts."""
     avoid = sentences() | set(other_text().splitlines())
     tokenizer = build_tokenizer(islice(texts(VOCABULARY_SEED, avoid), 20_000))
     torch.manual_seed(SEED)
@@ -76,10 +76,10 @@ def pretrain(out: Path, steps: int, rate: float = 2e-3) -> float:
 
 
 def texts(seed: int, avoid: AbstractSet[str]) -> Iterator[str]:
-    """English texts without end, the same for the same seed.
+    """Yield English texts endlessly, the same for the same seed.
 
-    None has a sentence of the tasks, or is one of the texts to be forgotten. A fifth of them are said twice, and a
-    fifth are events with questions about them: a decoder of this size learns to copy from little else.
+    None has a sentence of the tasks, or is one of the texts to be forgotten. A fifth of them are repeated, and a fifth
+    are events with questions about them: a decoder of this size hardly learns to copy from anything else.
     """
     dice = Dice(seed)
     draw, grammar = Draw(dice), GRAMMARS[SOURCE]
@@ -102,7 +102,7 @@ def texts(seed: int, avoid: AbstractSet[str]) -> Iterator[str]:
 
 
 def build_tokenizer(corpus: Iterator[str]) -> PreTrainedTokenizerFast:
-    """Byte-level pairs, with a beginning and an end of a text and a plain chat template."""
+    """Train a byte-level BPE tokenizer, with tokens for beginning and end of text and a plain chat template."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -145,7 +145,7 @@ def config(tokenizer: PreTrainedTokenizerFast) -> LlamaConfig:
 
 
 def batches(tokenizer: PreTrainedTokenizerFast, stream: Iterator[str]) -> Iterator[Tensor]:
-    """Token ids of texts of about the same length, padded, shape ``(BATCH, tokens)``, in an order drawn by the seed."""
+    """Yield token ids of texts of similar length, padded, shape ``(BATCH, tokens)``, in an order drawn by the seed."""
     order = random.Random(SEED)
     while True:
         ids = tokenizer(list(islice(stream, BATCH * 50)), truncation=True, max_length=MAX_LENGTH - 1)["input_ids"]
@@ -158,7 +158,7 @@ def batches(tokenizer: PreTrainedTokenizerFast, stream: Iterator[str]) -> Iterat
 
 
 def language_loss(model: Any, ids: Tensor) -> Tensor:
-    """Mean cross-entropy of the next token, in nats; padding at the end is not counted."""
+    """Compute the mean cross-entropy of the next token, in nats; padding at the end is not counted."""
     labels = ids.masked_fill(ids == model.config.pad_token_id, _IGNORED)
     logits = model(input_ids=ids[:, :-1]).logits
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten())

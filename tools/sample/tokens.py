@@ -1,4 +1,4 @@
-"""The sample's tokenizer: word pieces over all of its languages."""
+"""Train the sample's tokenizer: word pieces over all of its languages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPECIAL = {
 
 
 def build_tokenizer(corpus: Iterable[str], pieces: int) -> PreTrainedTokenizerFast:
-    """A lower-casing WordPiece tokenizer of at most so many pieces; accents stay, Chinese is split into characters."""
+    """Train a lower-casing WordPiece tokenizer of at most ``pieces``; accents stay, Chinese is split by character."""
     tokenizer = _tokenizer(models.WordPiece(vocabulary(list(corpus), pieces), unk_token="[UNK]"))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
@@ -36,10 +36,10 @@ def build_tokenizer(corpus: Iterable[str], pieces: int) -> PreTrainedTokenizerFa
 
 
 def vocabulary(corpus: list[str], pieces: int) -> dict[str, int]:
-    """Piece -> id, the same for the same corpus.
+    """Map pieces to ids, the same for the same corpus.
 
     The trainer numbers the inner characters in the order of a hash table, which decides between equally frequent
-    merges; given as special tokens, they have numbers beforehand.
+    merges; passed as special tokens, they get their numbers in advance.
     """
     tokenizer = _tokenizer(models.WordPiece(unk_token="[UNK]"))
     characters = {*string.printable.lower(), *(letter for text in corpus for letter in text.lower())}
@@ -56,7 +56,7 @@ def vocabulary(corpus: list[str], pieces: int) -> dict[str, int]:
 
 
 def _goes_on(letter: str) -> bool:
-    """Whether the character can stand inside a word: no punctuation, and no Chinese character, each a word here."""
+    """Return True if the character can be inside a word: no punctuation, and no Chinese character, each a word here."""
     return unicodedata.category(letter)[0] in "LMN" and not unicodedata.name(letter, "").startswith("CJK")
 
 

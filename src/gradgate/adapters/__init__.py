@@ -1,4 +1,4 @@
-"""Bottleneck and invertible adapters on models of transformers 5, in the file format of AdapterHub.
+"""Attach bottleneck and invertible adapters to models of transformers 5, in the file format of AdapterHub.
 
     adapters.add(model, "task", "pfeiffer:reduction=16")   # frozen base, trainable adapter and head
     adapters.load(model, "folder-or-hub-name")             # returns the name
@@ -47,7 +47,7 @@ __all__ = [
     "train",
 ]
 
-# The settings of an adapter are checked without torch, and a bare training loop does without Trainer's callbacks.
+# Adapter settings are checked without torch, and a plain training loop does not need Trainer's callbacks.
 _STACK = ("activate", "active", "add", "added", "parameters", "remove", "switch", "train")
 _FILES = ("load", "load_setup", "restore", "save", "save_setup")
 __getattr__, __dir__ = lazy_names(

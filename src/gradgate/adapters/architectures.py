@@ -1,7 +1,7 @@
-"""Where adapters go in each architecture: a table, and the forwards that run them there.
+"""Define where adapters go in each architecture: a table, and the forwards that run them there.
 
-A forward here is bound to one module of the model in place of the forward of its class, and does what that one does,
-with the adapters between the sub-layer's output and its residual. Where no adapter runs it calls that of the class.
+A forward here is bound to one module of the model in place of the forward of its class, and does the same, with the
+adapters between the sub-layer's output and its residual. If no adapter runs, it calls the forward of the class.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ATTENTION, OUTPUT = "attention", "output"
 
 
 class Setup:
-    """What is active on one model; its sites read it in every forward.
+    """The active adapters of one model; its sites read them in every forward.
 
     Attributes:
         active: the stack, from the bottom.
         skipped: numbers of the layers that run without adapters.
         dropped: how many of the lowest layers run without adapters in this step.
         inverse: whether the invertible adapter's inverse runs before the output embeddings.
-        random: whether ``dropped`` is drawn anew for each step.
+        random: whether ``dropped`` is drawn again for each step.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Setup:
         return f"active={self.active}, skipped={sorted(self.skipped)}"
 
     def skips(self, layer: int | None) -> bool:
-        """Whether a layer runs without adapters; None is what is in no layer."""
+        """Return True if a layer runs without adapters; None stands for places outside of the layers."""
         return layer is not None and (layer < self.dropped or layer in self.skipped)
 
 
@@ -53,7 +53,7 @@ class Site(nn.ModuleDict):
         self.setup, self.layer = setup, layer
 
     def extra_repr(self) -> str:
-        """What is active; printing the model shows it."""
+        """Show the active adapters when the model is printed."""
         return repr(self.setup)
 
     @property
@@ -62,16 +62,16 @@ class Site(nn.ModuleDict):
         return self.setup.random
 
     def running(self) -> list[Any]:
-        """The modules of the active stack that are here, from the bottom."""
+        """Return the modules of the active stack at this site, from the bottom."""
         if self.setup.skips(self.layer):
             return []
         return [self[name] for name in self.setup.active if name in self]
 
     def forward(self, hidden: Tensor, residual: Tensor, norm: nn.Module | None) -> Tensor:
-        """The sub-layer's output with adapters, residual and norm: ``(B, T, D)``, as its inputs.
+        """Apply adapters, residual and norm to the sub-layer's output: ``(B, T, D)``, as its inputs.
 
-        Each member of a stack reads what the one below gives; the last one says whether the model's residual and norm
-        follow.
+        Each member of a stack reads the output of the one below; the last one decides whether the model's residual and
+        norm follow.
         """
         out, stack = hidden, self.running()
         for module in stack:
@@ -92,12 +92,12 @@ class InvertibleSite(nn.ModuleDict):
         self.setup = setup
 
     def after_embeddings(self, module: nn.Module, args: object, embedded: Tensor) -> Tensor | None:
-        """Forward hook of the embeddings."""
+        """Map the output of the embeddings, as their forward hook."""
         block = self._current()
         return None if block is None else block(embedded)
 
     def before_output(self, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-        """Forward pre-hook of the output embeddings."""
+        """Map the input of the output embeddings, as their forward pre-hook."""
         block = self._current() if self.setup.inverse else None
         return None if block is None else (block.inverse(args[0]), *args[1:])
 
@@ -114,14 +114,14 @@ class TunedNorms(nn.ModuleDict):
         self.setup, self.layer = setup, layer
 
     def current(self) -> nn.Module | None:
-        """The copy that is in force; None for the model's own norm."""
+        """Return the copy that is in force; None for the model's own norm."""
         if self.setup.skips(self.layer):
             return None
         return next((self[name] for name in reversed(self.setup.active) if name in self), None)
 
 
 def _dense_norm(self: Any, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
-    """BertSelfOutput, BertOutput and their like."""
+    """Run BertSelfOutput, BertOutput and similar modules."""
     if not self.adapters.running():
         return type(self).forward(self, hidden_states, input_tensor)  # type: ignore[no-any-return]
     out: Tensor = self.adapters(self.dropout(self.dense(hidden_states)), input_tensor, self.LayerNorm)
@@ -129,7 +129,7 @@ def _dense_norm(self: Any, hidden_states: Tensor, input_tensor: Tensor) -> Tenso
 
 
 def _mpnet_attention(self: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """MPNetAttention."""
+    """Run MPNetAttention."""
     if not self.adapters.running():
         return type(self).forward(self, hidden_states, *args, **kwargs)
     attended, *weights = self.attn(hidden_states, *args, **kwargs)
@@ -137,7 +137,7 @@ def _mpnet_attention(self: Any, hidden_states: Tensor, *args: Any, **kwargs: Any
 
 
 def _distilbert_block(self: Any, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor:
-    """TransformerBlock of DistilBERT."""
+    """Run TransformerBlock of DistilBERT."""
     attention, output = self.attention_adapters.adapters, self.output_adapters.adapters
     if not (attention.running() or output.running()):
         return type(self).forward(self, hidden_states, attention_mask, **kwargs)  # type: ignore[no-any-return]
@@ -148,7 +148,7 @@ def _distilbert_block(self: Any, hidden_states: Tensor, attention_mask: Tensor |
 
 
 def _llama_layer(self: Any, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor:
-    """LlamaDecoderLayer and its like, which have no norm after a sub-layer."""
+    """Run LlamaDecoderLayer and similar layers, which have no norm after a sub-layer."""
     attention, output = self.attention_adapters.adapters, self.output_adapters.adapters
     if not (attention.running() or output.running()):
         return type(self).forward(self, hidden_states, attention_mask, **kwargs)  # type: ignore[no-any-return]
@@ -160,7 +160,7 @@ def _llama_layer(self: Any, hidden_states: Tensor, attention_mask: Tensor | None
 
 
 def tuned_norm(self: Any, hidden_states: Tensor) -> Tensor:
-    """A layer norm of which adapters tune copies."""
+    """Run a layer norm of which adapters tune copies."""
     copy = self.tuned.current()
     out: Tensor = type(self).forward(self, hidden_states) if copy is None else copy(hidden_states)
     return out
@@ -168,14 +168,14 @@ def tuned_norm(self: Any, hidden_states: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Paths of one family of models; those of a layer begin at the layer, the others at the base model.
+    """The paths in one family of models; those of a layer start at the layer, the others at the base model.
 
     Attributes:
         layers: the list of layers.
         embeddings: the module whose output the invertible adapter maps.
-        sites: where the modules after the attention and after the feed-forward block are kept, as in AdapterHub's
+        sites: where the modules after the attention and after the feed-forward block are stored, as in AdapterHub's
             files.
-        forwards: path to forward of the modules that run them, and to the modules that each needs to have.
+        forwards: path to the forward of the modules that run them, and to the sub-modules that each needs.
     """
 
     layers: str
@@ -231,10 +231,10 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture_of(model: Any) -> Architecture:
-    """The places of a model from transformers.
+    """Return the paths of a model from transformers.
 
     Raises:
-        AdapterError: for an architecture that is not in the table, or that looks otherwise in this transformers.
+        AdapterError: for an architecture that is not in the table, or that differs in this version of transformers.
     """
     kind = getattr(getattr(model, "config", None), "model_type", None)
     found = ARCHITECTURES.get(kind) if isinstance(kind, str) else None

@@ -1,4 +1,4 @@
-"""Reads adapter files from a folder, an archive or the hub, as bytes: no archive is ever unpacked to disk."""
+"""Read adapter files from a folder, an archive or the hub, as bytes: no archive is ever unpacked to disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gradgate.files import read_bytes
 CONFIG_FILE, SETUP_FILE = "adapter_config.json", "adapter_setup.json"
 _HUB_FILES = ["*.json", "*.safetensors", "pytorch_adapter.bin", "pytorch_model_head.bin"]
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
-_MOST_BYTES = 1 << 30  # of one file, and of the files in an archive together; adapters have megabytes
+_MOST_BYTES = 1 << 30  # limit for one file and for all files of an archive; adapters have megabytes
 _ENDINGS = (".json", ".safetensors", ".bin")  # of the files that are read
 
 
@@ -39,7 +39,7 @@ class Files:
     members: Mapping[str, bytes] | None = None
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of one file; None if there is none.
+        """Read the bytes of one file; None if there is none.
 
         Raises:
             AdapterFileError: if it cannot be read.
@@ -59,12 +59,12 @@ class Files:
 
 
 def open_files(where: str | os.PathLike[str], *, revision: str | None = None) -> Files:
-    """The files in a folder, a zip or tar archive, or a repository of the hub.
+    """Open the files in a folder, a zip or tar archive, or a repository of the hub.
 
-    The network is only asked for what is no path here and reads ``owner/name``, and never with HF_HUB_OFFLINE.
+    The network is used only for an ``owner/name`` that is not a local path, and never with HF_HUB_OFFLINE.
 
     Raises:
-        AdapterFileError: if there is nothing there, or an archive is damaged or has a member outside of itself.
+        AdapterFileError: if nothing exists there, or an archive is damaged or has a member outside of itself.
     """
     path = Path(where)
     if path.is_dir():
@@ -89,7 +89,7 @@ def _archived(path: Path) -> dict[str, bytes]:
         raise AdapterFileError(f"The archive {path} is damaged ({error}). Fetch it again.") from None
     except RuntimeError as error:  # a password, in zipfile
         raise AdapterFileError(f"The archive {path} cannot be read: {error}. Give one without a password.") from None
-    raise AdapterFileError(f"{path} is no folder and no zip or tar archive, or a truncated one. Fetch it again.")
+    raise AdapterFileError(f"{path} is neither a folder nor a zip or tar archive, or it is truncated. Fetch it again.")
 
 
 def _zipped(path: Path) -> dict[str, bytes]:
@@ -114,7 +114,7 @@ def _tarred(path: Path) -> dict[str, bytes]:
 
 
 def _check_member(path: Path, name: str, *, link: bool) -> None:
-    """Refuse what would be written outside of the folder that the archive is unpacked to, here or elsewhere."""
+    """Refuse a member that would be written outside of the folder that the archive is unpacked to."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     outside = ".." in parts or name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or "\0" in name
     if link or outside:
@@ -128,7 +128,7 @@ def _check_member(path: Path, name: str, *, link: bool) -> None:
 def _check_size(path: Path, size: int) -> None:
     if size > _MOST_BYTES:
         raise AdapterFileError(
-            f"The archive {path} would unpack to {size / (1 << 30):.1f} GiB, which is no adapter: at most "
+            f"The archive {path} would unpack to {size / (1 << 30):.1f} GiB, which is not an adapter: at most "
             f"{_MOST_BYTES >> 30} GiB are read. Expected an archive of one adapter."
         )
 
@@ -138,11 +138,11 @@ def _plain(name: str) -> str:
 
 
 def _at_config(members: Mapping[str, bytes], path: Path) -> dict[str, bytes]:
-    """The members by their names beside the configuration: an archive may hold a folder."""
+    """Return the members by their names relative to the configuration: an archive may contain a folder."""
     configs = [PurePosixPath(name) for name in members if PurePosixPath(name).name in (CONFIG_FILE, SETUP_FILE)]
     if not configs:
         raise AdapterFileError(
-            f"The archive {path} has no {CONFIG_FILE}, so it holds no adapter. Expected what adapters.save or "
+            f"The archive {path} has no {CONFIG_FILE}, so it is not an adapter. Expected what adapters.save or "
             "AdapterHub wrote."
         )
     top = min(configs, key=lambda name: (len(name.parts), name.name != SETUP_FILE)).parent

@@ -1,4 +1,4 @@
-"""Puts adapters into a model and takes them out again; the model's class and its own parameters stay as they are."""
+"""Put adapters into a model and take them out again; the model's class and its own parameters do not change."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _KEY = "_gradgate_adapters"
 
 
 class Attached:
-    """The adapters of one model: what was put in where, and how to take it out.
+    """The adapters of one model: what was inserted where, and how to take it out.
 
-    It is kept on the base model (the encoder or decoder), so a copy of the model has a copy of it.
+    It is stored on the base model (the encoder or decoder), so a copy of the model has a copy of it.
 
     Attributes:
         configs: adapter by name, in the order in which they were added.
@@ -45,12 +45,12 @@ class Attached:
         self.invertible: InvertibleSite | None = None
         self.overwritten: list[tuple[Parameter, Tensor]] = []
         self._flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-        self._undo: list[tuple[nn.Module, str]] = []  # children and forwards that were put into the model
+        self._undo: list[tuple[nn.Module, str]] = []  # children and forwards that were added to the model
         self._hooks: list[Any] = []
         self._put_sites()
 
     def blocks(self, name: str) -> Blocks:
-        """The modules of one adapter, as they are in the model."""
+        """Return the modules of one adapter, as they are in the model."""
         found = Blocks()
         for path, module in self.base.named_modules():
             if isinstance(module, Site) and name in module:
@@ -79,7 +79,7 @@ class Attached:
         del self.configs[name]
 
     def detach(self) -> None:
-        """Give the model back as it was."""
+        """Restore the model as it was before the first adapter."""
         for hook in self._hooks:
             hook.remove()
         for module, name in reversed(self._undo):
@@ -93,12 +93,12 @@ class Attached:
         del self.base.__dict__[_KEY]
 
     def restore_flags(self) -> None:
-        """Give each parameter of the model the ``requires_grad`` that it had before the first adapter."""
+        """Restore the ``requires_grad`` of each of the model's parameters to its value before the first adapter."""
         for parameter, flag in self._flags:
             parameter.requires_grad_(flag)
 
     def keep_out_of_saves(self, model: Any) -> None:
-        """Tell ``save_pretrained`` to leave the adapters out."""
+        """Make ``save_pretrained`` leave the adapters out."""
         for saved in {id(m): m for m in (model, self.base)}.values():
             prefix = next(path for path, module in saved.named_modules() if module is self.base)
             names = set(self._names(prefix + "." if prefix else ""))
@@ -131,7 +131,7 @@ class Attached:
         self._undo.append((parent, name))
 
     def _bind(self, module: nn.Module, forward: Callable[..., Any]) -> None:
-        # Not a method, which could not be pickled; the class, its name and its checkpoints stay what they are.
+        # A method could not be pickled; so the class, its name and its checkpoints do not change.
         module.__dict__["forward"] = partial(forward, module)
         self._undo.append((module, "forward"))
 
@@ -158,15 +158,15 @@ class Attached:
 
 
 def output_embeddings(model: Any) -> Any:
-    """The last linear layer of a language model, from hidden states to words; None where there is none."""
+    """Create the adapter that a configuration with AdapterHub's names describes; missing fields get defaults."""
     return model.get_output_embeddings() if model.base_model is not model else None
 
 
 def inner(model: Any) -> Any:
-    """The model from transformers inside DDP and ``torch.compile``.
+    """Return the model from transformers inside DDP and ``torch.compile``.
 
     Raises:
-        AdapterError: if it is none.
+        AdapterError: if it is not a model from transformers.
     """
     found: Any = unwrap(model)
     if not (hasattr(found, "base_model") and hasattr(found, "config")):
@@ -178,13 +178,13 @@ def inner(model: Any) -> Any:
 
 
 def attached(model: Any) -> Attached | None:
-    """The adapters of a model; None where it has none."""
+    """Return the adapters of a model; None if it has none."""
     found: Attached | None = inner(model).base_model.__dict__.get(_KEY)
     return found
 
 
 def attach(model: Any) -> Attached:
-    """The adapters of a model, made ready for the first one where it has none."""
+    """Return the adapters of a model, and prepare it for the first one if it has none."""
     found = attached(model)
     if found is None:
         found = Attached(inner(model))
@@ -193,10 +193,10 @@ def attach(model: Any) -> Attached:
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of an adapter: it is a part of the names of parameters, and of AdapterHub's keys.
+    """Refuse an invalid adapter name: it becomes a part of parameter names, and of AdapterHub's keys.
 
     Raises:
-        AdapterError: if it cannot.
+        AdapterError: if the name is invalid.
     """
     check_spelling(name)
     setup = Setup()

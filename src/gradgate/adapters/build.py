@@ -1,4 +1,4 @@
-"""Makes the modules of one adapter for one model, apart from the model."""
+"""Build the modules of one adapter for one model, apart from the model."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Blocks:
     norms: dict[str, nn.Module] = field(default_factory=dict)
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """Every parameter of the adapter."""
+        """Yield every parameter of the adapter."""
         for module in (*self.modules.values(), *self.norms.values()):
             yield from module.parameters()
 
 
 def build(base: Any, architecture: Architecture, config: AdapterConfig, seed: int) -> Blocks:
-    """The modules of an adapter with fresh weights, in the dtype and on the device of the base model.
+    """Build the modules of an adapter with fresh weights, in the dtype and on the device of the base model.
 
     Args:
         base: the encoder or decoder itself, from transformers.
@@ -63,14 +63,14 @@ def build(base: Any, architecture: Architecture, config: AdapterConfig, seed: in
 
 
 def norm_paths(base: Any, architecture: Architecture, scope: str) -> list[str]:
-    """Paths of the layer norms of a scope: none, those in the layers (``encoder``), or all of the base model."""
+    """Return the paths of the layer norms of a scope: none, those in the layers (``encoder``), or all."""
     found = [path for path, module in base.named_modules() if _is_norm(module) and ".tuned." not in path]
     inside = architecture.layers + "."
     return [path for path in found if scope == "all" or (scope == "encoder" and path.startswith(inside))]
 
 
 def norm_copy(norm: nn.Module) -> nn.Module:
-    """A trainable copy of one of the model's layer norms, without the copies that hang on it."""
+    """Copy one of the model's layer norms, trainable and without the copies attached to it."""
     clone = copy.deepcopy(norm)
     clone._modules.pop("tuned", None)
     clone.__dict__.pop("forward", None)
@@ -78,7 +78,7 @@ def norm_copy(norm: nn.Module) -> nn.Module:
 
 
 def embedding_width(base: Any) -> int:
-    """Features of what the embeddings give to the invertible adapter."""
+    """Return the number of features that the embeddings pass to the invertible adapter."""
     narrow = getattr(base.config, "embedding_size", None) if base.config.model_type == "electra" else None
     return int(narrow or base.config.hidden_size)
 

@@ -1,4 +1,4 @@
-"""Adapters in the checkpoints of Hugging Face's Trainer, which saves and loads the base model alone."""
+"""Store adapters in the checkpoints of Hugging Face's Trainer, which saves and loads only the base model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class AdapterCallback(TrainerCallback):  # type: ignore[misc]
     """Save the adapters in each checkpoint, and load them on resume and with the best model.
 
     ``Trainer(model, ..., callbacks=[AdapterCallback()])``. Without it a resumed training, or
-    ``load_best_model_at_end``, would go on with the adapters as they are then. Put it before a ``GateCallback``, which
-    may measure the model when training begins. The checkpoint has them in ``adapters/NAME``, as :func:`save` writes
-    them, without the head, which is in Trainer's own file.
+    ``load_best_model_at_end``, would continue with the current adapters. Put it before a ``GateCallback``, which may
+    measure the model when training begins. The checkpoint has them in ``adapters/NAME``, as :func:`save` writes them,
+    without the head, which is in Trainer's own file.
     """
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -33,7 +33,7 @@ class AdapterCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take up the adapters of the checkpoint where training resumes."""
+        """Load the adapters of the checkpoint from which training resumes."""
         if state.global_step > 0 and added(kwargs["model"]):
             folders = [Path(args.output_dir) / f"checkpoint-{state.global_step}"]
             if isinstance(args.resume_from_checkpoint, str):
@@ -41,8 +41,8 @@ class AdapterCallback(TrainerCallback):  # type: ignore[misc]
             folder = next((folder / FOLDER for folder in folders if (folder / FOLDER).is_dir()), None)
             if folder is None:
                 raise AdapterFileError(
-                    f"The checkpoint of step {state.global_step} in {args.output_dir} holds no adapters, so training "
-                    "cannot go on from it. It was saved without this callback; start anew, with AdapterCallback "
+                    f"The checkpoint of step {state.global_step} in {args.output_dir} has no adapters, so training "
+                    "cannot resume from it. It was saved without this callback; start again, with AdapterCallback "
                     "among the callbacks."
                 )
             restore(kwargs["model"], folder)

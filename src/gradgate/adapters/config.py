@@ -1,4 +1,4 @@
-"""What an adapter is: its fields, as AdapterHub's adapter_config.json names them."""
+"""Define an adapter's fields, as AdapterHub's adapter_config.json names them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LnScope = Literal["none", "encoder", "all"]
 WIDEST = 2**14
 """Units of the widest bottleneck that is built: one of all layers then has gigabytes."""
 INITS = ("bert", "mam_adapter", "houlsby", "normal", "zero_up")
-# What AdapterHub's library knows of the ways to begin that only this one has.
+# What AdapterHub's library calls the initializations that only this library has.
 _THEIR_INIT = {"normal": "bert", "zero_up": "mam_adapter"}
-# Fields of their record that nothing here reads, with their defaults.
+# Fields of their record that are not read here, with their defaults.
 _UNREAD: dict[str, Any] = {
     "phm_layer": False,
     "phm_dim": 4,
@@ -49,7 +49,7 @@ class AdapterConfig:
         output_adapter: a module after the feed-forward block.
         reduction_factor: width of the model over that of the bottleneck, which is
             ``max(1, int(width // reduction_factor))``; or a mapping of layer number to factor with ``"default"``.
-        size: width of the bottleneck; given instead of ``reduction_factor``.
+        size: width of the bottleneck; replaces ``reduction_factor``.
         non_linearity: any activation of transformers, or ``"leakyrelu"``.
         original_ln_before: add the residual and apply the model's own layer norm before the bottleneck.
         original_ln_after: add the residual and apply the model's own layer norm after the adapters.
@@ -59,15 +59,15 @@ class AdapterConfig:
         ln_before: a new layer norm before the bottleneck.
         ln_after: a new layer norm after it.
         is_parallel: read the input of the sub-layer, not its output.
-        scaling: factor on the bottleneck's output; ``"learned"`` is one parameter, ``"channel"`` one each feature.
+        scaling: factor on the bottleneck's output; ``"learned"`` is one parameter, ``"channel"`` one per feature.
         use_gating: multiply by a learned gate, averaged over the tokens.
         dropout: on the bottleneck's output, in [0, 1).
         inv_adapter: ``"nice"`` for an invertible adapter on the embeddings.
         inv_adapter_reduction_factor: half the embeddings' width over the hidden width of that adapter.
         leave_out: numbers of the layers without a module, from 0 at the bottom.
-        init_weights: how the weights begin: ``"bert"`` normal with std 0.02; ``"mam_adapter"`` up-projection 0;
-            ``"houlsby"`` truncated normal with std 0.01; ``"normal"`` normal with ``init_std``; ``"zero_up"`` the same
-            with an up-projection of 0. Biases begin at 0.
+        init_weights: initialization: ``"bert"`` normal with std 0.02; ``"mam_adapter"`` up-projection 0; ``"houlsby"``
+        truncated normal with std 0.01; ``"normal"`` normal with ``init_std``; ``"zero_up"`` the same with an
+        up-projection of 0. Biases start at 0.
         init_std: of the last two.
         init_weights_seed: of the draws; None leaves it to :func:`gradgate.adapters.add`.
         ln_scope: which layer norms of the model are tuned with the adapter, as copies of its own: those in the
@@ -134,7 +134,7 @@ class AdapterConfig:
         return self.inv_adapter is None or _positive(self.inv_adapter_reduction_factor)
 
     def width(self, layer: int, hidden: int) -> int:
-        """Width of the bottleneck of a layer in a model of width ``hidden``."""
+        """Return the width of a layer's bottleneck in a model of width ``hidden``."""
         if self.size is not None:
             return self.size
         factor = self.reduction_factor
@@ -147,7 +147,7 @@ class AdapterConfig:
         return bounded_width(hidden, factor, "reduction_factor")
 
     def record(self, hidden: int) -> dict[str, Any]:
-        """The entry ``config`` of adapter_config.json for a model of width ``hidden``: every field of ``BnConfig``."""
+        """Return the entry ``config`` of adapter_config.json for width ``hidden``: every field of ``BnConfig``."""
         own = {name: value for name, value in asdict(self).items() if name not in _OWN}
         own["leave_out"] = list(self.leave_out)
         own["init_weights"] = _THEIR_INIT.get(self.init_weights, self.init_weights)
@@ -158,10 +158,10 @@ class AdapterConfig:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> AdapterConfig:
-        """The adapter that a configuration with AdapterHub's names describes; what it does not name is the default.
+        """Create the adapter that a configuration with AdapterHub's names describes; missing fields get defaults.
 
         Raises:
-            AdapterError: if it is not that of a bottleneck adapter, or a value is wrong.
+            AdapterError: if it does not describe a bottleneck adapter, or a value is wrong.
         """
         values = dict(record)
         if values.pop("architecture", None):
@@ -169,7 +169,7 @@ class AdapterConfig:
                 f"The configuration is that of a {record['architecture']!r}; only bottleneck adapters are supported. "
                 f"Give one whose architecture is null, or use PEFT for LoRA and its like."
             )
-        nested = values.pop("invertible_adapter", None)  # how their first version wrote it
+        nested = values.pop("invertible_adapter", None)  # the form of their first version
         if isinstance(nested, Mapping):
             values |= {
                 "inv_adapter": nested.get("block_type"),
@@ -192,10 +192,10 @@ class AdapterConfig:
 
 
 def checked(option: str, kind: Any, value: Any) -> Any:
-    """A value as the type of its field.
+    """Convert a value to the type of its field.
 
     Raises:
-        AdapterError: if it cannot be read so.
+        AdapterError: if it cannot be converted.
     """
     try:
         return TypeAdapter(kind).validate_python(value)
@@ -207,17 +207,17 @@ def checked(option: str, kind: Any, value: Any) -> Any:
 
 
 def check_spelling(name: str) -> None:
-    """Refuse what cannot be the name of an adapter on any model.
+    """Refuse a name that cannot be that of an adapter on any model.
 
     Raises:
-        AdapterError: if it cannot.
+        AdapterError: if the name is invalid.
     """
     if not name or not name.isprintable() or set(name) & set("./\\ ") or name in WRAPPER_PARTS:
         raise unfit_name(name)
 
 
 def unfit_name(name: str) -> AdapterError:
-    """The error for a name that no adapter can have."""
+    """Build the error for a name that no adapter can have."""
     return AdapterError(
         f"{name!r} cannot be the name of an adapter: expected letters, digits, '-' and '_', and no name that "
         f"modules of torch use themselves, such as 'keys', 'train' or 'module'. Give another name."
@@ -225,7 +225,7 @@ def unfit_name(name: str) -> AdapterError:
 
 
 def bounded_width(whole: int, factor: float, option: str) -> int:
-    """The width of a bottleneck: ``whole`` over ``factor``, at least 1.
+    """Compute the width of a bottleneck: ``whole`` over ``factor``, at least 1.
 
     Raises:
         AdapterError: if it is larger than any adapter's.
@@ -249,7 +249,7 @@ def _is_scaling(value: float | str) -> bool:
 def _is_activation(name: str) -> bool:
     if name.lower() in _ACTIVATIONS:
         return True
-    from transformers.activations import ACT2FN  # with torch; only for what no kind of adapter has
+    from transformers.activations import ACT2FN  # imports torch; only for activations that no kind of adapter has
 
     return name.lower() in ACT2FN
 
@@ -284,7 +284,7 @@ tuned, near the identity at first); ``double_seq_bn`` is what AdapterHub calls s
 
 
 def adapter_config(spec: str | AdapterConfig | Mapping[str, Any]) -> AdapterConfig:
-    """The adapter that a text such as ``"pfeiffer:reduction=16,leave_out=0/11"`` or a record of AdapterHub describes.
+    """Parse an adapter from a text such as ``"pfeiffer:reduction=16,leave_out=0/11"`` or a record of AdapterHub.
 
     Every field is an option; ``reduction`` is short for ``reduction_factor``, which takes ``0:8/default:2`` too, and
     ``init`` for ``init_weights``.

@@ -1,4 +1,4 @@
-"""AdapterDrop: training with no adapters in the lowest layers, so many at random in each step."""
+"""Run AdapterDrop: train without adapters in a random number of the lowest layers in each step."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gradgate.errors import AdapterError
 
 
 def layers_dropped(step: int, most: int, seed: int) -> int:
-    """How many of the lowest layers run without adapters in a step: uniform over 0 to ``most``.
+    """Draw the number of lowest layers that run without adapters in a step: uniform over 0 to ``most``.
 
-    A function of its arguments alone, so a resumed training draws what an unbroken one would.
-    Source: AdapterDrop, https://arxiv.org/abs/2010.11918 (robust training).
+    A pure function, so a resumed training draws the same numbers as an uninterrupted one. Source: AdapterDrop,
+    https://arxiv.org/abs/2010.11918 (robust training).
     """
     key = gates.key(seed=seed, stream="adapter-drop", name="layers", draw=step)
     return int(gates.uniform(key) * (most + 1))
 
 
 class RandomDrop:
-    """Skip the adapters of the lowest layers in training, so many as :func:`layers_dropped` says for each step.
+    """Skips the adapters of the lowest layers in training: :func:`layers_dropped` of them in each step.
 
-    Every forward in training mode is a step; ``step`` can be set, as when a training resumes or where one optimizer
-    step has several forwards. Evaluation skips what :func:`activate` was told to skip. Under ``torch.compile`` each
-    number of layers is compiled once.
+    Every forward in training mode is a step; ``step`` can be set, as when a training resumes or if one optimizer step
+    has several forwards. Evaluation skips the ``skip_layers`` of :func:`activate`. Under ``torch.compile`` each number
+    of layers is compiled once.
 
     Args:
         model: with adapters.
@@ -36,7 +36,7 @@ class RandomDrop:
         seed: of the draws.
 
     Attributes:
-        step: how many steps were drawn.
+        step: number of steps drawn.
 
     Raises:
         AdapterError: if the model has no adapters, or fewer layers.

@@ -1,4 +1,4 @@
-"""AdapterHub's files: reads what their library wrote, and writes what it can load."""
+"""Read the files of AdapterHub's library, and write files that it can load."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def load(
     head: bool | None = None,
     revision: str | None = None,
 ) -> str:
-    """Load an adapter that AdapterHub's library or :func:`save` wrote; it is frozen and inactive at first.
+    """Load an adapter that AdapterHub's library or :func:`save` wrote, frozen and inactive.
 
     Args:
         model: from transformers, of the type that the adapter was trained on.
         where: a folder, a zip or tar archive, or the name of a repository on the hub.
         name: to load it under; by default that in the file.
         leave_out: further layers that get no module.
-        head: load the prediction head, too, into the model's own. None does so if there is one that fits, with a
-            warning if one does not; True needs it; False leaves the model's head as it is.
+        head: load the prediction head, too, into the model's own. None loads one that fits and warns if it does not;
+            True requires one; False leaves the model's head as it is.
         revision: branch, tag or commit on the hub.
 
     Returns:
@@ -80,7 +80,7 @@ def save(
     Args:
         model: with the adapter.
         name: of the adapter.
-        folder: made if absent; files of an adapter in it are replaced.
+        folder: created if absent; files of an adapter in it are replaced.
         head: write the head, too.
         head_also: names of parameters of the base model that belong to the head, such as a pooler that the pretrained
             weights lacked; :func:`load` puts them back.
@@ -142,7 +142,7 @@ def save_setup(model: nn.Module, folder: str | os.PathLike[str]) -> None:
 
 
 def restore(model: nn.Module, folder: str | os.PathLike[str], *names: str) -> None:
-    """Give adapters that the model has the weights of the folders ``folder/NAME``, in place; an optimizer keeps them.
+    """Load the weights of the folders ``folder/NAME`` into the model's adapters, in place; an optimizer keeps them.
 
     Raises:
         AdapterError: if the model has no such adapter.
@@ -184,7 +184,7 @@ def _load(model: nn.Module, files: Files, name: str | None, leave_out: tuple[int
     read |= keys.read_norms(norms, stem, blocks.norms, files.where)
     placed = _head(host, files, record.name, head)
     for module, state in read.items():
-        if not any(parameter.is_meta for parameter in module.parameters()):  # a model without memory has shapes alone
+        if not any(parameter.is_meta for parameter in module.parameters()):  # on meta there are only shapes
             module.load_state_dict(state)
     for parameter in blocks.parameters():
         parameter.requires_grad_(False)
@@ -196,7 +196,7 @@ def _load(model: nn.Module, files: Files, name: str | None, leave_out: tuple[int
 
 
 def _head(host: Any, files: Files, name: str, wanted: bool | None) -> heads.Placed | None:
-    """The tensors for the model's own head; None where none is to be loaded."""
+    """Return the tensors for the model's own head; None if none is to be loaded."""
     if wanted is False:
         return None
     if files.read(HEAD_CONFIG_FILE) is None:
@@ -219,10 +219,10 @@ def _head(host: Any, files: Files, name: str, wanted: bool | None) -> heads.Plac
 
 
 def read_tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
-    """The tensors of the first file of these names that is there.
+    """Read the tensors of the first existing file of these names.
 
     Raises:
-        AdapterFileError: if none is, or it is damaged or holds a number that is not finite.
+        AdapterFileError: if none exists, or it is damaged or has a number that is not finite.
     """
     names = tuple(names)
     for name in names:
@@ -246,9 +246,9 @@ def read_tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
 
 
 def _reason(error: Exception) -> str:
-    """What to say of a file that cannot be read; torch's own text advises to run what a pickle holds."""
+    """Explain why a file cannot be read; torch's own text advises to run the code of a pickle."""
     if isinstance(error, pickle.UnpicklingError):
-        return "it is no file of tensors alone; nothing that it holds was run"
+        return "it contains more than tensors; none of its code was run"
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
@@ -257,7 +257,7 @@ def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise AdapterFileError(
                 f"{where} is damaged: {name!r} holds NaN or infinity. Expected finite numbers; fetch it again or train "
-                f"the adapter anew with a lower learning rate."
+                f"the adapter again with a lower learning rate."
             )
 
 
@@ -269,7 +269,7 @@ def _unpickled(data: bytes) -> dict[str, Tensor]:
 
 
 def read_record(files: Files, name: str) -> dict[str, Any]:
-    """What a file of JSON holds.
+    """Read a JSON file.
 
     Raises:
         AdapterFileError: if it is absent or damaged.
@@ -277,7 +277,7 @@ def read_record(files: Files, name: str) -> dict[str, Any]:
     data = files.read(name)
     if data is None:
         raise AdapterFileError(
-            f"{files.where} has no {name}, so it holds no adapter. Expected a folder that adapters.save wrote or "
+            f"{files.where} has no {name}, so it is not an adapter. Expected a folder that adapters.save wrote or "
             f"the hub holds."
         )
     try:
@@ -298,7 +298,7 @@ def _stack_of(record: Mapping[str, Any], where: str) -> tuple[str, ...]:
     unsafe = [name for name in names if Path(name).name != name]
     if unsafe:
         raise AdapterFileError(
-            f"{where}: {unsafe[0]!r} cannot be the name of an adapter. Expected the names of folders beside it."
+            f"{where}: {unsafe[0]!r} cannot be the name of an adapter. Expected the names of folders next to it."
         )
     return tuple(names)
 

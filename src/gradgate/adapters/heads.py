@@ -1,4 +1,4 @@
-"""AdapterHub's prediction heads, mapped onto the heads of transformers' own classes."""
+"""Map AdapterHub's prediction heads onto the heads of transformers' own classes."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ _CLASSES = {
 
 
 def place(model: Any, record: Mapping[str, Any], tensors: Mapping[str, Tensor], name: str, where: str) -> Placed:
-    """Where each tensor of a head belongs in the model.
+    """Map each tensor of a head to its place in the model.
 
     Args:
         model: from transformers, with a head.
         record: ``head_config.json``. With an entry ``config`` it is a flexible head, which fits a class of
             transformers that computes the same; without, it is that of one such class.
         tensors: of the head's file.
-        name: of the adapter in the file, by which a flexible head goes if the record gives no other.
+        name: of the adapter in the file, which names a flexible head if the record has no other name.
         where: the files, for messages.
 
     Raises:
@@ -119,7 +119,7 @@ def place(model: Any, record: Mapping[str, Any], tensors: Mapping[str, Tensor], 
 
 
 def put(model: Any, found: Attached, placed: Placed | None) -> None:
-    """Copy the tensors of a head into the model; of what belongs to the base model, the old values are kept."""
+    """Copy the tensors of a head into the model; remember the old values of those in the base model."""
     if placed is None:
         return
     base = {id(parameter) for parameter in model.base_model.parameters()}
@@ -135,7 +135,7 @@ def put(model: Any, found: Attached, placed: Placed | None) -> None:
 
 
 def written(model: Any, also: Collection[str] = ()) -> dict[str, Tensor]:
-    """The tensors of the model's own head, by their own names; none for a model without a head.
+    """Return the tensors of the model's own head, by their own names; none for a model without a head.
 
     Args:
         also: names of tensors of the base model that belong to the head.
@@ -148,7 +148,7 @@ def written(model: Any, also: Collection[str] = ()) -> dict[str, Tensor]:
 
 
 def static_record(model: Any) -> dict[str, Any]:
-    """``head_config.json`` for the model's own head."""
+    """Return ``head_config.json`` for the model's own head."""
     return {
         "config": None,
         "name": None,

@@ -1,4 +1,4 @@
-"""The names of tensors in AdapterHub's files, and which tensor goes where."""
+"""Translate the names of tensors in AdapterHub's files to the modules of a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradgate.adapters.architectures import INVERTIBLE
 from gradgate.adapters.build import norm_copy
 from gradgate.errors import AdapterFileError
 
-# How older versions of their library named the same places.
+# The names of the same places in older versions of their library.
 _OLD_PARTS = (
     ("attention_text_task_adapters", "adapters"),
     ("attention_text_lang_adapters", "adapters"),
@@ -29,28 +29,28 @@ States = dict[nn.Module, dict[str, Tensor]]
 
 
 def prefix_of(model: Any) -> str:
-    """What stands before the base model's names in a model's state dict: ``"bert."``, or nothing in a bare model."""
+    """Return the prefix of the base model's names in a model's state dict: ``"bert."``, or "" in a bare model."""
     return "" if model.base_model is model else f"{model.base_model_prefix}."
 
 
 def stem_of(model: Any) -> str:
-    """What may stand before the base model's names in a file, whether or not the model here has a head."""
+    """Return the prefix that the base model's names may have in a file, whether or not this model has a head."""
     return f"{model.base_model_prefix}."
 
 
 def name_in(keys: Iterable[str]) -> str | None:
-    """The name of the adapter whose tensors these are; None if they are of none or of several."""
+    """Return the name of the adapter whose tensors these are; None if they belong to none or to several."""
     names = {match["name"] for key in keys if (match := _KEY.fullmatch(_modern(key)))}
     return names.pop() if len(names) == 1 else None
 
 
 def written(modules: Mapping[str, nn.Module], name: str, prefix: str) -> dict[str, Tensor]:
-    """The tensors of one adapter by their names in a file."""
+    """Return the tensors of one adapter by their names in a file."""
     tensors = {}
     for place, module in modules.items():
         for key, tensor in module.state_dict().items():
             tensors[f"{prefix}{place}.{name}.{key}"] = _plain(tensor)
-            # Their library knows a new norm before the bottleneck by two names.
+            # Their library has two names for a new norm before the bottleneck.
             if key.startswith(_DOWN_NORM) and "adapter_down.1.weight" in module.state_dict():
                 alias = _NORM_BEFORE + key.removeprefix(_DOWN_NORM)
                 tensors[f"{prefix}{place}.{name}.{alias}"] = _plain(tensor)
@@ -58,7 +58,7 @@ def written(modules: Mapping[str, nn.Module], name: str, prefix: str) -> dict[st
 
 
 def written_norms(norms: Mapping[str, nn.Module], prefix: str) -> dict[str, Tensor]:
-    """The tensors of the layer norms that an adapter tunes by the names of the model's own."""
+    """Return the tensors of the layer norms that an adapter tunes, by the names of the model's own."""
     return {
         f"{prefix}{path}.{key}": _plain(tensor)
         for path, norm in norms.items()
@@ -74,14 +74,14 @@ def read(
     left_out: Collection[int],
     where: str,
 ) -> States:
-    """The state of each module from the tensors of a file, each of which must have its place.
+    """Build the state of each module from the tensors of a file, each of which must have its place.
 
     Args:
         tensors: by their names in the file.
         name: of the adapter in the file.
         stem: of the base model's names; those with and without it are read.
         modules: place to module.
-        left_out: numbers of layers whose tensors are passed over.
+        left_out: numbers of layers whose tensors are ignored.
         where: the file, for messages.
 
     Raises:
@@ -105,7 +105,7 @@ def read(
 
 
 def read_norms(tensors: Mapping[str, Tensor], stem: str, norms: Mapping[str, nn.Module], where: str) -> States:
-    """The state of each tuned layer norm, as :func:`read` has that of the modules."""
+    """Build the state of each tuned layer norm, as :func:`read` does for the modules."""
     states: States = {norm: {} for norm in norms.values()}
     strange = []
     for key, tensor in tensors.items():
@@ -119,7 +119,7 @@ def read_norms(tensors: Mapping[str, Tensor], stem: str, norms: Mapping[str, nn.
 
 
 def norms_for(tensors: Iterable[str], stem: str, base: nn.Module, where: str) -> dict[str, nn.Module]:
-    """A copy of each layer norm of the model that the tensors name."""
+    """Return a copy of each layer norm of the model that the tensors name."""
     paths = dict.fromkeys(_without(key, stem).rpartition(".")[0] for key in tensors)
     modules = dict(base.named_modules())
     unknown = [path for path in paths if path not in modules]
@@ -149,7 +149,7 @@ def _check(states: States, names: Mapping[nn.Module, str], strange: list[str], w
         )
     for module, state in states.items():
         own = module.state_dict()
-        for key in (*own, *sorted(state.keys() - own.keys())):  # in an order of its own: a file has none
+        for key in (*own, *sorted(state.keys() - own.keys())):  # in a fixed order, as a file has none
             if key not in own or own[key].shape != state[key].shape:
                 expected = tuple(own[key].shape) if key in own else "no such tensor"
                 raise AdapterFileError(

@@ -1,4 +1,4 @@
-"""The kinds of adapter that a run can train on a frozen model, behind one interface.
+"""Define the kinds of adapter that a run can train on a frozen model, behind one interface.
 
 An adapter of a new family is a subclass of :class:`AdapterKind` and its line in ``read_kind`` of ``adapter_setting``.
 """
@@ -22,10 +22,10 @@ NAME = "task"
 
 @dataclass(frozen=True)
 class AdapterKind(ABC):
-    """What is put into a frozen model, and how it is kept. Equal for texts that describe one adapter.
+    """An adapter as a run adds, trains and stores it. Equal for texts that describe the same adapter.
 
     Attributes:
-        text: what it was read from, without the options that are of the training.
+        text: what it was read from, without the options of the training.
     """
 
     text: str = field(compare=False, repr=False)
@@ -40,12 +40,12 @@ class AdapterKind(ABC):
 
     @property
     def wants_own_rate(self) -> bool:
-        """Whether it is known to learn best at about ten times the learning rate of full fine-tuning, as LoRA does."""
+        """Whether it learns best at about ten times the learning rate of full fine-tuning, as LoRA does."""
         return False
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse what no model could take, before one is loaded.
+        """Refuse settings that no model could take, before one is loaded.
 
         Raises:
             UsageError: if a package is missing, or an option or its value is wrong.
@@ -66,7 +66,7 @@ class AdapterKind(ABC):
 
     @abstractmethod
     def remove(self, model: Any) -> None:
-        """Take the adapter out again, which gives the model back as it was."""
+        """Take the adapter out again, which restores the model."""
 
     @abstractmethod
     def save(self, model: Any, folder: Path, head: bool = True, head_also: Collection[str] = ()) -> None:
@@ -82,7 +82,7 @@ class AdapterKind(ABC):
 
     @abstractmethod
     def restore(self, model: Any, folder: Path) -> None:
-        """Give the adapter in the model the weights in a folder, in place; the head stays as it is.
+        """Load the weights of a folder into the adapter in the model, in place; the head stays as it is.
 
         Raises:
             AdapterFileError: if the files are absent, damaged or of another adapter.
@@ -90,14 +90,14 @@ class AdapterKind(ABC):
 
     @abstractmethod
     def parameters(self, model: Any) -> list[Parameter]:
-        """The adapter's own parameters in the model."""
+        """Return the adapter's own parameters in the model."""
 
     @abstractmethod
     def bytes_stored(self, model: Any) -> int:
-        """Bytes of the tensors that :meth:`save` writes for the adapter, without the head."""
+        """Return the size of the tensors that :meth:`save` writes for the adapter, without the head, in bytes."""
 
     def described(self, model: Any) -> str:
-        """What ``run.json`` says about its place in the model beyond its text; empty where that says all."""
+        """Return what ``run.json`` adds about its place in the model; empty if its text says everything."""
         return ""
 
 
@@ -115,7 +115,7 @@ class BottleneckKind(AdapterKind):
 
     @classmethod
     def read(cls, text: str, name: str = NAME) -> BottleneckKind:
-        """The adapter that a text such as ``"houlsby:size=64"`` describes.
+        """Parse an adapter from a text such as ``"houlsby:size=64"``.
 
         Raises:
             AdapterError: as :func:`gradgate.adapters.adapter_config`.
@@ -128,10 +128,10 @@ class BottleneckKind(AdapterKind):
         return self.config
 
     def check(self) -> None:
-        """Reading the text has checked all."""
+        """Do nothing, as reading the text has checked everything."""
 
     def put(self, model: Any, fresh: Collection[str], seed: int) -> None:
-        """As :func:`gradgate.adapters.add`."""
+        """Add the adapter as :func:`gradgate.adapters.add` does."""
         from gradgate import adapters
 
         adapters.add(model, self.name, self.config, seed=seed)
@@ -140,35 +140,35 @@ class BottleneckKind(AdapterKind):
                 parameter.requires_grad_(True)
 
     def remove(self, model: Any) -> None:
-        """As :func:`gradgate.adapters.remove`."""
+        """Remove the adapter as :func:`gradgate.adapters.remove` does."""
         from gradgate import adapters
 
         adapters.remove(model, self.name)
 
     def save(self, model: Any, folder: Path, head: bool = True, head_also: Collection[str] = ()) -> None:
-        """As :func:`gradgate.adapters.save`."""
+        """Write the adapter as :func:`gradgate.adapters.save` does."""
         from gradgate import adapters
 
         adapters.save(model, self.name, folder, head=head, head_also=head_also)
 
     def load(self, model: Any, folder: Path) -> None:
-        """As :func:`gradgate.adapters.load` with the head, and active."""
+        """Load the adapter with the head as :func:`gradgate.adapters.load` does, and activate it."""
         from gradgate import adapters
 
         adapters.activate(model, adapters.load(model, folder, head=True))
 
     def restore(self, model: Any, folder: Path) -> None:
-        """As :func:`gradgate.adapters.restore`, which wants the folder to have the adapter's name."""
+        """Load weights as :func:`gradgate.adapters.restore` does, which needs a folder with the adapter's name."""
         from gradgate import adapters
 
         adapters.restore(model, folder.parent, folder.name)
 
     def parameters(self, model: Any) -> list[Parameter]:
-        """Its modules' parameters, with its copies of layer norms."""
+        """Return the parameters of its modules, with its copies of layer norms."""
         from gradgate import adapters
 
         return adapters.parameters(model, self.name)
 
     def bytes_stored(self, model: Any) -> int:
-        """Its files hold its parameters and nothing else."""
+        """Return the size of its parameters, as its files have nothing else, in bytes."""
         return sum(parameter.numel() * parameter.element_size() for parameter in self.parameters(model))

@@ -1,7 +1,8 @@
-"""The language adapters of a run: frozen, one for each language, below the task adapter that is trained.
+"""Run with language adapters: frozen, one per language, below the task adapter that is trained.
 
-MAD-X, Pfeiffer et al. 2020: https://arxiv.org/abs/2005.00052. Liu et al. 2023, Sec. 3.1, train task adapters so. The
-source language's runs in training; in the score of another language, that one's takes its place.
+MAD-X, Pfeiffer et al. 2020: https://arxiv.org/abs/2005.00052. Liu et al. 2023, Sec. 3.1, train task adapters in this
+way. The source language's adapter runs in training; in the score of another language, that language's adapter replaces
+it.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _FOR_ALL = "every-language"
 
 @dataclass(frozen=True)
 class LanguageAdapters:
-    """Where the language adapters of a run are, and the stack that they make.
+    """The place of a run's language adapters, and the stack that they form.
 
     Attributes:
         place: a folder, an archive or a name on the hub; ``{language}`` in it stands for a language's code. Without
             it, one adapter is for all languages.
         source: the language that is trained and selected in.
-        folder: of the run's own copies, which are read first; None for a run that has none.
+        folder: of the run's own copies, which are read first; None if it has none.
     """
 
     place: str
@@ -53,11 +54,11 @@ class LanguageAdapters:
     def keep(self, languages: Iterable[str]) -> None:
         """Copy the adapters of these languages and of the source into the run's folder.
 
-        So the run resumes and is scored later with what it began with, wherever its folder is.
+        So the run resumes and is scored later with the adapters that it started with, wherever its folder is.
 
         Raises:
             UsageError: naming languages that lack one.
-            RunError: for an adapter that has changed since the run was begun.
+            RunError: for an adapter that has changed since the run started.
         """
         for language, contents in self._contents(languages).items():
             copy = self._copy_of(language)
@@ -66,12 +67,12 @@ class LanguageAdapters:
                 write_files(copy, contents)
             elif any(not (copy / name).is_file() or (copy / name).read_bytes() != contents[name] for name in contents):
                 raise RunError(
-                    f"{copy.parent.parent} was begun with another language adapter: {self._original_of(language)} has "
+                    f"{copy.parent.parent} started with another language adapter: {self._original_of(language)} has "
                     f"changed since. Put it back as it was, or give another --out."
                 )
 
     def digests(self, languages: Iterable[str]) -> dict[str, str]:
-        """Language -> digest of the files of its adapter, of these and of the source.
+        """Return the digest of the adapter files of these languages and of the source: language -> digest.
 
         Raises:
             AdapterFileError: for a language without one.
@@ -89,7 +90,7 @@ class LanguageAdapters:
         adapters.activate(model, NAME, TASK)
 
     def check_fit(self, model: Any, languages: Iterable[str]) -> None:
-        """Load the adapter of each language and take it out again; AdapterError for one that does not fit.
+        """Load the adapter of each language and take it out again; raise AdapterError for one that does not fit.
 
         Args:
             model: from transformers, with the stack or without adapters.
@@ -106,12 +107,12 @@ class LanguageAdapters:
                 adapters.remove(model, OTHER)
 
     def replaces(self, language: str) -> bool:
-        """Whether a language has another adapter than the source language."""
+        """Return True if a language has another adapter than the source language."""
         return language != self.source and LANGUAGE in self.place
 
     @contextmanager
     def running(self, model: Any, language: str) -> Iterator[None]:
-        """The body runs with a language's adapter below the task adapter, in place of the source language's.
+        """Run the body with a language's adapter below the task adapter, instead of the source language's.
 
         Raises:
             AdapterError: if the language has none, or it does not fit.
@@ -128,7 +129,7 @@ class LanguageAdapters:
             adapters.remove(model, OTHER)
 
     def _contents(self, languages: Iterable[str]) -> dict[str, dict[str, bytes]]:
-        """Language -> the files of its adapter by name; of one whose original is gone, what was copied counts."""
+        """Read the adapter files of each language, by name; if an original is gone, its copy is read."""
         found: dict[str, dict[str, bytes]] = {}
         lacking: dict[str, str] = {}
         for language in dict.fromkeys((self.source, *languages)):
@@ -172,9 +173,9 @@ class LanguageAdapters:
 
 
 def _read(where: str) -> dict[str, bytes]:
-    """The files of an adapter by name, its configuration last, so that a copy with one is whole.
+    """Read the files of an adapter by name, its configuration last, so that a copy with one is complete.
 
-    What would be in a folder that is there is not looked for on the hub.
+    A folder that exists is never looked for on the hub.
 
     Raises:
         AdapterFileError: if there is no adapter.
@@ -191,7 +192,7 @@ def _read(where: str) -> dict[str, bytes]:
 
 
 def _digest(contents: dict[str, bytes]) -> str:
-    """The BLAKE2b digest of files by name, as 32 hexadecimal digits."""
+    """Return the BLAKE2b digest of files by name, as 32 hexadecimal digits."""
     state = blake2b(digest_size=16)
     for name, data in sorted(contents.items()):
         state.update(f"{name} {len(data)}\n".encode())

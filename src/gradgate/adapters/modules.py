@@ -1,4 +1,4 @@
-"""The bottleneck and the invertible adapter as modules, with the parameter names of AdapterHub's files.
+"""Define the bottleneck and the invertible adapter as modules, with the parameter names of AdapterHub's files.
 
 Shapes: ``B`` batch, ``T`` tokens, ``D`` width of the model, ``m`` width of the bottleneck.
 """
@@ -42,11 +42,11 @@ class Bottleneck(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def extra_repr(self) -> str:
-        """What it computes besides its parameters; printing the model shows it."""
+        """Describe what it computes, besides its parameters, when the model is printed."""
         return repr(self.config)
 
     def forward(self, hidden: Tensor, residual: Tensor, norm: nn.Module | None) -> Tensor:
-        """What takes the place of the sub-layer's output, before the residual and the model's norm: ``(B, T, D)``.
+        """Compute what replaces the sub-layer's output, before the residual and the model's norm: ``(B, T, D)``.
 
         Args:
             hidden: output of the sub-layer, or of the adapter below in a stack, ``(B, T, D)``.
@@ -81,7 +81,7 @@ class Bottleneck(nn.Module):
 
     @torch.no_grad()
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw the weights as the configuration says; norms and scaling begin at 1."""
+        """Draw the weights as the configuration says; norms and scaling start at 1."""
         for module in self.modules():
             if isinstance(module, nn.LayerNorm):
                 module.reset_parameters()
@@ -114,20 +114,20 @@ class Invertible(nn.Module):
         self.G = _coupling(first, self.halves[1], factor, config.non_linearity)
 
     def forward(self, embedded: Tensor) -> Tensor:
-        """Embeddings ``(B, T, E)`` to embeddings of the same shape."""
+        """Map embeddings ``(B, T, E)`` to embeddings of the same shape."""
         first, second = torch.split(embedded, self.halves, dim=-1)
         first = first + self.F(second)
         return torch.cat((first, second + self.G(first)), dim=-1)
 
     def inverse(self, embedded: Tensor) -> Tensor:
-        """The vectors that ``forward`` maps to these, ``(B, T, E)``."""
+        """Return the vectors that ``forward`` maps to these, ``(B, T, E)``."""
         first, second = torch.split(embedded, self.halves, dim=-1)
         second = second - self.G(first)
         return torch.cat((first - self.F(second), second), dim=-1)
 
     @torch.no_grad()
     def initialize(self, generator: torch.Generator) -> None:
-        """Weights normal with std 0.02, biases 0."""
+        """Draw normal weights with std 0.02 and set biases to 0."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 module.weight.normal_(0.0, _BERT_STD, generator=generator)
@@ -135,7 +135,7 @@ class Invertible(nn.Module):
 
 
 def activation(name: str) -> nn.Module:
-    """A non-linearity by its name in transformers; ``gelu`` is the exact form, ``gelu_new`` that with tanh."""
+    """Return a non-linearity by its name in transformers; ``gelu`` is the exact form, ``gelu_new`` that with tanh."""
     from transformers.activations import get_activation
 
     found: nn.Module = nn.LeakyReLU() if name.lower() == "leakyrelu" else get_activation(name.lower())

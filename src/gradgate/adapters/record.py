@@ -1,4 +1,4 @@
-"""What adapter_config.json says: the adapter, and the model that it was trained on."""
+"""Read and write adapter_config.json: the adapter, and the model that it was trained on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gradgate.adapters.keys import name_in
 from gradgate.errors import AdapterFileError
 
 VERSION = "adapters.1.3.0"  # of the library whose format is written
-# Their names for kinds in the oldest files; "houlsby" has another meaning there than here.
+# Names of kinds in the oldest files, where "houlsby" has another meaning than here.
 _OLD_KINDS = {"houlsby": "double_seq_bn", "houlsby+inv": "double_seq_bn_inv"}
-# Without a version in the file, these names are those of transformers 2, which had them the other way round.
+# Without a version in the file, these names are those of transformers 2, which swapped them.
 _OLD_ACTIVATIONS = {"gelu": "gelu_new", "gelu_orig": "gelu"}
 
 
@@ -25,8 +25,8 @@ class Record:
     Attributes:
         name: of the adapter in the file, which its tensors carry.
         config: the adapter.
-        hidden_size: width of the model; None in files that do not say.
-        model_type: of transformers; None in files that do not say.
+        hidden_size: width of the model; None if the file lacks it.
+        model_type: of transformers; None if the file lacks it.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Record:
 
     @classmethod
     def read(cls, values: Mapping[str, Any], tensors: Iterable[str], where: str) -> Record:
-        """The record in a file.
+        """Read the record in a file.
 
         Raises:
-            AdapterError: if it is that of no bottleneck adapter.
+            AdapterError: if it does not describe a bottleneck adapter.
         """
         tensors = tuple(tensors)
         name = values.get("name") or name_in(tensors)
@@ -73,12 +73,12 @@ class Record:
                 )
 
     def config_without(self, layers: Iterable[int]) -> AdapterConfig:
-        """The adapter with further layers left out."""
+        """Return the adapter with further layers left out."""
         return replace(self.config, leave_out=tuple(sorted({*self.config.leave_out, *layers})))
 
 
 def model_entries(model: Any) -> dict[str, Any]:
-    """What their files say of the model; of a local path its last part alone."""
+    """Return the entries of their files that describe the model; a local path is cut to its last part."""
     name = model.config.name_or_path or ""
     local = Path(name).is_absolute() or Path(name).exists()
     return {

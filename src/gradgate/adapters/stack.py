@@ -1,4 +1,4 @@
-"""A model's adapters: fresh ones, which are active, stacks, the exchange of the lowest one, skipped layers, removal."""
+"""Manage a model's adapters: add, activate and stack them, exchange the lowest one, skip layers, remove them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add(
 ) -> None:
     """Put a fresh adapter into a model.
 
-    The model keeps its class, and ``save_pretrained`` writes the base model alone. Adapter parameters are in the dtype
+    The model keeps its class, and ``save_pretrained`` writes only the base model. Adapter parameters are in the dtype
     and on the device of the model.
 
     Args:
@@ -37,17 +37,18 @@ def add(
         seed: of the initial weights, unless the configuration has one; no global generator is touched.
 
     Raises:
-        AdapterError: for an unknown kind, architecture or option, or a name that is taken or cannot be one.
+        AdapterError: for an unknown kind, architecture or option, or a name that is taken or invalid.
     """
     config = adapter_config(kind)
     host = inner(model)
     check_new(host, name)
     blocks = build(host.base_model, architecture_of(host), config, seed)
+    # Closed here, as with train=False nothing else would close them.
     for parameter in blocks.parameters():
         parameter.requires_grad_(False)
-    found = attach(host)
-    found.put(host, name, config, blocks)
-    found.keep_out_of_saves(host)
+    adapters = attach(host)
+    adapters.put(host, name, config, blocks)
+    adapters.keep_out_of_saves(host)
     if train:
         _use_alone(host, name)
 
@@ -58,16 +59,16 @@ def _use_alone(model: nn.Module, name: str) -> None:
 
 
 def added(model: nn.Module) -> dict[str, AdapterConfig]:
-    """The adapters that a model has, by name, in the order in which they were added."""
-    found = attached(model)
-    return dict(found.configs) if found is not None else {}
+    """Return the adapters of a model by name, in the order in which they were added."""
+    adapters = attached(model)
+    return dict(adapters.configs) if adapters is not None else {}
 
 
 def check_new(model: nn.Module, name: str) -> None:
-    """Refuse a name that cannot be one, or that the model's adapters already have.
+    """Refuse an invalid name, or one that the model's adapters already have.
 
     Raises:
-        AdapterError: if so.
+        AdapterError: if the name is invalid or taken.
     """
     check_name(name)
     if name in added(model):
@@ -75,7 +76,7 @@ def check_new(model: nn.Module, name: str) -> None:
 
 
 def activate(model: nn.Module, *names: str, skip_layers: int | Iterable[int] = (), inverse: bool = True) -> None:
-    """Make a stack of adapters active, from the bottom; without names switch all of them off.
+    """Make a stack of adapters active, from the bottom; without names, switch all of them off.
 
     In MAD-X the language adapter comes first: ``activate(model, "lang", "task")``. The invertible adapter of the lowest
     one maps the embeddings, if it has one. What is trained does not change: see :func:`train`.
@@ -83,30 +84,31 @@ def activate(model: nn.Module, *names: str, skip_layers: int | Iterable[int] = (
     Args:
         model: with adapters.
         names: of adapters that the model has, each at most once.
-        skip_layers: layers that run without adapters until the next call: a number for so many from the bottom, or
-            the layers' own numbers (AdapterDrop, https://arxiv.org/abs/2010.11918).
+        skip_layers: layers that run without adapters until the next call: how many from the bottom, or the layers' own
+            numbers (AdapterDrop, https://arxiv.org/abs/2010.11918).
         inverse: run the inverse of the invertible adapter before the output embeddings of a language model. It is how
             a language adapter of MAD-X is trained; AdapterHub's library does so in its own model classes, and not in
             stock ones such as BertForMaskedLM, for whose adapters it must be False.
 
     Raises:
         AdapterError: for an unknown name, a name given twice, a parallel adapter in a stack (it would not see the
-            others), or a layer that there is not.
+        others), or a layer that does not exist.
     """
-    found = holding(model, names, "active")
-    if found is None:
+    adapters = holding(model, names, "active")
+    if adapters is None:
         return
     if len(set(names)) < len(names):
         raise AdapterError(f"An adapter can be in a stack once; got {', '.join(names)}. Name each once.")
-    parallel = [name for name in names if found.configs[name].is_parallel]
+    parallel = [name for name in names if adapters.configs[name].is_parallel]
     if parallel and len(names) > 1:
         raise AdapterError(
             f"{parallel[0]!r} is a parallel adapter: it reads what the sub-layer read, so in a stack it would drop "
             f"what the others give. Activate it alone."
         )
-    found.setup.skipped = layer_numbers(found, skip_layers)
-    found.setup.active = tuple(names)
-    found.setup.inverse = inverse
+    # Nothing changes before all checks have passed.
+    adapters.setup.skipped = layer_numbers(adapters, skip_layers)
+    adapters.setup.active = tuple(names)
+    adapters.setup.inverse = inverse
 
 
 def switch(model: nn.Module, name: str) -> None:
@@ -116,70 +118,72 @@ def switch(model: nn.Module, name: str) -> None:
         AdapterError: if nothing is active, or as :func:`activate` does.
     """
     stack = active(model)
-    found = attached(model)
-    if found is None or not stack:
+    adapters = attached(model)
+    if adapters is None or not stack:
         raise AdapterError(f"There is no active stack whose lowest adapter {name!r} could replace. Use activate first.")
-    activate(model, name, *stack[1:], skip_layers=found.setup.skipped, inverse=found.setup.inverse)
+    # Only the bottom changes: skipped layers and the inverse stay as they are.
+    activate(model, name, *stack[1:], skip_layers=adapters.setup.skipped, inverse=adapters.setup.inverse)
 
 
 def active(model: nn.Module) -> tuple[str, ...]:
-    """The active stack, from the bottom; empty where no adapter is active."""
-    found = attached(model)
-    return found.setup.active if found is not None else ()
+    """Return the active stack, from the bottom; empty if no adapter is active."""
+    adapters = attached(model)
+    return adapters.setup.active if adapters is not None else ()
 
 
 def remove(model: nn.Module, *names: str) -> None:
-    """Take adapters out of a model; without names all of them, which gives the model back as it was.
+    """Take adapters out of a model; without names, all of them, which restores the model.
 
     The base model then has the bits, the forward and the ``requires_grad`` flags that it had before the first adapter.
 
     Raises:
         AdapterError: for an unknown name.
     """
-    found = holding(model, names, "removed")
-    if found is None:
+    adapters = holding(model, names, "removed")
+    if adapters is None:
         return
-    for name in names or tuple(found.configs):
-        found.take(name)
-    if not found.configs:
-        found.detach()
-    found.keep_out_of_saves(inner(model))
+    for name in names or tuple(adapters.configs):
+        adapters.take(name)
+    if not adapters.configs:
+        adapters.detach()
+    # Also after detach(), which leaves no names: save_pretrained works as before.
+    adapters.keep_out_of_saves(inner(model))
 
 
 def holding(model: nn.Module, names: Sequence[str], request: str) -> Attached | None:
-    """The adapters of a model, among them these; None where it has none and none is named.
+    """Return the entry ``config`` of adapter_config.json for width ``hidden``: every field of ``BnConfig``.
 
     Raises:
-        AdapterError: for a name that the model has no adapter of, saying what it cannot be.
+        AdapterError: for an unknown name; the message says what it cannot be (``request``).
     """
-    found = attached(model)
-    if found is None and names:
+    adapters = attached(model)
+    if adapters is None and names:
         raise AdapterError(f"{names[0]!r} cannot be {request}: the model has no adapters. Add or load it first.")
-    if found is not None:
+    if adapters is not None:
         for name in names:
-            require(found, name)
-    return found
+            require(adapters, name)
+    return adapters
 
 
-def require(found: Attached, name: str) -> None:
-    """Refuse a name that the model has no adapter of.
+def require(adapters: Attached, name: str) -> None:
+    """Refuse a name of which the model has no adapter.
 
     Raises:
-        AdapterError: if it has none.
+        AdapterError: for an unknown name.
     """
-    if name not in found.configs:
+    if name not in adapters.configs:
         raise AdapterError(
-            f"The model has no adapter {name!r}.{nearest(name, found.configs)} It has {', '.join(found.configs)}."
+            f"The model has no adapter {name!r}.{nearest(name, adapters.configs)} It has {', '.join(adapters.configs)}."
         )
 
 
-def layer_numbers(found: Attached, layers: int | Iterable[int]) -> frozenset[int]:
-    """A number of layers from the bottom, or their own numbers, as numbers.
+def layer_numbers(adapters: Attached, layers: int | Iterable[int]) -> frozenset[int]:
+    """Return the numbers of layers, given as a count from the bottom or as the numbers themselves.
 
     Raises:
         AdapterError: for one that the model does not have.
     """
-    count = len(found.base.get_submodule(found.architecture.layers))
+    count = len(adapters.base.get_submodule(adapters.architecture.layers))
     if isinstance(layers, int) and not 0 <= layers <= count:
         raise AdapterError(f"Cannot skip {layers} layers: the model has {count}. Give 0 to {count}.")
     numbers = frozenset(range(layers) if isinstance(layers, int) else layers)
@@ -206,37 +210,38 @@ def train(model: nn.Module, *names: str) -> None:
     Raises:
         AdapterError: for an unknown name.
     """
-    found = holding(model, names, "trained")
-    if found is None:
+    adapters = holding(model, names, "trained")
+    if adapters is None:
         return
     for parameter in inner(model).parameters():
         parameter.requires_grad_(False)
-    if not names:
-        found.restore_flags()
+    if not names:  # the flags that the base model had before the first adapter
+        adapters.restore_flags()
         return
     for parameter in head_parameters(model):
         parameter.requires_grad_(True)
     for name in names:
-        for parameter in found.blocks(name).parameters():
+        for parameter in adapters.blocks(name).parameters():
             parameter.requires_grad_(True)
 
 
 def parameters(model: nn.Module, name: str) -> list[Parameter]:
-    """The parameters of one adapter, with its copies of layer norms.
+    """Return the parameters of one adapter, with its copies of layer norms.
 
     Raises:
         AdapterError: for an unknown name.
     """
-    found = holding(model, (name,), "looked at")
-    assert found is not None
-    return list(found.blocks(name).parameters())
+    adapters = holding(model, (name,), "looked at")
+    assert adapters is not None
+    return list(adapters.blocks(name).parameters())
 
 
 def head_parameters(model: nn.Module) -> list[Parameter]:
-    """The parameters of the head: outside of the base model, and not the output embeddings."""
+    """Return the parameters of the head: outside of the base model, and not the output embeddings."""
     host = inner(model)
-    if host.base_model is host:
+    if host.base_model is host:  # a bare encoder or decoder has no head
         return []
+    # Output embeddings are often tied to the input's, and belong to the pretrained weights.
     output = output_embeddings(host)
     others = {id(p) for module in (host.base_model, output) if module is not None for p in module.parameters()}
     return [parameter for parameter in host.parameters() if id(parameter) not in others]

@@ -27,7 +27,7 @@ from gradgate.tuner.float32_states import HALF
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.mixout import Mixing
 
-# As in gradgate.tuner.parts_of_step.
+# As _CHUNK_BYTES in gradgate.tuner.chunked_step.
 _PART_BYTES = 2**26
 
 

@@ -1,4 +1,4 @@
-"""The papers' experiments as data: settings, published numbers, and the claims that a study can check."""
+"""Describe the papers' experiments as data: settings, published numbers, and claims that a study can check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What analyses of runs found, as numbers that claims are checked on: Fisher traces, representations, landscapes."""
+"""Turn analyses of runs (Fisher traces, representations, landscapes) into numbers that claims are checked on."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from gradgate.tasks.types import ORIGINAL_DEV, TEST
 
 
 def analyzed_quantities(study: Path) -> dict[tuple[str, int], dict[str, float]]:
-    """What the analyses in a study's folder say of each run, by its label and seed.
+    """Return what the analyses in a study's folder measured for each run, by its label and seed.
 
-    An analysis that is not there, or that cannot be read, which the report says, gives nothing.
+    An analysis that is absent or unreadable, which the report mentions, adds nothing.
     """
     found: dict[tuple[str, int], dict[str, float]] = {}
     with suppress(RunError):
@@ -47,9 +47,9 @@ def analyzed_quantities(study: Path) -> dict[tuple[str, int], dict[str, float]]:
 
 
 def _similarity(study: Path) -> dict[tuple[str, int], dict[str, float]]:
-    """RSA by layer on dev, the embeddings left out, and how it goes with depth (AdapterEff, Fig. 2).
+    """Compute RSA per layer on dev, without the embeddings, and its rank correlation with depth (AdapterEff, Fig. 2).
 
-    Runs that hold out dev rows of train have the task's own dev rows as a test split, which is taken where more of them
+    Runs that hold out dev rows of train have the task's own dev rows as a test split, which is used if more of them
     were measured.
     """
     by_run: dict[tuple[str, int], dict[int, float]] = {}
@@ -68,7 +68,7 @@ def _similarity(study: Path) -> dict[tuple[str, int], dict[str, float]]:
 
 
 def _flatness(study: Path) -> dict[tuple[str, int], float]:
-    """How wide the minimum of each run is on dev, as far as the line shows, which is one for all runs of a study."""
+    """Return the width of each run's minimum on dev, within the range of the line that all runs of a study share."""
     rows = AnalysisFolder.of(study, landscape.NAME, LandscapeRow).read()
     widths = {
         (arm, seed): landscape.flatness(points)
@@ -79,7 +79,7 @@ def _flatness(study: Path) -> dict[tuple[str, int], float]:
 
 
 def tracked_run(cell: RunResult, score: float | None = None) -> TrackedRun | None:
-    """The measurements of a run; None where it has none, or they cannot be read, which the report says."""
+    """Return the measurements of a run; None if there are none, or they are unreadable, which the report mentions."""
     if cell.folder is not None:
         with suppress(RunError):
             records = read_fisher(RunFolder(cell.folder).fisher_file)
@@ -88,7 +88,7 @@ def tracked_run(cell: RunResult, score: float | None = None) -> TrackedRun | Non
 
 
 def tracked_quantities(cell: RunResult) -> dict[str, float]:
-    """How high the normalised trace is early on, and how much of a hill it is."""
+    """Compute how high the normalised trace is early in training, and how pronounced its hill is."""
     run = tracked_run(cell)
     found = {} if run is None else {TRACE_EARLY: run.early, TRACE_HILL: run.hill}
     return {name: value for name, value in found.items() if value is not None}
@@ -97,19 +97,19 @@ def tracked_quantities(cell: RunResult) -> dict[str, float]:
 def schedule_correlations(
     scored: Iterable[tuple[RunResult, float | None]],
 ) -> tuple[dict[str, dict[int, float]], tuple[str, ...]]:
-    """How peak and area of schedules rank with their scores: by seed, where it has four schedules or more.
+    """Rank-correlate peak and area of schedules with their scores, for each seed with four schedules or more.
 
     Returns:
-        Name to seed to Spearman's correlation; and the arms that it is over.
+        Name to seed to Spearman's correlation; and the arms that enter it.
     """
     runs = [run for cell, score in scored if (run := tracked_run(cell, score)) is not None and run.is_schedule]
     found: dict[str, dict[int, float]] = {}
     for seed in dict.fromkeys(run.seed for run in runs):
         own = [run for run in runs if run.seed == seed]
-        for name, told in (
+        for name, ranked in (
             (TRACE_PEAK, correlation(own, lambda run: run.peak)),
             (TRACE_AREA, correlation(own, lambda run: run.area)),
         ):
-            if told is not None:
-                found.setdefault(name, {})[seed] = told[0]
+            if ranked is not None:
+                found.setdefault(name, {})[seed] = ranked[0]
     return found, tuple(dict.fromkeys(run.arm for run in runs))

@@ -1,4 +1,4 @@
-"""What a paper calls the methods, models and tasks of a study that was not made from one of its presets."""
+"""Translate the methods, models and tasks of any study into the labels of a paper."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _FUN = {"full": "Ada", "random": "Ada+Rand", "fun": "Ada+FUN", "lpft": "Ada+LPFT
 
 
 def arm_labels(paper: str, study: StudyRecord, layers: int | None) -> dict[str, str]:
-    """What a paper calls each arm of a study, by the study's own label for it.
+    """Return a paper's label of each arm of a study, by the study's own label.
 
-    Two arms may have one label, such as ``graddrop:p=0.2`` and ``graddrop:p=0.9``; an arm that the paper does not
-    have keeps its own. In a study without adapters, FUN's labels go to schedules of the whole model.
+    Two arms may have one label, such as ``graddrop:p=0.2`` and ``graddrop:p=0.9``; an arm that the paper does not have
+    keeps its own label. In a study without adapters, FUN's labels go to schedules of the whole model.
 
     Args:
         paper: its key.
-        layers: of the model; None where that is not known.
+        layers: of the model; None if unknown.
     """
     found = {}
     alone = model_alone(study.arms)
@@ -54,12 +54,12 @@ def arm_labels(paper: str, study: StudyRecord, layers: int | None) -> dict[str, 
 
 
 def whole_model(study: StudyRecord) -> bool:
-    """Whether a study compares schedules of the whole model, with no adapter among them."""
+    """Return True if a study compares schedules of the whole model, without any adapter."""
     return model_alone(study.arms) and len(study.labels) > 1
 
 
 def model_label(paper: str, model: ModelRecord) -> str:
-    """What a paper calls a model of the hub; else its own label."""
+    """Return a paper's label of a model on the hub; for other models their own label."""
     for preset in presets().values():
         if preset.paper == paper:
             for label, known in preset.models.items():
@@ -69,7 +69,7 @@ def model_label(paper: str, model: ModelRecord) -> str:
 
 
 def task_label(paper: str, task: str) -> str | None:
-    """What a paper calls a task of the catalogue; None where it has none such."""
+    """Return a paper's label of a task of the catalogue; None if it has none."""
     for preset in presets().values():
         if preset.paper == paper:
             for label, known in preset.tasks.items():
@@ -86,7 +86,7 @@ def _label(
     pretrained: bool,
     on_model: bool,
 ) -> str | None:
-    """The paper's label; None where it has none such."""
+    """Return the paper's label of a method; None if it has none."""
     if paper == "adaptereff":
         return _adaptereff(method, adapter, pretrained)
     if paper == "fun":
@@ -125,7 +125,7 @@ def _elsa(method: Method, layers: int | None) -> str | None:
 
 
 def _adaptereff(method: Method, adapter: AdapterSetting | None, pretrained: bool) -> str | None:
-    """The paper's adapters are the Houlsby ones of some width; others have no label of its own."""
+    """Label the Houlsby adapters of some width, which are the paper's; other adapters have no label."""
     mixed = {"full": "", "mixout": "+mixout"}.get(method.name)
     if mixed is None:
         return None
@@ -139,6 +139,6 @@ def _adaptereff(method: Method, adapter: AdapterSetting | None, pretrained: bool
 
 
 def _pretrained(adapter: AdapterSetting | None, settings: Mapping[str, Any]) -> bool:
-    """Whether what is trained first learns from the task's texts, by the adapter's own options or by the study's."""
+    """Return True if the adapter is pretrained on the task's texts, by its own options or the study's."""
     own = () if adapter is None else (adapter.tapt_steps, adapter.tapt_epochs)
     return any((*own, settings.get("tapt_steps"), settings.get("tapt_epochs")))

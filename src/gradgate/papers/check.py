@@ -1,4 +1,4 @@
-"""The verdicts on the papers' claims: on the numbers that the papers print, and on studies and reproductions."""
+"""Check the papers' claims on the numbers that the papers print, and on studies and reproductions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gradgate.papers.recorded import SUFFIX, read_numbers, record_folders, recor
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what one source of numbers says of it.
+    """A claim and what one source of numbers says about it.
 
     Attributes:
         source: studies, a folder of their recorded numbers, or tables of the paper.
         notes: what a reader of the numbers must know.
         parts: the studies or files of a source whose numbers were taken together.
-        stand_in: whether they are on tasks that stand in for the paper's. Where a source has both, each has a verdict.
+        stand_in: whether they are on tasks that stand in for the paper's. If a source has both, each has a verdict.
     """
 
     claim: Claim
@@ -35,7 +35,7 @@ class Verdict:
 
     @property
     def tasks(self) -> str:
-        """Of which tasks the numbers are, in words."""
+        """The tasks of the numbers, in words."""
         return "other tasks" if self.stand_in else "the paper's tasks"
 
     @property
@@ -52,7 +52,7 @@ class Verdict:
         return found
 
     def record(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "claim": self.claim.id,
             "paper": self.claim.paper,
@@ -68,7 +68,7 @@ class Verdict:
 
 
 def check_printed(paper: str | None = None) -> list[Verdict]:
-    """Every claim on the numbers that its paper prints; those that it prints none for cannot be told."""
+    """Check every claim on the numbers that its paper prints; a claim without printed numbers stays undecided."""
     return [
         Verdict(claim, check(claim, printed(source)), _tables(source))
         for claim in claims(paper)
@@ -77,23 +77,23 @@ def check_printed(paper: str | None = None) -> list[Verdict]:
 
 
 def check_study(folder: Path, paper: str | None = None) -> list[Verdict]:
-    """Every claim of a paper, or of all of them, on a study, a reproduction or a file of their numbers.
+    """Check every claim of one paper, or of all, on a study, a reproduction or a file of their numbers.
 
     Raises:
-        RunError: if the folder holds neither.
+        RunError: if the folder is neither.
     """
     return check_studies([folder], paper)
 
 
 def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[Verdict]:
-    """Every claim of a paper, or of all of them, on each of these studies, reproductions and files of their numbers.
+    """Check every claim of one paper, or of all, on several studies, reproductions and files of their numbers.
 
     A folder of such files is one source: claims are checked on all of them together. Claims that none of the sources
     can check alone, such as one that compares methods of two presets, are checked on all sources together; these
     verdicts come last.
 
     Raises:
-        RunError: if a folder holds neither.
+        RunError: if a folder is neither.
     """
     sources = [source for folder in folders for source in record_folders(folder) or [folder]]
     numbers = [(source, [numbers_in(each, paper) for each in recorded_files(source) or [source]]) for source in sources]
@@ -115,18 +115,18 @@ def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[Ver
 
 
 def record_studies(folders: Sequence[Path], file: Path, paper: str | None = None) -> None:
-    """Write the numbers of these studies and reproductions as CSV, which the checks take in their place.
+    """Write the numbers of studies and reproductions as CSV, which the checks accept in their place.
 
     Args:
         paper: under whose labels; None for those of each paper.
 
     Raises:
-        RunError: if a folder holds neither, or has none of the numbers; or if the file cannot be written.
+        RunError: if a folder is neither, or has none of the numbers; or if the file cannot be written.
     """
     studies = {str(folder): numbers_in(folder, paper) for folder in folders}
     lacking = [name for name, papers_of in studies.items() if not any(found.scores for found in papers_of.values())]
     if lacking:
-        raise RunError(f"{', '.join(lacking)} has no finished run, so that there are no numbers to write to {file}.")
+        raise RunError(f"{', '.join(lacking)} has no finished run, so there are no numbers to write to {file}.")
     try:
         write_numbers({Path(name).name: found for name, found in studies.items()}, file)
     except OSError as error:
@@ -136,14 +136,14 @@ def record_studies(folders: Sequence[Path], file: Path, paper: str | None = None
 
 
 def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:
-    """The scores of a study under the labels of each paper, or of a reproduction under those of its own.
+    """Read the scores of a study under the labels of each paper, or of a reproduction under those of its paper.
 
     Args:
         folder: of the study or reproduction; or a CSV file of :func:`gradgate.papers.recorded.write_numbers`.
 
     Raises:
-        RunError: if the folder holds neither.
-        DataError: if the file is none such.
+        RunError: if the folder is neither.
+        DataError: if the file is not such a file.
     """
     if not folder.exists():
         raise RunError(_not_there(folder))
@@ -169,7 +169,7 @@ def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:
 
 
 def _not_there(folder: Path) -> str:
-    """What to do about a study that is not there; its name may be that of something else."""
+    """Explain what to do if a study is missing; its name may be that of something else."""
     name = str(folder)
     if name in presets():
         return (
@@ -181,7 +181,7 @@ def _not_there(folder: Path) -> str:
 
 
 def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[Verdict]:
-    """Each claim on the parts of a source; verdicts on tasks that stand in for the paper's come last."""
+    """Check each claim on the parts of a source; verdicts on tasks that stand in for the paper's come last."""
     found = []
     for claim in claims(paper):
         for used in _groups(claim, parts):
@@ -192,13 +192,13 @@ def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[Verdict]:
 
 
 def _groups(claim: Claim, parts: Sequence[Numbers]) -> list[Sequence[Numbers]]:
-    """The parts that have what a claim compares, those on the paper's tasks and those on others apart; else all."""
+    """Group the parts that have what a claim compares: the paper's tasks, and stand-ins; else all parts."""
     apart = ([part for part in parts if part.stand_in is stand_in] for stand_in in (False, True))
     return [_used(claim, group) for group in apart if group and _compares(claim, group)] or [parts]
 
 
 def _used(claim: Claim, group: Sequence[Numbers]) -> Sequence[Numbers]:
-    """The parts that have what a claim compares alone; where none has it alone, those that have it together."""
+    """Return the parts that have what a claim compares by themselves, else those that have it together."""
     alone = [part for part in group if _compares(claim, [part])]
     if alone:
         return alone

@@ -1,4 +1,4 @@
-"""Tables of published numbers next to measured ones; of a figure, which prints none, the measured ones alone."""
+"""Tabulate published numbers next to measured ones; for a figure, which prints none, only the measured ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Pair:
 
 
 def pairs(reproduction: Reproduction) -> list[Pair]:
-    """Every printed number of the cells that were run."""
+    """Return every printed number of the cells that were run, with its measurement."""
     found = [
         Pair(row, number, summarize(list(_by_seed(row, number).values())))
         for row in reproduction.rows
@@ -63,19 +63,19 @@ def pairs(reproduction: Reproduction) -> list[Pair]:
 
 
 def summary_table(reproduction: Reproduction) -> Table:
-    """One row a cell: the language or average that stands for its task."""
+    """Tabulate one row per cell: the language or average that represents its task."""
     every = pairs(reproduction)
     kept = [pair for pair in every if _in_short(reproduction, pair)]
     return _table(reproduction, "published", kept)
 
 
 def full_table(reproduction: Reproduction) -> Table:
-    """One row a printed number: every language and metric."""
+    """Tabulate one row per printed number: every language and metric."""
     return _table(reproduction, FULL_TABLE, pairs(reproduction))
 
 
 def measured_table(reproduction: Reproduction) -> Table:
-    """One row a cell: the score of the language or average that stands for its task."""
+    """Tabulate one row per cell: the score of the language or average that represents its task."""
     found = [(row, summarize(_scores(row))) for row in reproduction.rows]
     return Table(
         "measured",
@@ -116,7 +116,7 @@ def _metric(row: Reproduced) -> str:
 
 
 def _scores(row: Reproduced) -> list[float]:
-    """Of each seed, on the language or average that stands for the task; on its only language where it has one."""
+    """Return the score of each seed, on the language or average that represents the task, or its only language."""
     preset, found = row.cell.preset, []
     for cell in row.measured.cells:
         scores = {} if cell.scores is None else scores_by_language(preset.paper, row.measured, cell)
@@ -125,7 +125,7 @@ def _scores(row: Reproduced) -> list[float]:
 
 
 def derived_table(reproduction: Reproduction) -> Table | None:
-    """What the paper derives from several cells: relative quality and saved parameters; None where it has none."""
+    """Tabulate what the paper derives from several cells (relative quality, saved parameters); None if nothing."""
     numbers = [number for number in reproduction.preset.published if number.metric in DERIVED]
     rows = [entry for number in numbers for entry in _derived(reproduction, number)]
     if not rows:
@@ -152,7 +152,7 @@ def write_tables(reproduction: Reproduction, out: Path) -> list[Table]:
     """Write ``tables/published*.csv`` and ``.md``, or ``measured`` for a figure.
 
     Returns:
-        The tables, the one in short first and the whole one last.
+        The tables, the summary first and the full one last.
     """
     if reproduction.preset.is_figure:
         tables = [measured_table(reproduction)]
@@ -167,7 +167,7 @@ def write_tables(reproduction: Reproduction, out: Path) -> list[Table]:
 
 
 def _by_seed(row: Reproduced, number: Published) -> dict[int, float]:
-    """The measurement of each seed."""
+    """Return the measurement of each seed."""
     values = {cell.seed: _value(row, cell, number) for cell in row.measured.cells}
     return {seed: value for seed, value in values.items() if value is not None}
 
@@ -280,7 +280,7 @@ def _numbers(pair: Pair) -> dict[str, str | int | float | None]:
 
 
 def ours(row: Reproduced) -> str:
-    """What was run for a cell, as it is typed."""
+    """Return what was run for a cell, as it is typed."""
     return row.method if row.adapter is None else f"{row.adapter} + {row.method}"
 
 
@@ -304,7 +304,7 @@ def _derived(reproduction: Reproduction, number: Published) -> Iterator[tuple[Pu
 
 
 def _means(row: Reproduced, baseline: Reproduced | None) -> tuple[float, float] | None:
-    """The mean scores of a cell and its baseline over the seeds that both have, on what the table prints first."""
+    """Average the first printed score of a cell and of its baseline over the seeds that both have."""
     if baseline is None:
         return None
     ours, theirs = (_by_seed(each, each.cell.published()[0]) for each in (row, baseline))

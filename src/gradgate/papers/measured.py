@@ -1,4 +1,4 @@
-"""The scores of a study, or of one arm of it, under the labels of a paper."""
+"""Read the scores of a study, or of one of its arms, under the labels of a paper."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Measured:
 
     Attributes:
         arm: what was run, as the study calls it.
-        language: of a task that is trained and tested in this one alone; None where other languages count too.
-        split: what is scored where that is neither the main split nor that of a language.
-        metric: what is scored where that is not the study's own metric.
+        language: of a task that is trained and tested in only this one; None if other languages count too.
+        split: the scored split, if it is neither the main split nor that of a language.
+        metric: the scored metric, if it is not the study's own.
     """
 
     place: Place
@@ -77,7 +77,7 @@ class Measured:
 
 
 def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, notes: Iterable[str] = ()) -> Numbers:
-    """Every score of these rows, and of AdapterEff's best sizes; in points where it is a share, times in seconds."""
+    """Collect every score of these rows, and of AdapterEff's best sizes: shares in points, times in seconds."""
     scores: dict[Key, dict[int, float]] = {}
     arms: dict[Key, dict[str, None]] = {}
     analyzed: dict[Path, dict[tuple[str, int], dict[str, float]]] = {}
@@ -106,9 +106,9 @@ def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, not
 
 
 def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
-    """A study's scores under the labels of a paper.
+    """Read a study's scores under the labels of a paper.
 
-    Where its task is none of the paper's, it stands in for all of them, and the notes say so.
+    A task that is not one of the paper's stands in for all of them, and the notes say so.
     """
     study = results.study
     task = task_label(paper, study.task.name)
@@ -132,14 +132,14 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
 
 
 def best_sizes(rows: Iterable[Measured]) -> list[Measured]:
-    """The adapter of each task that is best on dev of those with 64, 128 and 256 units (AdapterEff, Table 2).
+    """Choose the adapter of each task that is best on dev among those with 64, 128 and 256 units (AdapterEff, Table 2).
 
-    It is the one with the highest mean of its dev scores, over the seeds that all sizes have; the smallest of equal
-    ones. Its scores are those of another split, so that nothing is chosen by what is compared.
+    It has the highest mean dev score over the seeds that all sizes have; ties go to the smallest. Its reported scores
+    come from another split, so that the choice does not depend on them.
 
     Returns:
-        Some of the rows. A place has none where a size is absent, where several arms fit one, or where the split that
-        is scored is dev itself.
+        Some of the rows. A place has none if a size is absent, if several arms fit one, or if the scored split is dev
+        itself.
     """
     at: dict[Place, dict[str, list[Measured]]] = {}
     for row in rows:
@@ -158,14 +158,14 @@ def best_sizes(rows: Iterable[Measured]) -> list[Measured]:
 
 
 def _transfer(paper: str, row: Measured, cell: RunResult) -> float | None:
-    """The paper's average of a run; where there is none, what methods are compared on."""
+    """Return the paper's average of a run; without one, the score that methods are compared on."""
     if cell.scores is None:
         return None
     return scores_by_language(paper, row, cell).get("avg", cell.score(row.results.main_split))
 
 
 def scores_by_language(paper: str, row: Measured, cell: RunResult, metric: str | None = None) -> dict[str, float]:
-    """The scores of a run by language and average, as they are in its file.
+    """Return the scores of a run by language and average, as stored in its file.
 
     Args:
         metric: None for that of the row.
@@ -185,7 +185,7 @@ def scores_by_language(paper: str, row: Measured, cell: RunResult, metric: str |
 
 
 def _splits(row: Measured) -> dict[str, str]:
-    """Language to the split that is scored in it: its test split, or that of dev where there is no test."""
+    """Return the split that is scored in each language: its test split, or dev if there is no test."""
     task, there = row.results.study.task, row.results.test_splits
     if row.split is not None:
         return {row.source: original_dev(row.results) if row.split == ORIGINAL_DEV else row.split}
@@ -198,14 +198,14 @@ def _splits(row: Measured) -> dict[str, str]:
 
 
 def original_dev(results: StudyResults) -> str:
-    """The split that has the task's own dev rows: a test split where runs hold out dev rows of train, else dev."""
+    """Return the split with the task's own dev rows: a test split if runs hold out dev rows of train, else dev."""
     if results.study.settings.get("dev_size") is None:
         return DEV
     return ORIGINAL_DEV if ORIGINAL_DEV in results.test_splits else TEST
 
 
 def averages(paper: str, task: str, scores: dict[str, float], source: str = SOURCE) -> dict[str, float]:
-    """Means over languages: ``all``; without the source ``target`` and ``distant``; ``avg`` is the paper's own."""
+    """Average over languages: ``all``; without the source ``target`` and ``distant``; ``avg`` is the paper's own."""
     targets = {language: score for language, score in scores.items() if language != source}
     found: dict[str, float] = {}
     if source in scores:
@@ -240,14 +240,14 @@ def _scores(paper: str, row: Measured, cell: RunResult) -> dict[str, float]:
 
 
 def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
-    """How much dev scores vary over the seeds at each learning rate that a study searched (AdapterEff, Fig. 4).
+    """Compute the spread of dev scores over seeds at each learning rate of a search (AdapterEff, Fig. 4).
 
-    A rate counts for a label where each seed of the search has a score, so that a run that failed narrows nothing.
-    Where other settings were searched too, it is the mean over them.
+    A rate counts for a label if each seed of the search has a score, so that a failed run does not narrow the spread.
+    If other settings were searched too, their mean is used.
 
     Returns:
-        The study's label to the rank of the rate, from 0, to the standard deviation over the seeds: in points where
-        the metric is a share. Empty for a search with one seed.
+        The study's label to the rank of the rate, from 0, to the standard deviation over the seeds: in points if the
+        metric is a share. Empty for a search with one seed.
     """
     shown = find(results).format
     scores: dict[str, dict[float, dict[str, dict[int, float]]]] = {}
@@ -273,13 +273,13 @@ def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
 
 
 def loss_rise(cell: RunResult) -> float | None:
-    """How far the last loss on dev is above the lowest; None with fewer than two, or one that is not finite."""
+    """Compute the last loss on dev minus the lowest; None with fewer than two, or a loss that is not finite."""
     losses = [record.metrics["loss"] for record in cell.history if "loss" in record.metrics]
     return losses[-1] - min(losses) if len(losses) > 1 and all(map(isfinite, losses)) else None
 
 
 def opening_order(cell: RunResult) -> float | None:
-    """:func:`closeness_to_top_down` of a run; None where its plan cannot be read."""
+    """Compute :func:`closeness_to_top_down` of a run; None if its plan is unreadable."""
     if cell.folder is None:
         return None
     try:
@@ -289,13 +289,13 @@ def opening_order(cell: RunResult) -> float | None:
 
 
 def closeness_to_top_down(plan: Timeline) -> float | None:
-    """Spearman's rank correlation of the steps at which layers first learned with their depths from the top.
+    """Compute Spearman's rank correlation of the steps at which layers first learned with their depths from the top.
 
     Layers that learn from the first step on are open by design and do not count. A layer that never learned comes
     last.
 
     Returns:
-        1 for top-down, -1 for bottom-up; None where fewer than three layers count or all opened at the same step.
+        1 for top-down, -1 for bottom-up; None if fewer than three layers count or all opened at the same step.
     """
     layers = [name for name in plan.groups if name.startswith(_LAYER)]
     first = dict.fromkeys(layers, plan.steps)
@@ -309,13 +309,13 @@ def closeness_to_top_down(plan: Timeline) -> float | None:
 
 
 def layer_count(results: StudyResults) -> int | None:
-    """How many layers the model has; None where no run has a readable plan."""
+    """Count the layers of the model; None if no run has a readable plan."""
     sizes = group_sizes(results)
     return sum(name.startswith(_LAYER) for name in sizes) if sizes else None
 
 
 def group_sizes(results: StudyResults) -> dict[str, int]:
-    """The model's groups with their numbers of parameters, by the plan of any finished run; empty without one."""
+    """Return the model's groups with their sizes in parameters, from the plan of a finished run; empty without one."""
     for cell in results.cells:
         if cell.folder is not None and cell.scores is not None:
             with suppress(RunError):

@@ -1,4 +1,4 @@
-"""The runs of a preset, on the paper's models or on others: layers, intervals and sizes in proportion."""
+"""Plan the runs of a preset on the paper's models or on others: layers, intervals and sizes in proportion."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _SCALES = ("full", "sample")
 SAMPLE_SEEDS = 2
 ADAPTER_RATE = 5
 """An adapter's learning rate on the sample over that of the whole model."""
-# On the embedded sample, as measured on two cores of a server.
+# Measured on the embedded sample, on two server cores.
 _SECONDS_A_RUN = 4.0
 _SECONDS_A_STEP = 0.06
 
 
 @dataclass(frozen=True)
 class _Chosen:
-    """A cell with the settings, method and adapter that it is run with."""
+    """A cell with the settings, method and adapter of its run."""
 
     cell: TableEntry
     settings: dict[str, Any]
@@ -86,11 +86,11 @@ class Plan:
     search: Space | None = None
 
     def studies(self) -> dict[str, list[PlannedRun]]:
-        """Folder to the runs of its study, each once."""
-        found: dict[str, dict[str, PlannedRun]] = {}
+        """Map each study's folder to its runs, each once."""
+        by_study: dict[str, dict[str, PlannedRun]] = {}
         for run in self.runs:
-            found.setdefault(run.study, {}).setdefault(run.config.fingerprint(), run)
-        return {name: list(runs.values()) for name, runs in found.items()}
+            by_study.setdefault(run.study, {}).setdefault(run.config.fingerprint(), run)
+        return {name: list(runs.values()) for name, runs in by_study.items()}
 
     @property
     def count(self) -> int:
@@ -117,7 +117,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class ReproduceRequest:
-    """What was asked for. ``seeds``: None for as many as the paper has; ``settings``: in place of the preset's."""
+    """The values of a request. ``seeds``: None for as many as the paper has; ``settings`` replace the preset's."""
 
     preset: str
     scale: str
@@ -128,11 +128,11 @@ class ReproduceRequest:
     settings: dict[str, Any]
 
     def plan(self) -> Plan:
-        """The runs that this asks for.
+        """Plan the requested runs.
 
         Raises:
             UsageError: for a preset, scale or model that is not known.
-            RunError: if models or data cannot be had.
+            RunError: if models or data are unavailable.
         """
         preset = find_preset(self.preset)
         if preset.search is not None and "lr" in self.settings:
@@ -148,14 +148,14 @@ class ReproduceRequest:
 
 
 def plan_full(preset: Preset, resources: Resources, seeds: Sequence[int], extra: dict[str, Any], partial: bool) -> Plan:
-    """The paper's runs on what was found.
+    """Plan the paper's runs on the resources that were found.
 
     Args:
         extra: settings that replace those of the preset.
-        partial: leave out what cannot be had, instead of refusing.
+        partial: leave out what is unavailable, instead of refusing.
 
     Raises:
-        RunError: if something cannot be had, naming all of it.
+        RunError: if something is unavailable, naming all of it.
     """
     if resources.lacking and not partial:
         listed = "".join(f"\n  {what}: {why}" for what, why in resources.lacking.items())
@@ -189,7 +189,7 @@ def plan_full(preset: Preset, resources: Resources, seeds: Sequence[int], extra:
 
 
 def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> Plan:
-    """The paper's methods on the embedded model; one task and model of each kind stands for all that are alike."""
+    """Plan the paper's methods on the embedded model; one task and model of each kind represents all similar ones."""
     from gradgate.sample import QUICKSTART_SETTINGS
 
     model = describe_model("sample")
@@ -228,18 +228,18 @@ def _on_sample(
 
 
 def _sizes_on_sample(cell: TableEntry, rows: int, batch_size: int) -> dict[str, int]:
-    """Rows to train on, and to hold out as dev, in proportion to the most that the table takes of train."""
+    """Return the rows of train and dev on the sample, in proportion to the table's largest training set."""
     most = max(size or cell.paper_task.rows for size in cell.preset.sizes.values()) + cell.settings.get("dev_size", 0)
-    found = {}
+    sizes = {}
     if "train_size" in cell.settings:
-        found["train_size"] = max(batch_size, round(rows * cell.settings["train_size"] / most))
+        sizes["train_size"] = max(batch_size, round(rows * cell.settings["train_size"] / most))
     if "dev_size" in cell.settings:
-        found["dev_size"] = max(1, rows * cell.settings["dev_size"] // most)  # with the others no more than there are
-    return found
+        sizes["dev_size"] = max(1, rows * cell.settings["dev_size"] // most)  # with the others no more than there are
+    return sizes
 
 
 def _with(settings: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
-    """The settings with others in place of some; a length in steps replaces one in epochs, and the reverse."""
+    """Merge settings with others that replace them; a length in steps replaces one in epochs, and the reverse."""
     lengths = {"epochs", "steps"}
     kept = {name: value for name, value in settings.items() if not (name in lengths and lengths & set(extra))}
     return kept | extra
@@ -293,7 +293,7 @@ def _plan(
 
 
 def _searched(preset: Preset, scale: Scale) -> str | None:
-    """The rates that the preset searches; on the sample as many times as high as the sample's own is."""
+    """Return the rates that the preset searches, scaled to the sample's own rate on the sample."""
     if preset.search is None or scale == "full":
         return preset.search
     from gradgate.sample import QUICKSTART_SETTINGS
@@ -302,7 +302,7 @@ def _searched(preset: Preset, scale: Scale) -> str | None:
 
 
 def _study_names(configs: list[tuple[TableEntry, RunConfig]]) -> dict[str, str]:
-    """The study of each run: equal settings share one, where it would have no runs that the paper has not."""
+    """Return the study name of each run: equal settings share a study unless it would get runs that the paper lacks."""
     groups: dict[str, list[tuple[TableEntry, RunConfig]]] = {}
     for cell, config in configs:
         shared = config.model_copy(update={"method": "full", "adapter": None, "seed": 0}).fingerprint()

@@ -1,4 +1,4 @@
-"""What a preset is: a table or figure of a paper as a grid of runs, with what the paper prints for each of them."""
+"""Define presets: tables or figures of a paper as grids of runs, with the numbers that the paper prints for them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class PaperTask(_Strict):
         rows: training examples in the paper, from which intervals in steps are translated.
         languages: that the table prints scores in, the source first; empty for a task in one language. A source
             without test data is left out.
-        published, language: the task and language that the table has it under, where they differ from its key.
-        split: that the table prints scores on, where it is not the test split; ``original_dev`` is the task's own dev
-            where runs hold out dev rows of train (``dev_size``), whatever name it has among their test splits.
+        published, language: the task and language that the table has it under, if they differ from its key.
+        split: that the table prints scores on, if it is not the test split; ``original_dev`` is the task's own dev if
+            runs hold out dev rows of train (``dev_size``), whatever its name is among their test splits.
         set: settings of its runs.
         sample: the embedded task that stands in for it.
         metrics: the table's metric to ours; by default the table's first one is the task's own.
@@ -78,7 +78,7 @@ class Match(_Strict):
     methods: tuple[str, ...] = ()
 
     def fits(self, model: str, task: str, size: str, method: str) -> bool:
-        """Whether a cell is one of them."""
+        """Return True if a cell is one of them."""
         pairs = ((self.models, model), (self.tasks, task), (self.sizes, size), (self.methods, method))
         return all(not names or name in names for names, name in pairs)
 
@@ -142,7 +142,7 @@ class Preset(_Strict):
 
     @property
     def is_figure(self) -> bool:
-        """Whether it is a figure of the paper, which prints no numbers."""
+        """Whether this is a figure of the paper, which prints no numbers."""
         return not self.data
 
     @property
@@ -151,7 +151,7 @@ class Preset(_Strict):
         return tuple(number for name in self.data for number in read_table(name))
 
     def cells(self) -> list[TableEntry]:
-        """Every run of the paper but for its repeats, in the table's order."""
+        """Return every run of the paper, without its repeats, in the table's order."""
         grid = product(self.models, self.tasks, self.sizes, self.methods)
         return [self._cell(*labels) for labels in grid if not any(match.fits(*labels) for match in self.leave_out)]
 
@@ -204,7 +204,7 @@ class TableEntry:
         return self.preset.models[self.model]
 
     def published(self) -> list[Published]:
-        """What the paper prints for this run: one number for each language, average and metric."""
+        """Return what the paper prints for this run: one number per language, average and metric."""
         task = self.paper_task
         names = {task.published or self.task}
         return [
@@ -218,7 +218,7 @@ class TableEntry:
         ]
 
     def metric_of(self, number: Published) -> str | None:
-        """Our name for a published metric: None for the task's own, ``""`` where we have none."""
+        """Return our name for a published metric: None for the task's own, ``""`` if we have none."""
         named = {**self.preset.metrics, **self.paper_task.metrics}
         if named:
             return named.get(number.metric, "")
@@ -231,7 +231,7 @@ class TableEntry:
         return None if self.preset.metrics else named or None
 
     def steps(self) -> int:
-        """Optimizer steps of the paper's training."""
+        """Compute the optimizer steps of the paper's training."""
         if "steps" in self.settings:
             return int(self.settings["steps"])
         rows = int(self.settings.get("train_size", self.paper_task.rows))
@@ -240,12 +240,12 @@ class TableEntry:
 
 
 def filled(text: str, values: dict[str, int | str]) -> str:
-    """A text with its ``{names}`` replaced; one without a value is a KeyError."""
+    """Fill the ``{names}`` of a text with values; raise KeyError for one without a value."""
     return re.sub(r"\{(\w+)\}", lambda name: str(values[name[1]]), text)
 
 
 def matching(presets: dict[str, Preset]) -> Iterator[tuple[str, str]]:
-    """Names in the cases of presets that no preset of the same file has: label of the preset, and the name."""
+    """Yield names in the cases of presets that no preset of the same file has: label of the preset, and the name."""
     known = {name for preset in presets.values() for name in _labels(preset)}
     for preset in presets.values():
         for match in (*preset.cases, *preset.leave_out):
@@ -263,7 +263,7 @@ FOLDER = Path(__file__).parent / "presets"
 
 @cache
 def presets() -> dict[str, Preset]:
-    """Every preset by name, paper by paper in the order of their tables, then of their figures."""
+    """Return every preset by name, paper by paper in the order of their tables, then of their figures."""
     found: dict[str, Preset] = {}
     for paper in papers():
         found |= read_presets(FOLDER / f"{paper}.yaml")
@@ -271,7 +271,7 @@ def presets() -> dict[str, Preset]:
 
 
 def find_preset(name: str) -> Preset:
-    """The preset of this name.
+    """Return the preset of this name.
 
     Raises:
         UsageError: naming the nearest.
@@ -280,12 +280,12 @@ def find_preset(name: str) -> Preset:
     if name not in known:
         near = nearest(name, known)
         listed = "" if near else f" Known: {', '.join(known)}."
-        raise UsageError(f"There is no preset {name!r}.{near}{listed} `gradgate papers` tells what each of them is.")
+        raise UsageError(f"There is no preset {name!r}.{near}{listed} `gradgate papers` describes each of them.")
     return known[name]
 
 
 def read_presets(file: Path) -> dict[str, Preset]:
-    """The presets in a file that is named after its paper; what stands under ``shared`` is only referred to.
+    """Read the presets in a file that is named after its paper; what stands under ``shared`` is only referred to.
 
     Raises:
         UsageError: naming the preset and the fault.

@@ -1,4 +1,4 @@
-"""Methods, adapters and rates of a paper in proportion to another model: its layers, its width, its steps."""
+"""Scale methods, adapters and rates of a paper to another model: its layers, its width, its steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAPT_EPOCHS = 2
 
 
 def on_layers(text: str, layers: int, ours: int) -> str:
-    """``freeze:layers=9`` of 12 as ``freeze:layers=3`` of 4; other methods as they are.
+    """Scale ``freeze:layers=9`` of 12 to ``freeze:layers=3`` of 4; return other methods unchanged.
 
     At least one layer stays tuned where the paper tunes one.
     """
@@ -31,19 +31,19 @@ def on_layers(text: str, layers: int, ours: int) -> str:
 
 
 def on_steps(text: str, layers: int, steps: int, our_layers: int, our_steps: int) -> str:
-    """The interval ``every`` such that all layers are open after the same share of the training; 1 at least."""
+    """Scale the interval ``every`` so that all layers are open after the same share of the training; 1 at least."""
     method = read_method(text)
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if _has(method, "every"):
         interval = method.every * (our_steps / steps) * (layers / our_layers)  # type: ignore[attr-defined]
-        given["every"] = max(1, round(interval))
+        options["every"] = max(1, round(interval))
     if method.name == "fun":
-        given["batches"] = min(SELECTION_BATCHES, method.batches)  # type: ignore[attr-defined]
-    return replace(method, **given).spec if given else text
+        options["batches"] = min(SELECTION_BATCHES, method.batches)  # type: ignore[attr-defined]
+    return replace(method, **options).spec if options else text
 
 
 def on_width(adapter: str, hidden: int, ours: int) -> str:
-    """``size=256`` of 768 hidden units as the same share of ours, 4 at least.
+    """Scale ``size=256`` of 768 hidden units to the same share of ours, 4 at least.
 
     A learning rate and a batch size of its own are left out, and pretraining is cut to ``TAPT_EPOCHS`` passes.
     """
@@ -54,17 +54,17 @@ def on_width(adapter: str, hidden: int, ours: int) -> str:
 
 
 def at_rate(adapter: str, lr: float) -> str:
-    """An adapter with a learning rate of its own."""
+    """Give an adapter its own learning rate."""
     return str(_ADAPTER.parse(adapter).without("lr").updated(lr=f"{lr:g}"))
 
 
 def with_options(adapter: str, options: dict[str, str]) -> str:
-    """An adapter with these options besides its own."""
+    """Add options to an adapter."""
     return str(_ADAPTER.parse(adapter).updated(**options))
 
 
 def on_rate(searched: str, lr: float, ours: float) -> str:
-    """``lr=2e-5,4e-5`` of a paper that trains at 2e-5 as ``lr=0.001,0.002`` at 1e-3."""
+    """Scale ``lr=2e-5,4e-5`` of a paper that trains at 2e-5 to ``lr=0.001,0.002`` at 1e-3."""
     name, _, values = searched.partition("=")
     return f"{name}={','.join(f'{float(value) * ours / lr:g}' for value in values.split(','))}"
 

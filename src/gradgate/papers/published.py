@@ -1,4 +1,4 @@
-"""The papers and the numbers that they print, read from the tables beside this module."""
+"""Read the papers and the numbers that they print from the tables beside this module."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Published:
         table: as numbered in the paper.
         language: a code, or the average that the table has: ``avg``, ``all``, ``target``, ``distant``.
         size: of the training set as the table has it: ``full``, a number of examples, or a share.
-        std: over the paper's repeats, where it is printed.
+        std: over the paper's repeats, if it is printed.
         note: what a reader must know of this number, such as that it was taken from another paper.
     """
 
@@ -58,7 +58,7 @@ class Setting:
     Attributes:
         paper: its short name.
         setting: the table or experiment that it is of.
-        name, value: as in the paper; a value can be several, or words where the paper leaves it open.
+        name, value: as in the paper; a value can be several, or words if the paper leaves it open.
     """
 
     paper: str
@@ -69,13 +69,13 @@ class Setting:
 
 @cache
 def papers() -> dict[str, Paper]:
-    """The papers whose tables are carried along, by key."""
+    """Return the papers whose tables are included, by key."""
     entries = parse_yaml((FOLDER / "papers.yaml").read_bytes())
     return {key: Paper(key, **entry) for key, entry in entries.items()}
 
 
 def paper_key(name: str) -> str:
-    """The key of a paper by its key or its name, in any case.
+    """Return the key of a paper from its key or its name, in any case.
 
     Raises:
         UsageError: naming the nearest.
@@ -88,14 +88,14 @@ def paper_key(name: str) -> str:
 
 @cache
 def read_table(name: str) -> tuple[Published, ...]:
-    """Every number of a table, such as ``elsa_table04``, in its order."""
+    """Read every number of a table, such as ``elsa_table04``, in its order."""
     with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return tuple(_number(row) for row in csv.DictReader(file))
 
 
 @cache
 def stated_settings(paper: str) -> tuple[Setting, ...]:
-    """Every setting that a paper states, by its key; presets follow them where they can."""
+    """Return every setting that a paper states, by its key; presets follow them if they can."""
     name = papers()[paper].name
     with (FOLDER / "hyperparameters.csv").open(encoding="utf-8", newline="") as file:
         return tuple(Setting(**row) for row in csv.DictReader(file) if row["paper"] == name)

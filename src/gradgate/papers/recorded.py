@@ -1,4 +1,4 @@
-"""The numbers of studies as a CSV file, so that claims are checked where the runs are not."""
+"""Store the numbers of studies in a CSV file, so that claims can be checked without the runs."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class RecordedNumber:
         label: what the paper calls the method.
         arm: what was run.
         on: a language, an average over languages, or what else was measured, such as ``seconds`` of a step.
-        value: in points (0 to 100) where it is a share of what is possible.
-        stand_in: whether the task is none of the paper's and stands in for them.
+        value: in points (0 to 100) if it is a share of what is possible.
+        stand_in: whether the task is not one of the paper's and stands in for them.
         notes: what a reader of the study must know, as a JSON list.
     """
 
@@ -89,10 +89,10 @@ def _rows(study: str, paper: str, numbers: Numbers) -> Iterator[RecordedNumber]:
 
 
 def read_numbers(file: Path) -> dict[str, Numbers]:
-    """The numbers in a file of :func:`write_numbers`, by the key of the paper; several studies are put together.
+    """Read the numbers in a file of :func:`write_numbers`, by the key of the paper; several studies are merged.
 
     Raises:
-        DataError: if it is no such file, or a line is damaged; the line is named.
+        DataError: if it is not such a file, or a line is damaged; the line is named.
     """
     rows = sorted(_FILE.read(file), key=lambda row: (row.paper, row.study))
     return {
@@ -102,7 +102,7 @@ def read_numbers(file: Path) -> dict[str, Numbers]:
 
 
 def _numbers(rows: Sequence[RecordedNumber], file: Path) -> Numbers:
-    """The numbers of one study."""
+    """Build the numbers of one study."""
     scores: dict[Key, dict[int, float]] = {}
     arms: dict[Key, dict[str, None]] = {}
     for row in rows:
@@ -117,12 +117,12 @@ def _numbers(rows: Sequence[RecordedNumber], file: Path) -> Numbers:
 
 
 def recorded_files(path: Path) -> list[Path]:
-    """The CSV files of a folder that holds such files and no study; empty for all else."""
+    """Return the CSV files of a folder that has such files and is not a study; otherwise an empty list."""
     return sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() and not (path / STUDY_FILE).exists() else []
 
 
 def record_folders(path: Path) -> list[Path]:
-    """A folder of recorded numbers, or those below a folder that is no study; empty for all else."""
+    """Return the folder if it has recorded numbers, else those below it unless it is a study; or an empty list."""
     if recorded_files(path):
         return [path]
     if not path.is_dir() or (path / STUDY_FILE).exists():

@@ -1,4 +1,4 @@
-"""Reproduce a table or figure of a paper: a study for each task, model and settings, and one record of them all."""
+"""Reproduce a table or figure of a paper: a study per task, model and settings, and one record of them all."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ReproductionRecord(BaseModel):
 
     @classmethod
     def of(cls, plan: Plan) -> ReproductionRecord:
-        """The record of a plan."""
+        """Create the record of a plan."""
         runs = tuple(
             RunEntry(labels=_labels(run.cell), method=run.arm.method, adapter=run.arm.adapter, study=run.study)
             for run in plan.runs
@@ -68,7 +68,7 @@ class ReproductionRecord(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> ReproductionRecord:
-        """The record in the folder of a reproduction.
+        """Read the record in the folder of a reproduction.
 
         Raises:
             RunError: if it is absent, damaged, or lacks an entry.
@@ -78,7 +78,7 @@ class ReproductionRecord(BaseModel):
         lacking = [name for name, entry in cls.model_fields.items() if entry.is_required() and name not in found]
         if lacking:
             raise RunError(
-                f"{folder} holds no whole reproduction: {RECORD} has no {', '.join(lacking)}. {remedy(file)}"
+                f"{folder} is not a complete reproduction: {RECORD} has no {', '.join(lacking)}. {remedy(file)}"
             )
         try:
             return cls.model_validate(found)
@@ -106,7 +106,7 @@ class Reproduced:
     scale: Scale = "full"
 
     def metric(self, number: Published) -> str | None:
-        """Our name for the metric of a printed number; None for the task's own, ``""`` where there is none.
+        """Return our name for the metric of a printed number; None for the task's own, ``""`` if there is none.
 
         The tasks of the sample have metrics of their own, which stand for the first one that is printed.
         """
@@ -126,16 +126,16 @@ class Reproduction:
     notes: tuple[str, ...]
 
     def numbers(self) -> Numbers:
-        """The scores under the labels of the paper."""
+        """Return the scores under the labels of the paper."""
         notes = [] if self.scale == "full" else ["measured on the embedded sample"]
         return numbers_of(self.preset.paper, [row.measured for row in self.rows], notes=notes)
 
 
 def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextManager[StudyProgress]]) -> RunCounts:
-    """Run what is missing of every study of a plan; finished runs are skipped.
+    """Run what is missing in every study of a plan; finished runs are skipped.
 
     Args:
-        out: the folder of the studies; made if it is absent.
+        out: the folder of the studies; created if absent.
         progress: makes the display of one study's runs, from a title.
 
     Raises:
@@ -158,22 +158,22 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
 def _run_study(folder: Path, runs: list[PlannedRun], plan: Plan, progress: StudyProgress) -> RunCounts:
     methods = list(dict.fromkeys(run.arm.method for run in runs))
     adapters = list(dict.fromkeys(run.arm.adapter for run in runs))
-    # A study goes on with the search that it was begun with, which has the seeds of that time.
+    # A study resumes with the search that it started with, which has the seeds of that time.
     search = plan.search if find_study(folder) is None else None
     comparison = Comparison(runs[0].config, methods, list(plan.seeds), adapters=adapters, search=search)
     return compare(comparison, folder, progress)
 
 
 def is_reproduction(folder: Path) -> bool:
-    """Whether ``gradgate reproduce`` made this folder."""
+    """Return True if ``gradgate reproduce`` made this folder."""
     return (folder / RECORD).is_file()
 
 
 def read_reproduction(folder: Path) -> Reproduction:
-    """What a reproduction has measured so far.
+    """Read what a reproduction has measured so far.
 
     Raises:
-        RunError: if the folder holds none, or it is damaged.
+        RunError: if the folder is not a reproduction, or it is damaged.
     """
     record = ReproductionRecord.read(folder)
     preset = find_preset(record.preset)
@@ -186,7 +186,7 @@ def read_reproduction(folder: Path) -> Reproduction:
 
 
 def study_folders(folder: Path) -> list[Path]:
-    """The studies of a reproduction."""
+    """Return the studies of a reproduction."""
     return [folder / name for name in ReproductionRecord.read(folder).studies]
 
 
@@ -214,7 +214,7 @@ def _claim(out: Path, plan: Plan) -> None:
     """Refuse a folder that holds something else."""
     if not is_reproduction(out):
         if in_use(out):
-            raise RunError(f"{out} is not empty and holds no reproduction. Give another --out.")
+            raise RunError(f"{out} is not empty and is not a reproduction. Give another --out.")
         return
     record = ReproductionRecord.read(out)
     if (record.preset, record.scale) != (plan.preset.name, plan.scale):

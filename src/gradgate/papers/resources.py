@@ -1,4 +1,4 @@
-"""The models and data sets that a reproduction needs from outside of the package, and why some are missing."""
+"""Find the models and data sets that a reproduction needs from outside the package, or why they are missing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Resources:
 
 
 def given_models(preset: Preset, words: Sequence[str]) -> dict[str, str]:
-    """Label of the paper to our model, from words such as ``FOLDER`` (for the first one) or ``XLM-R=FOLDER``.
+    """Map the paper's labels to our models, from words such as ``FOLDER`` (for the first one) or ``XLM-R=FOLDER``.
 
     Raises:
         UsageError: for a label that the preset does not have, one that is given twice, or no name.
@@ -76,10 +76,10 @@ def given_models(preset: Preset, words: Sequence[str]) -> dict[str, str]:
 
 
 def find_resources(preset: Preset, models: dict[str, str], data: Path | None, partial: bool = False) -> Resources:
-    """Look for every model and data set of a preset; those that cannot be had are named with the reason.
+    """Look for every model and data set of a preset; what is unavailable is named with the reason.
 
     Args:
-        models: as :func:`given_models` has them; where there are any, the others are left out.
+        models: as :func:`given_models` returns them; if there are any, the others are left out.
         data: a folder with the folders of the data sets, or the folder of the only one.
         partial: take a task without those of the paper's languages that it has no test data in.
     """
@@ -102,10 +102,10 @@ def find_resources(preset: Preset, models: dict[str, str], data: Path | None, pa
 
 
 def _in_languages(settings: dict[str, Any], wanted: tuple[str, ...]) -> OurTask:
-    """The task in those of the wanted languages that there is test data in.
+    """Return the task in those of the wanted languages that have test data.
 
     Raises:
-        GradgateError: if its data cannot be had, or it has none of the languages.
+        GradgateError: if its data is unavailable, or it has none of the languages.
     """
     if not wanted:
         return OurTask(settings, count_rows(settings))
@@ -121,7 +121,7 @@ def _in_languages(settings: dict[str, Any], wanted: tuple[str, ...]) -> OurTask:
 
 @contextmanager
 def _reason(resources: Resources, what: str) -> Iterator[None]:
-    """Note why something cannot be had, and go on."""
+    """Record why something is unavailable, and continue."""
     try:
         yield
     except GradgateError as error:
@@ -129,10 +129,10 @@ def _reason(resources: Resources, what: str) -> Iterator[None]:
 
 
 def describe_model(name: str) -> OurModel:
-    """A model's size, from its configuration alone.
+    """Describe a model's size, from its configuration alone.
 
     Raises:
-        RunError: if there is no such model here.
+        RunError: if the model is not available here.
     """
     from gradgate.layers import map_layers
     from gradgate.training.pretrained import load_bare
@@ -142,21 +142,21 @@ def describe_model(name: str) -> OurModel:
 
 
 def count_rows(settings: dict[str, Any]) -> int:
-    """The training examples of a task.
+    """Count the training examples of a task.
 
     Raises:
-        GradgateError: if its data cannot be had.
+        GradgateError: if its data is unavailable.
     """
     return load_task(find_task(**_of_task(settings))).rows["train"]
 
 
 def stand_in(task: PaperTask) -> str:
-    """The embedded task that is most like a paper's task."""
+    """Return the embedded task that is most like a paper's task."""
     return task.sample if task.sample in task_names() else "sample"
 
 
 def _find(task: PaperTask, data: Path | None, alone: bool) -> dict[str, Any]:
-    """Where a task's data is: a folder of its name under ``data``, that folder itself, or the hub."""
+    """Return where a task's data is: a folder of its name under ``data``, that folder itself, or the hub."""
     known = entries().get(task.task)
     names = {plain(task.task), *(known.folder_names if known else ())}
     if data is not None:

@@ -1,5 +1,6 @@
-"""Embed a sample from one seeded generator: a small multilingual encoder with five tasks in ten languages, and a small
-decoder with its own task.
+"""Provide the embedded sample, made by one seeded generator.
+
+It has a small multilingual encoder with five tasks in ten languages, and a small decoder with a task of its own.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ DECODER: Path = Path(__file__).parent / "decoder"
 """The decoder's folder, as ``AutoModelForCausalLM`` and ``AutoTokenizer`` load it."""
 
 DATA: Path = Path(__file__).parent / "data"
-"""The folder with one folder per task and its ``task.yaml``: train and dev in English, test in every language."""
+"""A folder for each task, with its ``task.yaml``: train and dev in English, test in every language."""
 
 OTHER_TEXT: Path = DATA / "opinions.txt"
-"""Text of another register than the decoder's task, one example per line, to measure forgetting."""
+"""Text of another register than the decoder's task, one example per line: what it may forget."""
 
 MODELS: dict[str, Path] = {"sample": MODEL, "sample-decoder": DECODER}
-"""The folder of each model, by name."""
+"""A model's name -> its folder."""
 
 TASKS: dict[str, Path] = {
     "sample": DATA / "sentiment",
@@ -30,28 +31,28 @@ TASKS: dict[str, Path] = {
     "sample-qa": DATA / "qa",
     "sample-generation": DATA / "generation",
 }
-"""The folder of each task, by name."""
+"""A task's name -> its folder."""
 
 TEXTS: dict[str, Path] = {"sample-opinions": OTHER_TEXT}
-"""The file of each running text, by name."""
+"""A name of running text -> its file."""
 
 QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every=48")
-"""The methods that ``gradgate quickstart`` compares."""
+"""What ``gradgate quickstart`` compares."""
 
 QUICKSTART_SEEDS: int = 5
-"""Runs per method: enough for a significant difference between the first and the last (p = 0.001, Holm)."""
+"""Runs of each: enough for the difference between the first and the last to be more than chance (p = 0.001, Holm)."""
 
 QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 3.0, "lr": 1e-3, "batch_size": 16, "max_length": 64}
 """Settings of its runs; the learning rate suits a model of this size."""
 
 QUICKSTART_EXECUTION: dict[str, Any] = {"workers": 2, "threads": 1}
-"""Workers and threads of both kinds: small models train faster two at a time with one thread each than one by one."""
+"""How both kinds run: models of this size train faster two at a time on a thread each than one by one on two."""
 
 GENERATION_METHODS: tuple[str, ...] = ("full", "freeze:layers=5", "lora:r=8,lr=1e-2")
-"""The methods that ``gradgate quickstart --kind generation`` compares."""
+"""What ``gradgate quickstart --kind generation`` compares."""
 
 GENERATION_SEEDS: int = 5
-"""Runs per method."""
+"""Runs of each."""
 
 GENERATION_SETTINGS: dict[str, Any] = {
     "model": "sample-decoder",

@@ -1,6 +1,6 @@
-"""Tasks: data in, features, model head, metrics and predictions out.
+"""Define tasks: data in; features, model head, metrics and predictions out.
 
-Descriptions of tasks are light. The kinds and the readers of data, which need numpy, load with their first use.
+Descriptions of tasks are light. The kinds and the readers of data need numpy and load at their first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which columns of a table are the text and the label: by their names, else by their cells where one reading fits."""
+"""Find the text and label columns of a table: by name, else by their cells if only one reading fits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAIRS = (
 SINGLES = ("text", "sentence", "review", "content")
 LABELS = ("label", "gold_label", "class", "category", "target", "sentiment", "score")
 MOST_CLASSES = 100
-"""More whole-number labels than this may be classes or scores: then the user must say."""
+"""More whole-number labels than this may be classes or scores, so the user must choose."""
 _LOOKED_AT = 2000  # rows
 _LEAST_WORDS = 3.0  # of a text, on average
 _LONGEST_LABEL = 40  # characters
@@ -32,7 +32,7 @@ _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 
 
 def find_text(table: Table, text: str | None, pair: str | None, label: str | None) -> str | tuple[str, str]:
-    """The text column, or the two of a pair.
+    """Find the text column, or the two of a pair.
 
     Args:
         text, pair, label: what the user named.
@@ -57,7 +57,7 @@ def find_text(table: Table, text: str | None, pair: str | None, label: str | Non
 
 
 def find_label(table: Table, text: str | tuple[str, ...]) -> str:
-    """The label column of a table with these text columns.
+    """Find the label column of a table with these text columns.
 
     Raises:
         DataError: no column or several could be the label, or the file seems to have no header.
@@ -78,10 +78,10 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
 
 
 def find_kind(table: Table, label: str) -> KindName:
-    """``classification`` for words and a few whole numbers, ``regression`` for numbers with decimals.
+    """Infer ``classification`` for words and a few whole numbers, ``regression`` for numbers with decimals.
 
     Raises:
-        DataError: numbers that may be either, or scores of which some are no numbers, with the line of the first.
+        DataError: numbers that may be either, or scores of which some are not numbers, with the line of the first.
     """
     cells = [as_text(cell) for cell in table.column(label, "--label")]
     labels = set(cells)
@@ -102,7 +102,7 @@ def find_kind(table: Table, label: str) -> KindName:
 
 
 def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], numbers: set[str]) -> None:
-    """Refuse a column of numbers in which some cells are none; without numbers, or with few, labels are words."""
+    """Refuse a column of numbers in which some cells are not numbers; if numbers are few, labels are words."""
     scores = sum(word in numbers for word in cells)
     decimal = any(not _is_whole(word) for word in numbers)
     broken = [row for row, word in enumerate(cells) if word not in numbers]
@@ -117,7 +117,7 @@ def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], number
 
 
 def _is_text(cells: Sequence[Any]) -> bool:
-    """Mostly different strings of several words."""
+    """Return True if most cells are different strings of several words."""
     if not cells or not all(isinstance(cell, str) for cell in cells):
         return False
     words = sum(len(cell.split()) for cell in cells) / len(cells)
@@ -125,7 +125,7 @@ def _is_text(cells: Sequence[Any]) -> bool:
 
 
 def _is_label(cells: Sequence[Any]) -> bool:
-    """A few short values that come again and again, or numbers with decimals."""
+    """Return True if the cells are a few short values that repeat, or numbers with decimals."""
     words = [as_text(cell) for cell in cells]
     if not words or any(isinstance(cell, (list, dict)) for cell in cells):
         return False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def kind_of(spec: TaskSpec) -> Kind:
-    """The kind of the task."""
+    """Return the kind of the task."""
     if isinstance(spec.options, GenerationOptions):
         return Generation(spec.options)
     return KINDS[spec.kind]
@@ -35,10 +35,10 @@ def load_task(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> TaskDa
 
     Args:
         spec: the task.
-        required: of train and dev, those that must be there; ``dev`` is empty where it is not.
+        required: of train and dev, those that must be there; ``dev`` is empty if it is absent.
 
     Raises:
-        DataError: a fault in the data, with its file and line (or its row where the source has no lines).
+        DataError: a fault in the data, with its file and line (or its row if the source has no lines).
     """
     examples = kind_of(spec).read(spec, read_tables(spec, required))
     tests = {split: rows for split, rows in examples.splits.items() if split not in TRAIN_AND_DEV}
@@ -58,10 +58,10 @@ def load_task(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> TaskDa
 
 
 def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
-    """Read what a model that is already trained is scored on; ``train`` and ``dev`` are empty.
+    """Read what a trained model is scored on; ``train`` and ``dev`` are empty.
 
     Args:
-        labels: the names of the model's outputs, in their order; None where they are no classes.
+        labels: the names of the model's outputs, in their order; None if they are not classes.
 
     Raises:
         DataError: as ``load_task``, or a label that the model does not have.
@@ -73,7 +73,7 @@ def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
 
 
 def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Table]) -> TaskData:
-    """The same of tables that were read already."""
+    """Build the data of :func:`load_tests` from tables that were read already."""
     if labels is not None:
         raw = {cell: name for cell, name in (spec.label_map or {}).items() if name in labels}
         spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
@@ -94,11 +94,12 @@ def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Tab
 
 
 def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:
-    """Split -> language -> rows, of every split that is there: unlabelled ones too, and dev in languages it does not
-    select in.
+    """Count the rows of every existing split by language: split -> language -> rows.
+
+    Unlabelled splits count too, and dev in languages that it does not select in.
 
     Raises:
-        DataError: nothing is there, or something that cannot be read.
+        DataError: no split exists, or one cannot be read.
     """
     check_place(spec)
     counts: dict[str, dict[str, int]] = {}
@@ -109,12 +110,12 @@ def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:
             continue
         counts.setdefault(base_of(split), {})[spec.language_of(split)] = len(read_one(spec, split))
     if not counts:
-        raise DataError(f"{spec.folder} holds no file of the task {spec.name}; its files are {_listed(spec)}")
+        raise DataError(f"{spec.folder} has no file of the task {spec.name}; its files are {_listed(spec)}")
     return counts
 
 
 def label_names(spec: TaskSpec) -> tuple[str, ...]:
-    """The labels in the order of the model's outputs; none where they are numbers or spans, or train is not there."""
+    """Return the labels in the order of the model's outputs; none if they are numbers or spans, or train is absent."""
     if spec.label_map is not None:
         return tuple(dict.fromkeys(spec.label_map.values()))
     needed = ("train",) if splits.missing_parts(spec) else TRAIN_AND_DEV
@@ -126,7 +127,7 @@ def label_names(spec: TaskSpec) -> tuple[str, ...]:
 
 
 def absent_files(spec: TaskSpec) -> dict[str, Path]:
-    """Split -> file, for train and dev of a task in files whose file is not there, so that nothing can be trained."""
+    """Return the train and dev files that are missing, so that nothing can be trained: split -> file."""
     if spec.folder is None:
         return {}
     places = {split: spec.folder / spec.places[split] for split in TRAIN_AND_DEV if split in spec.places}
@@ -138,20 +139,20 @@ def _listed(spec: TaskSpec) -> str:
 
 
 def absent_notes(spec: TaskSpec) -> list[str]:
-    """What to say of languages of the task that there are no files for."""
+    """Return the notes on languages of the task that have no files."""
     absent = absent_languages(spec)
     return [f"not scored in {', '.join(absent)}: {spec.folder} has no files for it"] if absent else []
 
 
 def small_dev_notes(rows: dict[str, int]) -> list[str]:
-    """What to say of a dev split that is too small to select on; ``rows`` are counts by split."""
+    """Return the notes on a dev split that is too small to select on; ``rows`` are counts by split."""
     return ["dev has one row: which checkpoint it selects is chance"] if rows.get("dev") == 1 else []
 
 
 def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:
-    """``size`` rows drawn at random without replacement, in the order drawn.
+    """Draw ``size`` rows at random without replacement, in the order drawn.
 
-    With one seed, a smaller sample is the beginning of a larger one, so that learning curves are nested.
+    With the same seed, a smaller sample is the beginning of a larger one, so that learning curves are nested.
 
     Raises:
         UsageError: ``size`` is below 1 or above the number of rows.

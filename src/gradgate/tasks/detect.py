@@ -1,4 +1,4 @@
-"""Folders and files without a task.yaml: whose data they are, or what their names, columns and labels tell."""
+"""Recognise folders and files without a task.yaml by their names, columns and labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEV_STEMS = ("dev", "val", "valid", "validation", "dev_matched", "validation_mat
 
 @dataclass(frozen=True)
 class Given:
-    """What the user gave besides the task's name; files are absolute paths."""
+    """The user's options besides the task's name; files are absolute paths."""
 
     text: str | None = None
     text_pair: str | None = None
@@ -42,7 +42,7 @@ class Given:
         return (self.text, self.text_pair) if self.text and self.text_pair else self.text
 
     def files(self) -> dict[str, str]:
-        """Split -> path, of those given."""
+        """Return the files of the user: split -> path."""
         files = {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}
         return {split: file for split, file in files.items() if file is not None}
 
@@ -57,14 +57,14 @@ class _Files:
 
 
 def recognise_folder(folder: Path, given: Given, source: str | None = None) -> TaskSpec:
-    """The catalogue's task whose data the folder holds, or one described by what its files tell.
+    """Return the catalogue's task whose data the folder holds, or a task that its files imply.
 
     Args:
-        source: language of train and dev; by default English where the folder has it, else the one that it has.
+        source: language of train and dev; by default English if the folder has it, else the one that it has.
 
     Raises:
         UsageError: a source for a catalogue's task in several languages, which needs its name.
-        DataError: no train file, two files for one split, or columns that can be taken in more than one way.
+        DataError: no train file, two files for one split, or ambiguous columns.
     """
     named = [entry for entry in entries().values() if plain(folder.name) in entry.folder_names]
     for entry in (*named, *(entry for entry in entries().values() if entry.header)):
@@ -86,14 +86,14 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
 
 
 def recognise_file(file: Path, given: Given) -> TaskSpec:
-    """A task with this train file; dev and test are taken from its rows unless dev has a file of its own."""
+    """Return a task with this train file; dev and test are taken from its rows unless dev has a file of its own."""
     files = {"train": file.name, **given.files()}
     spec = _describe(file.stem, file.parent, files, given)
     return spec if "dev" in files else spec.model_copy(update={"split": DEFAULT_SHARES})
 
 
 def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> bool:
-    """Whether the first rows are in the form of the catalogue's task: of train and dev, else of the first file."""
+    """Return True if the first rows of train and dev, else of the first file, have the form of the catalogue's task."""
     paths = {split: folder / file for split, file in (spec.files or {}).items() if (folder / file).is_file()}
     looked_at = [split for split in TRAIN_AND_DEV if split in paths] or list(paths)[:1]
     if not by_name:
@@ -120,7 +120,7 @@ def _has_columns(table: Table, spec: TaskSpec) -> bool:
 
 
 def _files(folder: Path, source: str | None) -> _Files:
-    """What the names of the files tell; ``test.csv`` beside ``test.de.csv`` is in the source language."""
+    """Infer the files of a folder from their names; ``test.csv`` next to ``test.de.csv`` is in the source language."""
     found = _named_files(folder)
     codes = {language for _, language in found if language is not None}
     if not codes:
@@ -130,7 +130,7 @@ def _files(folder: Path, source: str | None) -> _Files:
     for (split, language), file in found.items():
         own = language in (None, source)
         if split == "train" and not own:
-            continue  # a task is trained in its source alone
+            continue  # a task is trained only in its source
         name = split if own and split in TRAIN_AND_DEV else f"{split}.{language or source}"
         if name in splits:
             raise _several(folder, name, [splits[name], file])
@@ -140,7 +140,7 @@ def _files(folder: Path, source: str | None) -> _Files:
 
 
 def _source(folder: Path, found: Mapping[tuple[str, str | None], str]) -> str:
-    """English, unless there is a train file in one other language alone."""
+    """Return English, unless the only train file is in another language."""
     trained = [language for split, language in found if split == "train"]
     if not trained or None in trained or "en" in trained:
         return "en"
@@ -153,7 +153,7 @@ def _source(folder: Path, found: Mapping[tuple[str, str | None], str]) -> str:
 
 
 def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
-    """(split, language or None) -> file; ``test_mismatched.tsv`` is the test split ``test_mismatched``."""
+    """Map (split, language or None) to files; ``test_mismatched.tsv`` is the test split ``test_mismatched``."""
     found: dict[tuple[str, str | None], list[str]] = {}
     below = [path for sub in folder.iterdir() if sub.is_dir() and _is_language(sub.name) for path in sub.iterdir()]
     for path in sorted([*folder.iterdir(), *below]):
@@ -175,7 +175,7 @@ def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
 
 
 def _language_in(stem: str) -> tuple[str, str | None]:
-    """``("test", "de")`` for ``test.de`` and ``test_de``; None where a name ends in no code of a language."""
+    """Split ``test.de`` and ``test_de`` into ``("test", "de")``; None if a name does not end in a language code."""
     split, _, code = stem.replace(".", "_").rpartition("_")
     named = _is_language(code) and split in (*TRAIN_STEMS, *DEV_STEMS, "test")
     return (split, code) if named else (stem, None)
@@ -213,6 +213,6 @@ def _describe(name: str, folder: Path, files: dict[str, str], given: Given) -> T
 
 
 def holds_responses(table: Table) -> bool:
-    """Whether the columns are those of prompts and responses, or of messages."""
+    """Return True if the columns are those of prompts and responses, or of messages."""
     there = set(table.columns)
     return MESSAGES in there or ("prompt" in there and bool({"response", "completion"} & there))

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a task file, in words that name the entry and those that were expected."""
+"""Explain what pydantic finds wrong with a task file: name the entry and those that were expected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradgate.errors import nearest
 
 
 def in_words(fault: ErrorDetails, model: type[BaseModel], below: str = "") -> str:
-    """Where the fault is and what is wrong, such as ``hub.nam: ... Did you mean 'name'?``.
+    """Explain where a fault is and what is wrong, such as ``hub.nam: ... Did you mean 'name'?``.
 
     Args:
         fault: of a validation of ``model``.
@@ -29,12 +29,12 @@ def in_words(fault: ErrorDetails, model: type[BaseModel], below: str = "") -> st
 
 
 def unknown_entry(entry: str, known: Iterable[str]) -> str:
-    """What to say of an entry that is not among the known ones."""
+    """Return the message for an entry that is not among the known ones."""
     return f"Extra inputs are not permitted. Expected one of {', '.join(known)}.{nearest(entry, known)}"
 
 
 def _model_at(place: Sequence[str], model: type[BaseModel]) -> type[BaseModel]:
-    """The model of the entries at a place; names and numbers that lead to no other model are passed over."""
+    """Return the model of the entries at a place; names and numbers without a model of their own are skipped."""
     for part in place:
         field = model.model_fields.get(part)
         kinds: tuple[Any, ...] = () if field is None else (field.annotation, *get_args(field.annotation))

@@ -1,4 +1,4 @@
-"""From what the user typed to a task: a catalogue name, a YAML file, a folder or a data file."""
+"""Find a task from what the user typed: a catalogue name, a YAML file, a folder or a data file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _YAML_ENDINGS = (".yaml", ".yml")
 
 
 def task_names() -> tuple[str, ...]:
-    """The embedded sample's tasks and the catalogue's tasks."""
+    """Return the embedded sample's tasks and the catalogue's tasks."""
     return (*sample.TASKS, *entries())
 
 
@@ -39,27 +39,26 @@ def find_task(
     languages: Sequence[str] | None = None,
     source: str | None = None,
 ) -> TaskSpec:
-    """The task that ``name`` means, with what the other arguments change.
+    """Return the task that ``name`` means, with what the other arguments change.
 
     Args:
         name: in this order: a name of ``task_names()``; a YAML file; a folder with a ``task.yaml``; a folder whose
-            files are those of a catalogue's task, or are named ``train``, ``dev`` and ``test``, with ``.de`` and the
-            like behind it where they are in several languages; a train file.
-            A folder that is named like a task is reached as ``./name``.
+            files are those of a catalogue's task, or are named ``train``, ``dev`` and ``test``, followed by ``.de`` and
+            the like if they are in several languages; a train file. A folder that is named like a task is reached as
+            ``./name``.
         data: the folder of a catalogue's or YAML file's data files.
         text, text_pair, label: column names. ``text`` alone makes one text of a pair; ``label`` drops the
             task's names for labels.
         kind, metric: in place of the task's; a new kind comes with its own default metric.
         train_file, dev_file, test_file: in place of the task's; ``test_file`` replaces every test split.
-        split: percentages of train, dev and test, as ``80/10/10``: what the task has no file for is taken from train.
-            By default a data file without a dev file is divided so.
-        languages: score in these languages only; by default in all that are there.
+        split: percentages of train, dev and test, as ``80/10/10``: splits without a file are taken from train. By
+            default a data file without a dev file is divided so.
+        languages: score in these languages only; by default in all that exist.
         source: language of train and dev, in place of the task's.
 
     Raises:
         UsageError: nothing has that name, or the task is not in one of ``languages``.
-        DataError: nothing to score in one of ``languages``, a task file with faults, or a folder or file in which
-            something is ambiguous.
+        DataError: nothing to score in one of ``languages``, a task file with faults, or an ambiguous folder or file.
     """
     files = (_absolute(train_file), _absolute(dev_file), _absolute(test_file))
     given = Given(text, text_pair, label, kind, metric, *files, None if split is None else read_shares(split))
@@ -68,7 +67,7 @@ def find_task(
 
 
 def _find(name: str, data: Path | None, given: Given, source: str | None) -> TaskSpec:
-    """The task with its splits by language, before anything else is changed."""
+    """Return the task with its splits by language, before anything else is changed."""
     from_source = {} if source is None else {"source": source}
     _check_path(name)
     path = sample.TASKS.get(name, Path(name))
@@ -88,7 +87,7 @@ def _find(name: str, data: Path | None, given: Given, source: str | None) -> Tas
 
 
 def _from_source(spec: TaskSpec, source: str | None, given: Given) -> TaskSpec:
-    """The task trained in another language, whose files or configurations on the hub it has."""
+    """Return the task trained in another language, of which it has files or configurations on the hub."""
     if source is None or source == spec.source:
         return spec
     known = dict.fromkeys((spec.source, *spec.languages))
@@ -124,7 +123,7 @@ def _check_path(name: str) -> None:
 
 
 def _change(spec: TaskSpec, given: Given) -> TaskSpec:
-    """The spec with the given parts replaced, checked again."""
+    """Replace the parts of a spec that the user set, and check it again."""
     values: dict[str, Any] = spec.model_dump()
     if given.text or given.text_pair:
         first = given.text or spec.text_columns[0]
@@ -177,7 +176,7 @@ def _absolute(file: str | Path | None) -> str | None:
 
 
 def _beside(name: str) -> list[str]:
-    """The files and folders that are where a path leads."""
+    """List the files and folders next to the path."""
     folder = Path(name).expanduser().parent
     return [str(folder / entry.name) for entry in folder.iterdir()] if folder.is_dir() else []
 

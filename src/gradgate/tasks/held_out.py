@@ -1,4 +1,4 @@
-"""Dev rows that a run holds out of train, while the dev split of the task is scored as a test split.
+"""Hold dev rows out of train for a run, while the task's own dev split is scored as a test split.
 
 The protocol of He et al. 2021 for GLUE with few examples (Table 2, https://aclanthology.org/2021.acl-long.172): a
 random part of train is trained on, other rows of train select checkpoints, and the original dev split is the test.
@@ -41,10 +41,10 @@ def check_held_out(spec: TaskSpec, dev_size: int) -> None:
 
 
 def dev_as_test(data: TaskData, dev_size: int) -> TaskData:
-    """The data with its own dev split as a test split; each run draws its dev from ``train`` by :func:`hold_out`.
+    """Make the data's own dev split a test split; each run draws its dev from ``train`` by :func:`hold_out`.
 
-    The split is ``test`` where there is no test split, ``dev.en`` (for the source ``en``) where only dev splits of
-    other languages are tested on, and else ``original_dev``, behind the test splits that are there.
+    The split is ``test`` if there is no test split, ``dev.en`` (for the source ``en``) if only dev splits of other
+    languages are tested on, and else ``original_dev``, after the existing test splits.
 
     Args:
         data: as it was read.
@@ -70,11 +70,11 @@ def dev_as_test(data: TaskData, dev_size: int) -> TaskData:
 
 
 def load_tests_and_dev(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
-    """What the model of a run that held out its dev rows is scored on, under the names that :func:`dev_as_test` gives.
+    """Read what the model of a run with held-out dev rows is scored on, named as by :func:`dev_as_test`.
 
     Args:
         spec: the run's task.
-        labels: the names of the model's outputs, in their order; None where they are no classes.
+        labels: the names of the model's outputs, in their order; None if they are not classes.
 
     Raises:
         DataError: as ``load_tests``.
@@ -85,15 +85,15 @@ def load_tests_and_dev(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData
 
 
 def hold_out(train: Dataset, dev_size: int, train_size: int | None, seed: int) -> tuple[Dataset, Dataset]:
-    """The rows that a run trains on, and the rows of train that are its dev.
+    """Draw the rows that a run trains on, and the rows of train that are its dev.
 
     Both are cut from one random order of train: the training rows from its beginning, which are those of a run without
-    ``dev_size``, and dev from its end. With one seed, dev is the same for every training size.
+    ``dev_size``, and dev from its end. With the same seed, dev is the same for every training size.
 
     Args:
         train: every row.
         dev_size: rows of dev.
-        train_size: rows to train on; None for all that dev leaves, in the order of ``train``.
+        train_size: rows to train on; None for all remaining rows, in the order of ``train``.
         seed: of the draw.
 
     Returns:
@@ -121,7 +121,7 @@ def _check_room(rows: int, dev_size: int, train_size: int | None) -> None:
 
 
 def _with_dev(spec: TaskSpec, tests: Mapping[str, Rows], dev: Rows | None) -> dict[str, Rows]:
-    """The test splits with the task's own dev split among them, where there is one."""
+    """Add the task's own dev split, if it exists, to the test splits."""
     if dev is None:
         return {**tests}
     bases = {base_of(split) for split in tests}

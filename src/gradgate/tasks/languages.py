@@ -1,9 +1,9 @@
-"""Averages of one task's scores over languages.
+"""Average one task's scores over languages.
 
-The papers differ in what they average (zero-shot means: trained and selected in the source language alone). GradDrop
-reports the mean over all languages with the source (Sec. V), FUN the one without it (Tables 2 and 8 to 10), and
-AdapterEff (He et al. 2021, Table 3, https://aclanthology.org/2021.acl-long.172) both, and the mean over distant
-languages, those outside of the Indo-European family.
+The papers average differently (zero-shot means: trained and selected only in the source language). GradDrop reports the
+mean over all languages with the source (Sec. V), FUN the one without it (Tables 2 and 8 to 10), and AdapterEff (He et
+al. 2021, Table 3, https://aclanthology.org/2021.acl-long.172) both, and the mean over distant languages, those outside
+of the Indo-European family.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ZERO_SHOT = "zero-shot"
 DISTANT = "distant"
 AVERAGES = (ALL, ZERO_SHOT, DISTANT)
 
-# Every ISO 639-1 code of the family, and Nigerian Pidgin; creoles count with the language of their words.
+# Every ISO 639-1 code of the family, and Nigerian Pidgin; a creole counts with the language of its words.
 _FAMILY = (
     "af an as be bg bn br bs ca co cs cu cy da de dv el en es fa fo fr fy ga gd gl gu gv hi hr ht hy is it ks ku kw "
     "la lb li lt lv mk mr nb ne nl nn no oc or os pa pcm pi pl ps pt rm ro ru sa sc sd sh si sk sl sq sr sv tg uk "
@@ -33,18 +33,18 @@ _ALSO_DISTANT_IN_PRINT = {"xnli": frozenset({"el", "ur"})}
 
 
 def average_label(name: str) -> str:
-    """An average's name for people; other names stay as they are."""
+    """Return an average's display name; other names stay as they are."""
     return {ALL: "average of all languages", ZERO_SHOT: "zero-shot average", DISTANT: "distant average"}.get(name, name)
 
 
 def distant_languages(
     languages: Iterable[str], definition: Literal["genealogical", "paper"] = "genealogical", task: str = ""
 ) -> tuple[str, ...]:
-    """Those that are not Indo-European, in their order.
+    """Return the languages that are not Indo-European, in their order.
 
     Args:
-        languages: ISO 639-1 codes; what follows ``-`` or ``_`` does not count.
-        definition: ``"paper"`` is what AdapterEff's printed averages were made of, which differs for XNLI.
+        languages: ISO 639-1 codes; a suffix after ``-`` or ``_`` is ignored.
+        definition: ``"paper"`` follows AdapterEff's printed averages, which differ for XNLI.
         task: name in the catalogue; counts for ``"paper"``.
     """
     also = _ALSO_DISTANT_IN_PRINT.get(task, frozenset()) if definition == "paper" else frozenset()
@@ -59,7 +59,7 @@ def average(
     definition: Literal["genealogical", "paper"] = "genealogical",
     task: str = "",
 ) -> dict[str, dict[str, float]]:
-    """Unweighted means over languages, of one score for each.
+    """Compute unweighted means over languages, of one score for each.
 
     Splits of one kind are averaged: ``test.*``, or ``dev.*`` of a task without test files, where ``dev`` itself, on
     which the checkpoint was selected, stands for the source language.
@@ -71,9 +71,9 @@ def average(
         definition, task: as of :func:`distant_languages`.
 
     Returns:
-        ``all`` (with the source; where it was scored), ``zero-shot`` (without it) and ``distant`` (without it) ->
-        metric -> mean, for metrics that every language has. Empty where no language but the source was scored; an
-        average of no language is left out.
+        ``all`` (with the source, if it was scored), ``zero-shot`` (without it) and ``distant`` (without it) -> metric
+        -> mean, for metrics that every language has. Empty if only the source was scored; an average over no languages
+        is left out.
     """
     members = averaged_splits(list(scores), languages, source, definition, task)
     return {name: _means([scores[split] for split in splits]) for name, splits in members.items()}
@@ -86,7 +86,7 @@ def averaged_splits(
     definition: Literal["genealogical", "paper"] = "genealogical",
     task: str = "",
 ) -> dict[str, tuple[str, ...]]:
-    """The splits that each average is over, one for each language; as of :func:`average`."""
+    """Return the splits that each average is over, one per language; as of :func:`average`."""
     by_language = _one_kind(splits, languages, source)
     targets = [language for language in by_language if language != source]
     everyone = list(by_language) if source in by_language else []
@@ -97,7 +97,7 @@ def averaged_splits(
 
 
 def _one_kind(names: Sequence[str], languages: Mapping[str, str], source: str) -> dict[str, str]:
-    """Language -> its split."""
+    """Return the split of each language, all of one kind."""
     splits = [split for split in names if split in languages and split != base_of(split)]
     kinds = list(dict.fromkeys(base_of(split) for split in splits))
     if not kinds:
@@ -118,7 +118,7 @@ def _means(rows: list[Mapping[str, float | None]]) -> dict[str, float]:
 
 
 def expand(spec: TaskSpec) -> TaskSpec:
-    """The task with one split for each language: of those in its folder, or of all on the hub."""
+    """Return the task with one split per language: of those in its folder, or of all on the hub."""
     if spec.folder is not None and spec.files is not None:
         templates = {split for split, file in spec.files.items() if LANGUAGE in file}
         files = _by_language(spec, spec.files, templates)
@@ -140,11 +140,11 @@ def expand(spec: TaskSpec) -> TaskSpec:
 
 
 def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
-    """The expanded task, scored in some of its languages only.
+    """Return the expanded task, scored in only some of its languages.
 
     Raises:
         UsageError: for a task in one language, or for a language that it is not in.
-        DataError: for a language of the task that nothing is there to score in.
+        DataError: for a language of the task without anything to score.
     """
     wanted = tuple(dict.fromkeys(languages))
     if not spec.languages:
@@ -172,13 +172,13 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
 
 
 def absent_languages(spec: TaskSpec) -> tuple[str, ...]:
-    """Languages of the task that the expanded one has no split in."""
+    """Return the languages of the task that the expanded one has no split in."""
     there = {spec.language_of(split) for split in spec.places}
     return tuple(language for language in spec.languages if language not in there)
 
 
 def _by_language(spec: TaskSpec, splits: dict[str, str], templates: set[str]) -> dict[str, str]:
-    """Split by language -> place; only ``templates`` are there in several languages."""
+    """Return the place of each split by language; only ``templates`` exist in several languages."""
     found: dict[str, str] = {}
     for split, place in splits.items():
         if split in TRAIN_AND_DEV or split not in templates:

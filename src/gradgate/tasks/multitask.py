@@ -1,4 +1,4 @@
-"""How often each of several tasks comes when they are trained together."""
+"""Choose how often each of several tasks occurs when they are trained together."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class TaskMixing:
 
     Args:
         temperature: task i is drawn with probability ``n_i^(1/T) / sum_j n_j^(1/T)`` for each batch, ``n`` being the
-            numbers of training examples: 1 is in proportion to size, more is flatter. None takes each batch of each
-            task once an epoch, so that shares are those of size exactly.
+        numbers of training examples: 1 is in proportion to size, more is flatter. None takes each batch of each task
+        once per epoch, so that shares are exactly those of size.
 
     Source:
         None: MT-DNN, Liu et al. 2019, Algorithm 1, https://aclanthology.org/P19-1441. Temperature: as multilingual
@@ -42,14 +42,14 @@ class TaskMixing:
         return SIZE if self.temperature is None else f"{TEMPERATURE}:{self.temperature:g}"
 
     def probabilities(self, sizes: Sequence[int]) -> list[float]:
-        """The expected share of each task, of which each has so many training examples."""
+        """Return the expected share of each task, from the number of training examples of each."""
         scaled = [math.log(size) / (self.temperature or 1.0) for size in sizes]
         weights = [math.exp(value - max(scaled)) for value in scaled]
         return [weight / sum(weights) for weight in weights]
 
 
 def read_mix(text: str) -> TaskMixing:
-    """The mix that ``size`` or ``temperature:2`` means.
+    """Parse ``size`` or ``temperature:2``.
 
     Raises:
         UsageError: for anything else, or a temperature that is not above 0.
@@ -73,11 +73,11 @@ _PATHS = ("data", "train_file", "dev_file", "test_file")
 
 
 class MultitaskEntry(BaseModel):
-    """One task of a YAML file: as ``gradgate train`` takes it, paths relative to the file's folder.
+    """One task of a YAML file, as ``gradgate train`` takes it, with paths relative to the file's folder.
 
     Args:
         task: as of ``--task``.
-        name: in place of the task's own, where two tasks would have one name.
+        name: in place of the task's own, if two tasks would have one name.
         others: as of :func:`gradgate.tasks.find_task`.
     """
 
@@ -123,7 +123,7 @@ class MultitaskFile(BaseModel):
 
 @dataclass(frozen=True)
 class MultitaskSpec:
-    """Tasks that are trained at once, before any of their data is read."""
+    """Tasks that are trained together, before any of their data is read."""
 
     name: str
     tasks: tuple[TaskSpec, ...]
@@ -131,18 +131,18 @@ class MultitaskSpec:
 
 
 def is_multitask(name: str) -> bool:
-    """Whether a task's text means several: names with ``+`` between them, or a YAML file of ``kind: multitask``."""
+    """Return True if a task's text means several: names with ``+`` between them, or YAML of ``kind: multitask``."""
     path = Path(name)
     try:
         if path.suffix in _YAML_ENDINGS and path.is_file():
             return bool(read_yaml(path).get("kind") == KIND)
         return JOINT in name and not path.exists()
     except (DataError, OSError):
-        return False  # whoever reads it as one task says what is wrong
+        return False  # reading it as one task reports the error
 
 
 def find_multitask(name: str, *, data: Path | None = None, mix: str | None = None) -> MultitaskSpec:
-    """The tasks that a text means for which :func:`is_multitask` holds.
+    """Return the tasks that a text means for which :func:`is_multitask` is True.
 
     Args:
         name: ``cola+sst2`` or a YAML file.
@@ -169,7 +169,7 @@ def _from_names(text: str, data: Path | None) -> MultitaskSpec:
 
 
 def task_folder(name: str, data: Path | None) -> Path | None:
-    """The sub-folder with the files of a named task; None where none is wanted.
+    """Return the sub-folder with the files of a named task; None if none is wanted.
 
     Raises:
         UsageError: for what is not a name.
@@ -178,7 +178,7 @@ def task_folder(name: str, data: Path | None) -> Path | None:
     if data is None or (name not in entries() and name in task_names()):
         return None
     if name not in entries():
-        find_task(name)  # says what is wrong with a name that nothing has
+        find_task(name)  # raises for an unknown name
         raise UsageError(f"--data {data} goes with names of tasks, and {name} is data itself; describe it in a YAML")
     _check_folder(data)
     known = entries()[name].folder_names

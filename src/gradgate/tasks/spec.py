@@ -1,4 +1,4 @@
-"""What a task is: its kind, its columns, its files or its place on the hub. Read from YAML, no data is touched."""
+"""Describe a task (kind, columns, files or place on the hub), read from YAML without touching data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from gradgate.tasks.types import (
 )
 
 _LONGEST_NAME = 100
-_NOT_WRITTEN = ("options", "folder")  # in task files
+_NOT_WRITTEN = ("options", "folder")  # to task files
 
 
 def _label_names(value: object) -> object:
@@ -67,7 +67,7 @@ def _shares(value: object) -> object:
 
 
 def plain_name(words: str) -> str:
-    """A name for a task that is called after a file or folder: other characters become ``_``."""
+    """Make a task name from that of a file or folder: other characters become ``_``."""
     name = "".join(c if c.isalnum() or c in "._-" else "_" for c in words).lstrip(".-")
     return name[:_LONGEST_NAME] or "data"
 
@@ -83,18 +83,18 @@ class TaskSpec(BaseModel):
             multiple choice, the premise's; of ranking, the query's and then the document's. Default: the
             kind's.
         label: the column of the label, score, tags, answers or grade; default: the kind's.
-        options: what only tasks of this kind have, a ``KIND_INFO[kind].options``. A task file and a dumped spec have
-            these entries beside ``kind``: ``{kind: ranking, query: id}``.
-        metric: the one that selects checkpoints; the kind's default unless given.
-        languages: codes of the languages that the task is scored in, where there are several.
+        options: entries of tasks of this kind only, a ``KIND_INFO[kind].options``. A task file and a dumped spec have
+            these entries next to ``kind``: ``{kind: ranking, query: id}``.
+        metric: selects checkpoints; default: the kind's.
+        languages: codes of the languages that the task is scored in, if there are several.
         source: code of the language of train and dev.
-        files: split -> path, relative to ``folder`` or absolute. Splits are ``train``, ``dev`` and any others, all
-            of which are test splits. A path with ``{language}`` stands for one file for each language: see
-            :func:`gradgate.tasks.languages.expand`.
+        files: split -> path, relative to ``folder`` or absolute. Splits are ``train``, ``dev`` and any others, all of
+        which are test splits. A path with ``{language}`` stands for one file per language: see
+        :func:`gradgate.tasks.languages.expand`.
         split: percentages of the train file's rows for train, dev and test, of which those are taken that have no file
             of their own; ``80/10/10``.
         folder: where the task was read from; None reads from the hub.
-        hub: the same data on the hub; used where ``folder`` is None.
+        hub: the same data on the hub; used if ``folder`` is None.
         format: how the files are written; ``formats`` changes it for single splits.
         label_map: label in the data -> its name, in the order of the model's outputs. Names themselves are also
             accepted in the data. None sorts the labels of train.
@@ -133,16 +133,16 @@ class TaskSpec(BaseModel):
         return self.hub.label if self.folder is None and self.hub and self.hub.label else self.label
 
     def format_of(self, split: str) -> FileFormat:
-        """``format`` with what ``formats`` changes for this split; what it says of ``test`` holds for ``test.de``."""
+        """Return ``format`` with the changes of ``formats`` for this split; those of ``test`` apply to ``test.de``."""
         change = self.formats.get(split, self.formats.get(base_of(split), {}))
         return FileFormat.model_validate({**self.format.model_dump(), **change})
 
     def reading(self) -> dict[str, Any]:
-        """How its rows are read, as entries of a task file; where they are is left out."""
-        held = self.model_dump(mode="json", include={"format", "formats", "options", "label_map"})
+        """Return how its rows are read, as entries of a task file, without the place of the data."""
+        entries = self.model_dump(mode="json", include={"format", "formats", "options", "label_map"})
         texts = self.text_columns[0] if len(self.text_columns) == 1 else list(self.text_columns)
         names = {split: Path(file).name for split, file in (self.files or {}).items()}
-        return {**held, "text": texts, "label": self.label_column, "files": names}
+        return {**entries, "text": texts, "label": self.label_column, "files": names}
 
     @property
     def places(self) -> dict[str, str]:
@@ -155,7 +155,7 @@ class TaskSpec(BaseModel):
         return {**training, **self.hub.splits}
 
     def language_of(self, split: str) -> str:
-        """``de`` for ``test.de`` where the task has that language, else the source language."""
+        """Return ``de`` for ``test.de`` if the task has that language, else the source language."""
         _, dot, language = split.rpartition(".")
         return language if dot and language in self.languages else self.source
 
@@ -179,8 +179,8 @@ class TaskSpec(BaseModel):
             options = {entry: value for entry, value in values.items() if entry in own}
             values = {**{entry: value for entry, value in values.items() if entry not in own}, "options": options}
         elif not isinstance(values["options"], KindOptions):
-            entries = f"write {', '.join(own)} beside `kind`" if own else f"{kind} has none of its own, remove it"
-            raise ValueError(f"`options` is no entry; {entries}")
+            entries = f"write {', '.join(own)} next to `kind`" if own else f"{kind} has none of its own, remove it"
+            raise ValueError(f"`options` is not a valid entry; {entries}")
         return {"text": info.text, "label": info.label, **values, "metric": metric}
 
     @field_validator("options", mode="before")
@@ -215,7 +215,7 @@ class TaskSpec(BaseModel):
 
 
 def build_spec(values: Mapping[str, Any], source: str) -> TaskSpec:
-    """A checked spec; ``source`` names the file or task in the DataError that lists every fault."""
+    """Build a checked spec; ``source`` names the file or task in the DataError that lists every fault."""
     try:
         return TaskSpec.model_validate(values)
     except ValidationError as error:
@@ -225,7 +225,7 @@ def build_spec(values: Mapping[str, Any], source: str) -> TaskSpec:
 
 
 def _of_task(fault: ErrorDetails, kind: str) -> str:
-    """Where the fault is in a task file, whose options are flat, and what was expected there."""
+    """Explain where the fault is in a task file, whose options are flat, and what was expected there."""
     place = [str(part) for part in fault["loc"]]
     if place[:1] == ["options"] and len(place) > 1:
         place = place[1:]
@@ -246,7 +246,7 @@ def _unknown_entry(entry: str, kind: str) -> str:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file, or a DataError that says what and where."""
+    """Read the mapping in a YAML file; raise a DataError that says what is wrong and where."""
     try:
         values = parse_yaml(read_bytes(path))
     except OSError as error:
@@ -263,16 +263,16 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _line_in(message: str) -> str:
-    """``:7`` where the message names line 7; of several lines, the one in which reading ended."""
+    """Return ``:7`` if the message names line 7; of several lines, the one in which reading ended."""
     lines = re.findall(r"line (\d+)", message)
     return f":{lines[0] if message.startswith('line') else lines[-1]}" if lines else ""
 
 
 def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
-    """The task that a YAML file describes, its data files in ``folder`` (default: the YAML's own).
+    """Read the task that a YAML file describes, its data files in ``folder`` (default: the YAML's own).
 
     Raises:
-        DataError: a file that cannot be read, unknown or malformed entries, or data files outside of the folder.
+        DataError: a file that cannot be read, unknown or malformed entries, or data files outside the folder.
     """
     values = read_yaml(path)
     if "folder" in values:
@@ -296,14 +296,14 @@ def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
 
 
 def _is_in_languages(spec: TaskSpec) -> bool:
-    """Whether there are splits in single languages."""
+    """Return True if there are splits in single languages."""
     if spec.folder is not None:
         return any(LANGUAGE in f or s.rpartition(".")[2] in spec.languages for s, f in (spec.files or {}).items())
     return spec.hub is None or any(map(spec.hub.is_by_language, spec.hub.splits))
 
 
 def _stay_inside(file: str, where: str) -> None:
-    """Refuse a path that a task file must not name; symbolic links that the user has laid are followed."""
+    """Refuse a path that a task file must not name; symbolic links that the user created are followed."""
     absolute = PurePosixPath(file).is_absolute() or PureWindowsPath(file).is_absolute() or PureWindowsPath(file).drive
     if absolute or ".." in PureWindowsPath(file).parts:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Divide rows into train, dev and test where a task has no files for them.
+"""Divide rows into train, dev and test if a task has no files for them.
 
 Two rules: shares of the rows of a file (``split: 80/10/10``), and whole articles of a test file (``articles``), for
 question answering without a train file.
@@ -27,7 +27,7 @@ _ARTICLE = "article"
 
 
 def missing_parts(spec: TaskSpec) -> tuple[str, ...]:
-    """Which of dev and test the task has no place for, and takes from train by its ``split``."""
+    """Return which of dev and test the task has no place for, and takes from train by its ``split``."""
     if spec.split is None:
         return ()
     tests = [split for split in spec.places if base_of(split) not in TRAIN_AND_DEV]
@@ -36,7 +36,7 @@ def missing_parts(spec: TaskSpec) -> tuple[str, ...]:
 
 
 def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
-    """The rows of the train file as ``train`` and those of ``dev`` and ``test`` that the task has no file for.
+    """Divide the rows of the train file into ``train`` and those of ``dev`` and ``test`` that have no file.
 
     The same rows go to the same split in every run: texts are ordered by a digest of the text and ``DATA_SEED``. Labels
     have equal shares in all splits as far as counts allow (scores: tenths by rank), every label keeps a row in train,
@@ -67,7 +67,7 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
 
 
 def division_note(spec: TaskSpec, rows: dict[str, int]) -> str | None:
-    """How rows of one file became several splits, for people; None where each split has a file."""
+    """Describe how rows of one file became several splits; None if each split has a file."""
     if is_cut(spec):
         return _cut_note(spec)
     if not missing_parts(spec):
@@ -81,7 +81,7 @@ def division_note(spec: TaskSpec, rows: dict[str, int]) -> str | None:
 
 
 def select_rows(table: Table, rows: Sequence[int]) -> Table:
-    """The table with these rows only, each at its place in the source."""
+    """Return the table with these rows only, each with its place in the source."""
     return replace(
         table,
         columns={name: [cells[row] for row in rows] for name, cells in table.columns.items()},
@@ -92,7 +92,7 @@ def select_rows(table: Table, rows: Sequence[int]) -> Table:
 
 
 def _groups(spec: TaskSpec, table: Table) -> list[list[int]]:
-    """Rows that must stay together, in the order in which they are drawn."""
+    """Return rows that must stay together, in the order in which they are drawn."""
     names = spec.text_columns
     if spec.kind == "question-answering":
         names = names[1:]  # questions about one context
@@ -111,7 +111,7 @@ def _digest(key: str) -> bytes:
 
 
 def _strata(spec: TaskSpec, table: Table) -> Sequence[object]:
-    """What is shared out evenly: each row's label, or the tenth of its score."""
+    """Return what is divided evenly: each row's label, or the tenth of its score."""
     if spec.kind not in _STRATIFIED:
         return [None] * len(table)
     labels = [as_text(cell) for cell in table.column(spec.label_column, "--label")]
@@ -128,25 +128,25 @@ def _number(word: str) -> float:
     try:
         return float(word)
     except ValueError:
-        return 0.0  # the kind refuses it with its line
+        return 0.0  # the kind refuses this cell and names its line
 
 
 def _draw(groups: list[list[int]], strata: Sequence[object], shares: dict[str, float], count: int) -> dict[int, str]:
-    """Row -> part, of the rows that leave train. A group belongs to the stratum of its first row."""
+    """Return row -> part, of the rows that leave train. A group belongs to the stratum of its first row."""
     by_stratum: dict[object, list[list[int]]] = defaultdict(list)
     for group in groups:
         by_stratum[strata[group[0]]].append(group)
     left = {part: max(_LEAST_PART, round(count * share / 100)) for part, share in shares.items()}
     remaining = count
     taken: dict[int, str] = {}
-    sizes = {stratum: sum(map(len, own)) for stratum, own in by_stratum.items()}
+    sizes = {stratum: sum(map(len, drawable)) for stratum, drawable in by_stratum.items()}
     for stratum in sorted(by_stratum, key=lambda stratum: (sizes[stratum], str(stratum))):
-        own = by_stratum[stratum][1:]  # the first group stays in train
+        drawable = by_stratum[stratum][1:]  # the first group stays in train
         size = sizes[stratum]
         for part in left:
             wanted = round(left[part] * size / remaining)
-            while own and wanted > 0 and len(own[-1]) <= wanted + len(own[-1]) // 2:
-                group = own.pop()
+            while drawable and wanted > 0 and len(drawable[-1]) <= wanted + len(drawable[-1]) // 2:
+                group = drawable.pop()
                 taken.update(dict.fromkeys(group, part))
                 wanted -= len(group)
                 left[part] -= len(group)
@@ -157,7 +157,7 @@ def _draw(groups: list[list[int]], strata: Sequence[object], shares: dict[str, f
 def _with_every_label_in_train(
     groups: list[list[int]], strata: Sequence[object], taken: dict[int, str]
 ) -> dict[int, str]:
-    """Put groups back into train that hold a label which train would lack, as where one text has two labels."""
+    """Put back into train the groups with a label that train would lack, as when one text has two labels."""
     present = {strata[row] for row in range(len(strata)) if row not in taken}
     for group in groups:
         if group[0] in taken and not {strata[row] for row in group} <= present:
@@ -168,20 +168,20 @@ def _with_every_label_in_train(
 
 
 def is_cut(spec: TaskSpec) -> bool:
-    """Whether train and dev are articles of the test file."""
+    """Return True if train and dev are articles of the test file."""
     return _articles_of(spec) is not None and spec.folder is not None and "train" not in spec.places
 
 
 def _articles_of(spec: TaskSpec) -> Mapping[Literal["train", "dev"], int] | None:
-    """How many articles of the test file are train and how many are dev, where the task says so."""
+    """Return how many articles of the test file are train and how many are dev; None if the task does not say so."""
     return spec.options.articles if isinstance(spec.options, QuestionAnsweringOptions) else None
 
 
 def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
-    """The first articles of the source language as ``train``, the next ones as ``dev``, the rest of each test split.
+    """Cut the articles of the source language: the first are ``train``, the next ``dev``, the rest stay in each test.
 
-    Articles are told apart by their place in the file, which is the same in every language, so that none of them is
-    in two splits.
+    Articles are identified by their place in the file, which is the same in every language, so that none of them is in
+    two splits.
 
     Raises:
         DataError: no test split in the source language, or too few articles.
@@ -204,13 +204,13 @@ def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
 
 
 def _cut_note(spec: TaskSpec) -> str:
-    """What the cut by articles means for a reader of the scores."""
+    """Explain what the cut by articles means for the scores."""
     articles = _articles_of(spec)
     assert articles is not None
     train, dev = articles.get("train", 0), articles.get("dev", 0)
     return (
         f"train is the first {train} articles of the {spec.source} test file, dev the next {dev}, and every language "
-        f"is tested on the articles after them: scores do not compare with those on the whole of {spec.name}"
+        f"is tested on the articles after them: scores are not comparable with those on all of {spec.name}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The raw tables of a task, from its files or from the hub."""
+"""Read the raw tables of a task, from its files or from the hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradgate.tasks.splits import cut_by_article, divide, is_cut, missing_parts
 from gradgate.tasks.types import DEV, TRAIN_AND_DEV, MultipleChoiceOptions, base_of, scored
 
 INDEX = "idx"
-# Larger files are only read once, by the run.
+# Larger files are read only once, by the run.
 _MOST_LOOKED_AT = 32 << 20
 _WITH_COLUMNS = ("csv", "tsv", "jsonl")
 _FLAG = "`question` of the task"
@@ -29,9 +29,9 @@ _WHY_DEV = (
 
 
 def read_tables(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> dict[str, Table]:
-    """Split -> table of every split that a run reads, ``train`` and ``dev`` first.
+    """Read every split that a run needs, ``train`` and ``dev`` first: split -> table.
 
-    Files are read where the task has a folder, else the hub.
+    Files are read if the task has a folder, else the hub.
 
     Args:
         spec: the task.
@@ -51,7 +51,7 @@ def read_tables(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> dict
 
 
 def read_tests(spec: TaskSpec) -> dict[str, Table]:
-    """Split -> table of what a model that is already trained is scored on: test splits, or dev where there are none.
+    """Read what a trained model is scored on: test splits, or dev if there are none; split -> table.
 
     Raises:
         DataError: nothing to score, or anything that cannot be read.
@@ -81,7 +81,7 @@ def check_place(spec: TaskSpec) -> None:
 
 
 def read_one(spec: TaskSpec, split: str) -> Table:
-    """The table of one split, its columns under the names that the task knows them by."""
+    """Read the table of one split, its columns under the names that the task uses."""
     if spec.folder is not None:
         path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
         return with_usual_names(spec, _with_questions(spec, split, renamed(read_table(path, fmt), fmt.rename)))
@@ -91,12 +91,12 @@ def read_one(spec: TaskSpec, split: str) -> Table:
 
 
 def check_files(spec: TaskSpec) -> None:
-    """Refuse local files that are not there, and train and dev files without a column, from their first rows alone.
+    """Refuse missing local files, and train and dev files without a column, from their first rows alone.
 
-    What needs every row is left to :func:`read_tables`, as is the hub.
+    Checks of every row are left to :func:`read_tables`, as is the hub.
 
     Raises:
-        DataError: as :func:`read_tables` says it.
+        DataError: as :func:`read_tables` does.
     """
     if spec.folder is None or is_cut(spec):
         return
@@ -157,7 +157,7 @@ def _require(spec: TaskSpec, splits: tuple[str, ...], required: Sequence[str]) -
 
 
 def _with_questions(spec: TaskSpec, split: str, table: Table) -> Table:
-    """Multiple choice: the table with the questions of equal ``idx`` in the file that ``question_from`` names."""
+    """Return the table with the questions of equal ``idx`` in the file that ``question_from`` names."""
     if not isinstance(spec.options, MultipleChoiceOptions):
         return table
     column, other_files = spec.options.question, spec.options.question_from

@@ -1,4 +1,4 @@
-"""The light types of a task: kinds by name, names of splits, file formats and places on the hub.
+"""Define the light types of a task: kinds by name, names of splits, file formats and places on the hub.
 
 Nothing here reads data or imports a heavy library, so that task files are checked without either.
 """
@@ -75,10 +75,10 @@ class QuestionAnsweringOptions(KindOptions):
 
     Args:
         normalization: of answers before they are compared: ``squad`` or, by language, ``mlqa``.
-        no_answer_threshold: how much better "no answer" must be than the best answer, where train has questions
-            without one (SQuAD 2).
+        no_answer_threshold: how much better "no answer" must be than the best answer, if train has questions without
+            one (SQuAD 2).
         articles: how many of the first articles of the source language's test are train and how many of the next ones
-            are dev, where there is no train file; the rest are tested on in every language.
+            are dev, if there is no train file; the rest are tested on in every language.
     """
 
     normalization: Literal["squad", "mlqa"] = "squad"
@@ -90,7 +90,7 @@ class RankingOptions(KindOptions):
     """Entries of a ranking task.
 
     Args:
-        query: the column that tells queries apart; None takes the query's text.
+        query: the column that identifies queries; None takes the query's text.
     """
 
     query: str | None = None
@@ -100,13 +100,13 @@ class GenerationOptions(KindOptions):
     """Entries of a generation task.
 
     Args:
-        template: the tokenizer's chat template, for ``messages`` alone where it has one (``auto``), for prompts and
+        template: the tokenizer's chat template, for ``messages`` alone if it has one (``auto``), for prompts and
             responses too (``chat``), or for nothing (``none``).
         loss_on: whether the loss counts the tokens of responses, or all.
         turns: which turns of the assistant are responses: the last one of each row, or all. The last one is what is
             generated and scored either way.
-        separator: what stands between prompt and response, and between turns, where no template is used; None is
-            nothing between prompt and response, and a line break between the turns of ``messages``.
+        separator: the text between prompt and response, and between turns, if no template is used; None is nothing
+            between prompt and response, and a line break between the turns of ``messages``.
     """
 
     template: Literal["auto", "chat", "none"] = "auto"
@@ -117,7 +117,7 @@ class GenerationOptions(KindOptions):
 
 @dataclass(frozen=True)
 class KindInfo:
-    """What a task file may say of one kind of task; :mod:`gradgate.tasks.kinds` has the implementations.
+    """The entries that a task file may have for one kind of task; :mod:`gradgate.tasks.kinds` has the implementations.
 
     Args:
         name: the word in a task's ``kind``.
@@ -166,7 +166,7 @@ DEFAULT_SHARES = Shares(80, 10, 10)
 
 
 def read_shares(text: str) -> Shares:
-    """The shares that ``80/10/10`` means, or ``90/10`` without a test split.
+    """Parse ``80/10/10``, or ``90/10`` without a test split.
 
     Raises:
         UsageError: for anything else.
@@ -198,12 +198,12 @@ LANGUAGE = "{language}"
 
 
 def base_of(split: str) -> str:
-    """``test`` for ``test.de``."""
+    """Return ``test`` for ``test.de``."""
     return split.partition(".")[0]
 
 
 def scored(splits: Iterable[str]) -> tuple[str, ...]:
-    """The splits that a run reads: train and dev first, then those that it is tested on."""
+    """Return the splits that a run reads: train and dev first, then those that it is tested on."""
     names = tuple(splits)
     tests = [split for split in names if base_of(split) not in TRAIN_AND_DEV]
     tests = tests or [split for split in names if base_of(split) == DEV and split != DEV]
@@ -218,11 +218,11 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
             comma or tab separated values, Parquet; ``conllu``; ``conll`` for files of one token and its tags a line,
             separated by tabs or spaces, with a blank line after each sentence; ``squad`` for SQuAD's JSON.
         header: whether the first line of a csv or tsv file names the columns.
-        columns: the names of the columns where there is no header, as in every ``conll`` file.
+        columns: the names of the columns if there is no header, as in every ``conll`` file.
         quoting: whether ``"`` encloses fields; None is true for csv and false for tsv, as in GLUE's files.
-        extra_columns: accept rows with more columns than named, and drop what is beyond.
+        extra_columns: accept rows with more columns than named, and drop the extra ones.
         join: put between two text columns to make one text of them; None keeps a text and its pair.
-        rename: a column's name in the file -> the name that the task knows it by, where the file has that column.
+        rename: a column's name in the file -> the name that the task knows it by, if the file has that column.
     """
 
     type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "conllu", "conll", "squad"] = "auto"
@@ -250,14 +250,14 @@ class HubSource(BaseModel, extra="forbid", frozen=True, defer_build=True):
 
     Args:
         path: ``owner/name``.
-        name: its configuration, where it has several: one for all languages, one with ``{language}`` in it, or
-            language -> configuration.
+        name: its configuration, if it has several: one for all languages, one with ``{language}`` in it, or language ->
+            configuration.
         revision: branch, tag or commit; None is the newest.
-        splits: our split -> the hub's, slices such as ``train[:1000]`` included. Where a configuration or a split is
-            of one language, each stands for one split by language, as in ``TaskSpec.files``.
-        text, label: column names where the hub's differ from the local files'.
+        splits: our split -> the hub's, slices such as ``train[:1000]`` included. If a configuration or a split is of
+            one language, each stands for one split by language, as in ``TaskSpec.files``.
+        text, label: column names if the hub's differ from the local files'.
         rename: other columns' names on the hub -> the names that the task knows them by.
-        training: the data set that holds train and dev, where it is another one; ``splits`` then has neither.
+        training: the data set with train and dev, if it is another one; ``splits`` then has neither.
     """
 
     path: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
@@ -270,10 +270,10 @@ class HubSource(BaseModel, extra="forbid", frozen=True, defer_build=True):
     training: HubSource | None = None
 
     def configuration(self, language: str) -> str | None:
-        """The name of the configuration that holds a language."""
+        """Return the name of the configuration of a language."""
         name = self.name.get(language) if isinstance(self.name, dict) else self.name
         return None if name is None else name.replace(LANGUAGE, language)
 
     def is_by_language(self, split: str) -> bool:
-        """Whether the hub has a split of ours once for each language."""
+        """Return True if the hub has a split of ours once per language."""
         return isinstance(self.name, dict) or LANGUAGE in f"{self.name} {self.splits[split]}"

@@ -1,4 +1,4 @@
-"""Rows that nobody has labelled, for a model that is already trained: their reading, and what stands for labels."""
+"""Read unlabelled rows for a trained model, with placeholders for labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STANDARD_INPUT = "standard input"
 
 
 def read_file(path: Path, spec: TaskSpec) -> Table:
-    """The rows of a file like those of the task, of another table, or else of text as :func:`read_text` takes it.
+    """Read rows from a file like those of the task, from another table, or else from text as :func:`read_text` does.
 
     A file that is named like one of the task's has its format, as GLUE's files differ in theirs; others of the same
     ending have that of the test file.
@@ -47,10 +47,10 @@ def read_file(path: Path, spec: TaskSpec) -> Table:
 
 
 def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> Table:
-    """The rows of text: JSON objects, one a line, or one example a line.
+    """Read rows from text: JSON objects, one per line, or one example per line.
 
     Raises:
-        DataError: no row, or lines that are no examples of this task.
+        DataError: no row, or lines that are not examples of this task.
     """
     if not text.lstrip().startswith("{"):
         return _lines(text, source, spec)
@@ -64,11 +64,11 @@ def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> Table:
 
 
 def _lines(text: str, source: str, spec: TaskSpec) -> Table:
-    """One example a line; texts of a pair are separated by a tab, tokens by spaces. Empty lines are left out."""
+    """Read one example per line; a tab separates texts of a pair, spaces separate tokens; empty lines are skipped."""
     columns = spec.text_columns
     numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not numbered:
-        raise DataError(f"{source} is empty: it holds no rows; expected one example a line")
+        raise DataError(f"{source} is empty: it has no rows; expected one example per line")
     if spec.kind == "multiple-choice":
         raise DataError(f"{source}: the choices of {spec.name} do not fit into a line. Give JSON objects, or a table")
     cells: list[list[Any]] = []
@@ -87,14 +87,14 @@ def _lines(text: str, source: str, spec: TaskSpec) -> Table:
 def load_unlabelled(
     spec: TaskSpec, labels: Sequence[str] | None, table: Table, *, may_lack_answers: bool = False
 ) -> TaskData:
-    """The rows of a table as a test split whose labels stand for unknown ones and mean nothing.
+    """Load the rows of a table as a test split whose labels stand for unknown ones and mean nothing.
 
     Args:
-        labels: the names of the model's outputs, in their order; None where they are no classes.
+        labels: the names of the model's outputs, in their order; None if they are not classes.
         may_lack_answers: whether the model has learned that a question may have none.
 
     Raises:
-        DataError: a column that is not there, or a cell that cannot be one of the task.
+        DataError: a missing column, or a cell that does not fit the task.
     """
     table = with_usual_names(spec, table)
     for name, flag in zip(spec.text_columns, ("--text", "--text-pair", "--text-pair"), strict=False):
@@ -108,7 +108,7 @@ StandIns = Callable[[TaskSpec, Table, Sequence[str]], list[Any]]
 
 
 def _a_label(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
-    return [labels[-1]] * len(table)  # the first may be -1, which marks what is unlabelled
+    return [labels[-1]] * len(table)  # the first may be -1, which marks unlabelled rows
 
 
 def _a_number(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:

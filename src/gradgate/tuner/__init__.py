@@ -1,4 +1,4 @@
-"""Joins a model, its optimizer and a method: what learns in each step of a training, kept through hooks."""
+"""Apply a method's plan to a model and its optimizer at every training step, through hooks."""
 
 from gradgate.tuner.tuner import Tuner
 

@@ -1,4 +1,4 @@
-"""The audit: bit-for-bit evidence that closed parameters do not change and open ones do."""
+"""Check bit for bit that closed parameters do not change and open ones do."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gradgate.tuner.gating import Gating
 
 
 def audited(wanted: bool | None) -> bool:
-    """Whether to audit; None leaves it to the environment variable ``GRADGATE_AUDIT``."""
+    """Return ``wanted``, or whether the environment variable ``GRADGATE_AUDIT`` is 1 if it is None."""
     return os.environ.get("GRADGATE_AUDIT") == "1" if wanted is None else wanted
 
 
 def fingerprint(tensor: Tensor) -> str:
-    """A digest of the bytes that this process holds: equal if and only if the values are bit-identical."""
+    """Hash the local bytes of a tensor: equal if and only if the values are bit-identical."""
     flat = local(tensor)[0].to("cpu").contiguous().view(-1).view(torch.uint8)
     return blake2b(flat.numpy().tobytes(), digest_size=16).hexdigest()
 
@@ -32,10 +32,10 @@ def fingerprint(tensor: Tensor) -> str:
 class Audit(Effect):
     """Compares the tensors of a model: what the plan closes must not move, what it opens must.
 
-    Closed parameters are compared bit for bit at each change of phase, after the first step of each phase and at
-    the end; in between, ``requires_grad`` and the version counter of each are checked at every step. Where processes
-    train copies of the model, the copies are compared at the start of each phase, after its first step and at the end.
-    What holds after a step holds after that of each optimizer, for the parameters that are its own.
+    Closed parameters are compared bit for bit at each change of phase, after the first step of each phase and at the
+    end; in between, ``requires_grad`` and the version counter of each are checked at every step. If several processes
+    train copies of the model, the copies are compared at those three times as well. With several optimizers, the checks
+    after a step run after each of them, for its own parameters.
     """
 
     def __init__(self, gating: Gating, replicas: Replicas) -> None:
@@ -48,7 +48,7 @@ class Audit(Effect):
         self._first_step = True
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Where a phase ends, compare what it closed; where one begins, fingerprint what it closes."""
+        """Compare the closed parameters when a phase ends, and fingerprint those of the phase that begins."""
         if not coming.begins_phase:
             self._first_step = False
             return
@@ -61,7 +61,7 @@ class Audit(Effect):
         self._first_step = True
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Check the flags; before the first step of a phase note which open parameters will have to move."""
+        """Check the flags; in the first step of a phase, note which open parameters must move."""
         for name in self._closed:
             if self._parameters[name].requires_grad:
                 raise AuditError(
@@ -78,7 +78,7 @@ class Audit(Effect):
                 )
         if self._first_step:
             options = {id(p): group for group in step.optimizer.param_groups for p in group["params"]}
-            # The few elements that momentum lets move may all be in another shard, or their updates rounded away.
+            # The few elements with the largest momentum may all be in another shard, or their updates may round to 0.
             some_move = set(self._gating.names(lambda gate: gate.share > 0.0 and not gate.momentum))
             self._must_move = {
                 name: fingerprint(parameter)
@@ -89,7 +89,7 @@ class Audit(Effect):
             }
 
     def after_step(self, step: OptimizerStep) -> None:
-        """Check what the optimizer did."""
+        """Check that no closed parameter changed and, in the first step of a phase, that the open ones did."""
         self._check_versions(step.number)
         if not self._first_step:
             return
@@ -105,7 +105,7 @@ class Audit(Effect):
         self._must_move = {}
 
     def finish(self, done: int) -> None:
-        """Compare everything a last time."""
+        """Compare everything for the last time."""
         self._replicas.compare(fingerprint, done)
         self._check_closed(done)
 
@@ -127,33 +127,33 @@ class Audit(Effect):
 
 def _moved(name: str, step: int) -> str:
     return (
-        f"{name} is closed, but it is no longer what it was when its phase began (seen after step {step}). "
+        f"{name} is closed, but it has changed since its phase began (seen after step {step}). "
         f"Something other than the gated optimizer wrote to it. Let the optimizer "
         f"alone change weights, or open it."
     )
 
 
 def _will_move(parameter: Parameter, options: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> bool:
-    """Whether the update of at least one element must be larger than that element's rounding error."""
+    """Return True if the update of at least one element must exceed that element's rounding error."""
     gradient, lr = parameter.grad, options.get("lr")
     if gradient is None or lr is None or gradient.is_sparse or gradient.shape != parameter.shape:
         return False
     values, size = local(parameter)[0], local(gradient)[0].abs().to(torch.float32)
     lr = float(lr) / max(1, options.get("warmup_steps", 1))  # schedule-free optimizers warm up by themselves
     if type(optimizer).__name__ == "Muon":
-        # Whatever the size of the gradient, singular values of the update are near 1, so that some element is larger.
+        # Singular values of the update are near 1 for a gradient of any size, so at least one element exceeds this.
         seen = bool(size.numel()) and float(size.norm()) > 1e-6
         update = torch.full_like(size, 0.5 * lr * parameter.numel() ** -0.5)
         return seen and _exceeds_rounding(values, update, every=True)
-    # Adam's first step divides by the gradient's own size, its later ones by what may be a much larger past;
-    # these and any other rule are taken to move no more than plain descent.
+    # Adam's first step divides by the gradient's own size, its later ones by a past that may be much larger.
+    # Later steps and all other rules are assumed to move no more than plain gradient descent.
     first_of_adam = isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW)) and not optimizer.state.get(parameter)
     relative = size / (size + float(options["eps"])) if first_of_adam else size.clamp(max=1.0)
     return _exceeds_rounding(values, lr * relative)
 
 
 def _exceeds_rounding(values: Tensor, updates: Tensor, *, every: bool = False) -> bool:
-    """Whether one update is larger than the rounding error of its value; or every one is."""
+    """Return True if an update exceeds the rounding error of its value; with ``every``, if all of them do."""
     precision = torch.finfo(values.dtype)
     resolution = 4.0 * precision.eps * values.abs().to(torch.float32)
     larger = updates > resolution.clamp(min=max(precision.tiny, 1e-30))

@@ -1,4 +1,4 @@
-"""Schedule-free optimizers: weights that they exchange for averages in evaluation hold where they are closed."""
+"""Keep closed weights unchanged when a schedule-free optimizer swaps weights for averages in evaluation."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _SEQUENCES = ("z", "x", "y")
 
 
 class AveragedWeights(Effect):
-    """Keeps closed weights as they are when a schedule-free optimizer goes to evaluation and back.
+    """Keeps closed weights as they are when a schedule-free optimizer switches to evaluation and back.
 
     Its ``eval()`` sets a weight to the average x of its sequence z, and ``train()`` to a point y between the two. All
-    three are set to the weight where a parameter closes, so that both calls leave every bit of it; its average begins
-    anew from there if it opens again. The rest of its state stays as it is.
+    three are set to the weight when a parameter closes, so that both calls leave every bit of it; its average restarts
+    from there if it opens again. The rest of its state stays as it is.
 
     Source: Defazio et al. 2024, The Road Less Scheduled, https://arxiv.org/abs/2405.15682
 
     Args:
-        optimizers: any; nothing is done for those that are not schedule-free.
+        optimizers: any; those that are not schedule-free are left alone.
         method: what decides on the plans.
         reached: canonical names of all parameters that the method opens at some step.
         gating: has the model's parameters.
 
     Raises:
-        AttachError: for ``state=drop``, which such an optimizer cannot begin anew from.
+        AttachError: for ``state=drop``, after which such an optimizer cannot restart.
     """
 
     def __init__(self, optimizers: Optimizers, method: Method, reached: Collection[str], gating: Gating) -> None:
@@ -45,14 +45,14 @@ class AveragedWeights(Effect):
         if self._averaging and method.state_of_closed == "drop":
             raise AttachError(
                 f"{type(self._averaging[0]).__name__} counts its steps for all parameters together, so that one whose "
-                f"state is deleted would not begin as new. Use state=keep."
+                f"state is deleted would not restart as in a new optimizer. Use state=keep."
             )
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Settle what closes.
+        """Overwrite the sequences of the parameters that the plan closes.
 
         Raises:
-            AttachError: if the plan holds single weights of a parameter, which move in evaluation.
+            AttachError: if the plan masks single weights of a parameter, which move in evaluation.
         """
         if not self._averaging:
             return
@@ -60,18 +60,18 @@ class AveragedWeights(Effect):
         if coming.previous is not None:
             self._settle(self._gating.closing(coming.previous, coming.plan))
             return
-        # The plan may be that of a state which is loaded next, so nothing is settled before there is a step.
+        # A saved state may be loaded after this plan, so wait for the first step.
         self._continues = True
         if coming.done == 0:
             self._warn_of_late(coming)
 
     def before_step(self, step: OptimizerStep) -> None:
-        """In the first step, settle what was open in an earlier training."""
+        """Settle all parameters that are closed, in the first step after attaching."""
         if self._continues:
             self._settle(p for p in self._gating.parameters.values() if not p.requires_grad)
 
     def after_step(self, step: OptimizerStep) -> None:
-        """From now on only what closes is left to settle."""
+        """Settle only parameters that become closed, after the first step."""
         self._continues = False
 
     def _settle(self, parameters: Iterable[Tensor]) -> None:
@@ -82,21 +82,21 @@ class AveragedWeights(Effect):
                     sequence.copy_(parameter.detach())
 
     def _refuse_masks(self, coming: ComingStep) -> None:
-        held = self._gating.gated(lambda gate: gate.sparse and gate.hold and gate.share < 1.0, coming.plan)
-        masked = {id(self._gating.parameters[name]): name for name, _ in held}
+        masking = self._gating.gated(lambda gate: gate.sparse and gate.hold and gate.share < 1.0, coming.plan)
+        masked = {id(self._gating.parameters[name]): name for name, _ in masking}
         for optimizer in self._averaging if masked else ():
             name = next((masked[id(p)] for p in held_by(optimizer) if id(p) in masked), None)
             if name is not None:
                 raise AttachError(
-                    f"{self._method.spec!r} holds single weights of {name}, but {type(optimizer).__name__} keeps a "
+                    f"{self._method.spec!r} masks single weights of {name}, but {type(optimizer).__name__} keeps a "
                     f"second sequence of weights, and exchanges all of {name} for an average of both in evaluation: "
                     f"masked weights would move. Use mask_target=grad, or an optimizer that is not schedule-free."
                 )
 
     def _warn_of_late(self, coming: ComingStep) -> None:
         for optimizer in self._averaging:
-            own = {id(parameter) for parameter in held_by(optimizer)}
-            late = [n for n in self._reached if n not in coming.opened and id(self._gating.parameters[n]) in own]
+            stepped = {id(parameter) for parameter in held_by(optimizer)}
+            late = [n for n in self._reached if n not in coming.opened and id(self._gating.parameters[n]) in stepped]
             betas: Any = optimizer.param_groups[0].get("betas")
             if late and betas is not None and betas[1] < 1.0:
                 warnings.warn(
@@ -108,5 +108,5 @@ class AveragedWeights(Effect):
 
 
 def averages(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether an optimizer exchanges the weights between training and evaluation, as schedulefree's do."""
+    """Return True if an optimizer swaps weights between training and evaluation, as schedulefree's do."""
     return callable(getattr(optimizer, "train", None)) and callable(getattr(optimizer, "eval", None))

@@ -1,4 +1,4 @@
-"""The backward pass above closed layers: where checkpointing ends it, and how many graphs compiling may make."""
+"""Adapt the backward pass above closed layers: where checkpointing ends it, and how many graphs compiling may make."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 class Checkpointing(Effect):
     """Ends the backward pass at the lowest open layer of a model with activation checkpointing.
 
-    With checkpointing, or where ``enable_input_require_grads`` was called, transformers marks the output of the
+    With checkpointing, or after ``enable_input_require_grads``, transformers marks the output of the
     embeddings as requiring a gradient, so that backward would run through, and recompute, every closed layer.
     Checkpoints that are not reentrant need no such mark.
 
@@ -35,10 +35,10 @@ class Checkpointing(Effect):
         self._hooks: list[Any] = []
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Mark the embeddings' output if anything in the lowest group learns, and only then.
+        """Mark the embeddings' output if and only if anything in the lowest group learns.
 
         Raises:
-            AttachError: if nothing does and checkpoints are reentrant: they give the layers above no gradient.
+            AttachError: if nothing in it learns and checkpoints are reentrant: the layers above would get no gradient.
         """
         self._lowest = next(group for group, own in self._groups.items() if coming.opened & own.keys())
         bottom_closed = self._bottom.isdisjoint(coming.opened)
@@ -58,11 +58,11 @@ class Checkpointing(Effect):
         self._unsure = bool(marked) and not functions
         for module in marked:
             self._unmark(module)
-            # Code that turns checkpointing off and on within a step, as DPO's does, marks the output again.
+            # Code that turns checkpointing off and on within a step, as DPO's does, adds the mark again.
             self._hooks.append(module.register_forward_pre_hook(lambda module, _: self._unmark(module)))
 
     def before_step(self, step: OptimizerStep) -> None:
-        """In the first step, look whether code of one's own checkpoints in the way that needs the mark.
+        """Check in the first step that a custom checkpointing function does not need the mark.
 
         Raises:
             AttachError: if the lowest open group has no gradient, and so would not learn.
@@ -70,8 +70,8 @@ class Checkpointing(Effect):
         if not self._unsure:
             return
         self._unsure = False
-        own = [parameter for parameter in self._groups[self._lowest].values() if step.holds(parameter)]
-        if own and all(parameter.grad is None for parameter in own):
+        lowest = [parameter for parameter in self._groups[self._lowest].values() if step.holds(parameter)]
+        if lowest and all(parameter.grad is None for parameter in lowest):
             raise AttachError(
                 f"No parameter of {self._lowest} has a gradient, though it is open. Reentrant activation "
                 f"checkpointing above closed layers gives none: call torch.utils.checkpoint.checkpoint with "
@@ -79,7 +79,7 @@ class Checkpointing(Effect):
             )
 
     def release(self) -> None:
-        """Mark the embeddings' output again if it was marked before."""
+        """Restore the mark on the embeddings' output if it was removed."""
         for hook in self._hooks:
             hook.remove()
         for module, marks in self._marks.items():
@@ -89,21 +89,21 @@ class Checkpointing(Effect):
         self._bottom_closed = self._unsure = False
 
     def _unmark(self, module: nn.Module) -> None:
-        found = _marks(module)
-        if found:
-            self._marks[module] = found
-        for number in found:
+        marks = _marks(module)
+        if marks:
+            self._marks[module] = marks
+        for number in marks:
             del module._forward_hooks[number]
 
 
 def _marks(module: nn.Module) -> dict[int, Any]:
-    """The hooks that mark a module's output, by number: each call of transformers and PEFT adds one more."""
+    """Return the hooks that mark a module's output, by number: each call of transformers and PEFT adds one more."""
     hooks = module._forward_hooks.items()
     return {n: hook for n, hook in hooks if getattr(hook, "__name__", "").startswith("make_inputs_require_grad")}
 
 
 def _functions(model: nn.Module) -> tuple[list[partial[Any]], bool]:
-    """The checkpointing functions in use, as transformers sets them, and whether there are others, of unknown kind."""
+    """Return the checkpointing functions that transformers set, and whether there are others, of unknown kind."""
     modules: list[Any] = [m for m in model.modules() if getattr(m, "gradient_checkpointing", False) is True]
     functions = [getattr(module, "_gradient_checkpointing_func", None) for module in modules]
     known = [function for function in functions if isinstance(function, partial)]
@@ -115,7 +115,7 @@ _LIMITS = ("recompile_limit", "accumulated_recompile_limit")
 
 
 def in_use() -> bool:
-    """Whether anything was compiled in this process: its backward pass may hand one tensor to several parameters."""
+    """Return True if anything was compiled: its backward pass may share one tensor between several parameters."""
     module = sys.modules.get("torch._dynamo.convert_frame")
     return module is not None and getattr(module, "FRAME_COUNTER", 1) > 0
 
@@ -125,7 +125,7 @@ class GraphLimits(Effect):
 
     ``torch.compile`` makes a graph for each set of parameters that require a gradient, and after 8 of them would run
     the function without compiling from then on. Each new set gets as much room as one model has: graphs for training,
-    evaluation and other shapes. Methods that draw from very many sets get room for the first 64; compile layer by layer
+    evaluation and other shapes. Methods that draw from many sets get room for the first 64; compile layer by layer
     to have few graphs (``for layer in layers: layer.compile()``).
     """
 
@@ -135,7 +135,7 @@ class GraphLimits(Effect):
         self._added: dict[str, int] = dict.fromkeys(_LIMITS, 0)
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Make room for the graphs of a plan's open groups, if no plan before had the same."""
+        """Make room for one more graph if the plan opens a combination of groups that is new."""
         pattern = tuple(gate.share > 0.0 for gate in coming.plan.values())
         if pattern not in self._seen and len(self._seen) < MOST_PATTERNS:
             self._seen.add(pattern)
@@ -149,7 +149,7 @@ class GraphLimits(Effect):
                 self._add(config, name, missing)
 
     def release(self) -> None:
-        """Take back the room."""
+        """Restore dynamo's limits."""
         config = _config()
         for name in _LIMITS if config is not None else ():
             self._add(config, name, -self._added[name])
@@ -161,5 +161,5 @@ class GraphLimits(Effect):
 
 
 def _config() -> Any:
-    """Dynamo's settings; None as long as nothing has loaded it, so that nothing can have been compiled."""
+    """Return dynamo's settings; None if dynamo is not loaded, so that nothing can have been compiled."""
     return getattr(sys.modules.get("torch._dynamo"), "config", None)

@@ -1,4 +1,4 @@
-"""What must hold for a training: one tuner for each model, reachable parameters, matching copies, finite gradients."""
+"""Check what a training needs: one tuner per model, reachable parameters, matching copies, finite gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradgate.tuner.gating import Gating
 from gradgate.tuner.momentum import check_momentum
 from gradgate.tuner.optimizers import Optimizers, held_by
 
-# The method of the tuner that each model has now.
+# The method of the tuner that is attached to each model.
 _ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
 
@@ -37,16 +37,16 @@ class OnlyTuner(Effect):
         self._model, self._method = model, method
 
     def attach(self) -> None:
-        """The model has a tuner from now on."""
+        """Register the model as having a tuner."""
         _ATTACHED[self._model] = self._method
 
     def release(self) -> None:
-        """The model has no tuner any more."""
+        """Forget the model."""
         _ATTACHED.pop(self._model, None)
 
 
 class DistributedChecks(Effect):
-    """Checks that DDP can do what each plan asks for, also a DDP that is found in the first forward pass."""
+    """Checks that DDP can follow each plan, also a DDP that is found in the first forward pass."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
@@ -71,7 +71,7 @@ class MomentumOfAdam(Effect):
         self._optimizers = optimizers
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Refuse a plan that asks an optimizer for what it has not."""
+        """Refuse a plan that needs a momentum that an optimizer does not have."""
         check_momentum(coming.plan, self._optimizers)
 
 
@@ -82,7 +82,7 @@ class FiniteGradients(Effect):
         self._optimizers, self._gating = optimizers, gating
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Look at the optimizer's smallest gradient: a loss that is not finite makes every gradient not finite.
+        """Check the optimizer's smallest gradient: a loss that is not finite makes every gradient non-finite.
 
         Raises:
             NonFiniteError: naming the step.
@@ -90,10 +90,10 @@ class FiniteGradients(Effect):
         if getattr(step.optimizer, "found_inf", None) is not None:  # a gradient scaler looks at them itself
             return
         opened = self._gating.gradients(lambda gate: gate.open, step)
-        # Of gated gradients the largest: in a small one, all that is not finite may be masked.
+        # Take the largest of the gated gradients: in a small one, the mask may hide every non-finite element.
         sparse = [] if opened else self._gating.gradients(lambda gate: gate.sparse, step)
-        seen = min(opened, key=Tensor.numel) if opened else max(sparse, key=Tensor.numel, default=None)
-        if seen is not None and not all_finite(seen):
+        gradient = min(opened, key=Tensor.numel) if opened else max(sparse, key=Tensor.numel, default=None)
+        if gradient is not None and not all_finite(gradient):
             whose = "" if step.own is None else f" of {self._optimizers.label(step.optimizer)}"
             raise NonFiniteError(
                 f"The gradients{whose} of step {step.number} are not finite; the weights{whose} are still those of "
@@ -103,7 +103,7 @@ class FiniteGradients(Effect):
 
 
 def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers: Optimizers) -> None:
-    """Check that the method will open something, and that exactly one optimizer holds each parameter of it.
+    """Check that the method opens something, and that exactly one optimizer has each parameter that it opens.
 
     Args:
         method: says which groups it opens.
@@ -112,10 +112,10 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
         optimizers: all that will be stepped.
 
     Raises:
-        AttachError: if not.
+        AttachError: if nothing is opened, or an opened parameter is in no optimizer or in two.
     """
     optimizers.refuse_shared({id(parameter): name for name, parameter in gating.parameters.items()})
-    held = {id(parameter) for optimizer in optimizers for parameter in held_by(optimizer)}
+    stepped = {id(parameter) for optimizer in optimizers for parameter in held_by(optimizer)}
     wanted = reached_names(method, layers, gating.groups)
     if not wanted:
         reached = method.reaches(layers)
@@ -124,7 +124,7 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
             f"({', '.join(sorted(reached)) or 'none'}) have no parameter that requires grad and that it trains. "
             f"Groups of this model: {', '.join(gating.groups)}."
         )
-    missing = [name for name in wanted if id(gating.parameters[name]) not in held]
+    missing = [name for name in wanted if id(gating.parameters[name]) not in stepped]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         if len(optimizers) == 1:
@@ -142,6 +142,6 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
 
 
 def reached_names(method: Method, layers: LayerMap, groups: Mapping[str, Sequence[str]]) -> list[str]:
-    """The canonical names of all parameters that the method opens at some step."""
+    """Return the canonical names of all parameters that the method opens at some step."""
     reached = method.reaches(layers)
     return [name for group in groups if group in reached for name in groups[group]]

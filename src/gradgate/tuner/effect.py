@@ -1,4 +1,4 @@
-"""What a tuner does around each step of a training: one :class:`Effect` each, in an explicit order."""
+"""Define an :class:`Effect`: one thing that a tuner does around each training step, in an explicit order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gradgate.methods.plan_file import Timeline
 
 @dataclass(frozen=True)
 class ComingStep:
-    """The plan for the step that comes next, and where training stands.
+    """The plan for the next step, and the state of the training.
 
     Attributes:
         plan: one gate for each group.
         opened: canonical names of the parameters that require a gradient under the plan.
         done: optimizer steps done so far.
         timeline: the plans so far, this one included.
-        previous: the plan of the step before; None where training begins or continues from a saved state.
+        previous: the plan of the step before; None if training starts or resumes from a saved state.
         watched: names of the groups to watch in the step.
     """
 
@@ -43,12 +43,12 @@ class ComingStep:
 
 @dataclass(frozen=True)
 class OptimizerStep:
-    """One optimizer's step: all of a training step, or a part of it where several optimizers step one model.
+    """The step of one optimizer: a whole training step, or a part of it if several optimizers step one model.
 
     Attributes:
         number: of the training step, counted from 1.
         optimizer: what steps.
-        own: the ``id`` of each parameter that it holds; None where it is the only optimizer.
+        own: the ``id`` of each parameter that it holds; None if it is the only optimizer.
     """
 
     number: int
@@ -56,7 +56,7 @@ class OptimizerStep:
     own: Set[int] | None = None
 
     def holds(self, parameter: Tensor) -> bool:
-        """Whether the parameter is this optimizer's to step."""
+        """Return True if this optimizer steps the parameter."""
         return self.own is None or id(parameter) in self.own
 
 
@@ -85,28 +85,28 @@ class Effect:
         """Act right after it; undo what :meth:`before_step` has changed."""
 
     def cancel_step(self) -> None:
-        """Undo what :meth:`before_step` has changed where the step failed or was skipped, or no step has begun."""
+        """Undo what :meth:`before_step` has changed if the step failed, was skipped, or never began."""
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """By name, the tensors that a resumed training needs and cannot compute again."""
+        """Return the tensors, by name, that a resumed training needs and cannot compute again."""
         return {}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up what :meth:`tensors` gave in an earlier training.
+        """Load what :meth:`tensors` returned in an earlier training.
 
         Raises:
-            RunError: if they do not fit the model.
+            RunError: if the tensors do not fit the model.
         """
 
     def release(self) -> None:
-        """Undo everything, also what :meth:`attach` did only in part."""
+        """Undo everything, also after an :meth:`attach` that failed halfway."""
 
     def finish(self, done: int) -> None:
-        """Look at the model a last time, after ``done`` steps, when every effect is released."""
+        """Check the model a last time, after ``done`` steps, when every effect is released."""
 
 
 class Effects:
-    """The effects of one tuner. What begins in their order ends in the reverse of it.
+    """The effects of one tuner. They begin in their order and end in reverse order.
 
     Args:
         ordered: the first acts first on a plan and before a step, and last after a step and at the end.
@@ -118,7 +118,7 @@ class Effects:
         self._with_state = [effect for effect in self._ordered if effect.state_name]
 
     def attach(self) -> None:
-        """Attach each."""
+        """Attach each effect."""
         for effect in self._ordered:
             effect.attach()
 
@@ -151,7 +151,7 @@ class Effects:
             effect.cancel_step()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of all effects, as ``state name/name``."""
+        """Return the tensors of all effects, as ``state name/name``."""
         return {
             f"{effect.state_name}/{name}": tensor
             for effect in self._with_state
@@ -159,7 +159,7 @@ class Effects:
         }
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of :meth:`tensors`; RunError for tensors of another model."""
+        """Load what :meth:`tensors` returned; raise RunError for tensors of another model."""
         by_effect: dict[str, dict[str, Tensor]] = {}
         for path, tensor in tensors.items():
             owner, _, name = path.partition("/")
@@ -168,12 +168,12 @@ class Effects:
             effect.load_tensors(by_effect.get(effect.state_name, {}))
 
     def release(self) -> None:
-        """Release each."""
+        """Release each effect."""
         for effect in self._reversed:
             effect.cancel_step()
             effect.release()
 
     def finish(self, done: int) -> None:
-        """Let each look at the model a last time."""
+        """Let each effect check the model a last time."""
         for effect in self._ordered:
             effect.finish(done)

@@ -1,4 +1,4 @@
-"""The closed layers at the bottom of a model: run without dropout, and only once for each example where cached."""
+"""Run the closed layers at the bottom of a model without dropout and, if cached, only once per example."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class FrozenLayers(Effect):
     Args:
         model: without wrappers such as DDP.
         layers: its layer map.
-        cache: where the output of the closed layers is kept; None for nowhere.
-        horizon: chooses how many layers are kept; needed with a cache.
+        cache: stores the output of the closed layers; None to compute it in every pass.
+        horizon: chooses how many layers are cached; needed with a cache.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class FrozenLayers(Effect):
 
     @property
     def counts(self) -> RowCounts | None:
-        """How many rows were read from the cache and computed; None without a cache."""
+        """Numbers of rows read from the cache and computed; None without a cache."""
         return self._cached.counts if self._cached else None
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Run the closed layers in evaluation mode, and keep the output of as many as pays."""
+        """Run the closed layers in evaluation mode, and cache the output of as many as pays."""
         self._prefix.follow(closed_prefix(coming.plan, self._layers))
         if self._cached is not None and self._horizon is not None:
             depth = self._horizon.layers_to_keep(coming.done, coming.timeline)

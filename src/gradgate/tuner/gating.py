@@ -1,4 +1,4 @@
-"""A plan in force on the parameters of a model: their ``requires_grad`` flags and the hooks on their gradients."""
+"""Enforce a plan on the parameters of a model: set ``requires_grad`` flags and gate gradients with hooks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE
 
 
 @dataclass(frozen=True)
-class Held:
+class MaskedParameter:
     """A parameter with masked weights.
 
     Attributes:
-        restore: called with an optimizer, what it stepped, the parameter or its master, and what this process held of
-            that before: sets what is masked to its values then.
+        restore: called with an optimizer, the tensor that it stepped (the parameter or its master) and a copy of the
+            local shard before the step; puts the old values of masked elements back.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Gating(Effect):
         self.chosen: dict[str, Tensor] = {}
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """The masks of the elements that pass gates with ``chosen``."""
+        """Return the masks of the elements that pass gates with ``chosen``."""
         return self.chosen
 
     def load_tensors(self, masks: Mapping[str, Tensor]) -> None:
@@ -119,8 +119,8 @@ class Gating(Effect):
                 self._open(name, gate) if name in coming.opened else self._close(name)
 
     def opened(self, plan: Plan) -> set[str]:
-        """The names of the parameters that require a gradient under a plan."""
-        # A backward pass needs at least one tensor; where every group is dropped, the dropped ones compute theirs.
+        """Return the names of the parameters that require a gradient under a plan."""
+        # A backward pass needs at least one tensor that requires a gradient; if every group is dropped, use those.
         idle = not any(gate.share > 0.0 and self.groups[group] for group, gate in plan.items())
         opened: set[str] = set()
         for group, gate in plan.items():
@@ -129,7 +129,7 @@ class Gating(Effect):
         return opened
 
     def closing(self, previous: Plan, plan: Plan) -> list[Parameter]:
-        """The parameters that a plan closes and the previous one does not."""
+        """Return the parameters that a plan closes and the previous one does not."""
         groups = [group for group, gate in plan.items() if gate.closed and not previous[group].closed]
         return [self.parameters[name] for group in groups for name in self.groups[group]]
 
@@ -143,23 +143,23 @@ class Gating(Effect):
             if step.holds(parameter):
                 parameter.grad = None if gate.closed else torch.zeros_like(parameter)
 
-    def held(self, step: OptimizerStep) -> list[Held]:
-        """The parameters with masked weights or closed rows that must not move in an optimizer's step."""
-        names = dict.fromkeys([*self.names(_holds_elements), *self._rows])
-        found = [self.held_of(name) for name in names if self.parameters[name].grad is not None]
-        return [one for one in found if one is not None and step.holds(one.parameter)]
+    def masked_parameters(self, step: OptimizerStep) -> list[MaskedParameter]:
+        """Return the parameters with masked weights or closed rows that must not move in an optimizer's step."""
+        names = dict.fromkeys([*self.names(_masks_weights), *self._rows])
+        candidates = [self.masked_parameter(name) for name in names if self.parameters[name].grad is not None]
+        return [one for one in candidates if one is not None and step.holds(one.parameter)]
 
-    def held_of(self, name: str) -> Held | None:
-        """One parameter, if it has masked weights or closed rows that must not move while it is open."""
+    def masked_parameter(self, name: str) -> MaskedParameter | None:
+        """Return a parameter if it has masked weights or closed rows that must not move while it is open, else None."""
         gate = self.gate_of(name)
-        if gate is None or not (_holds_elements(gate) or (name in self._rows and gate.share > 0.0)):
+        if gate is None or not (_masks_weights(gate) or (name in self._rows and gate.share > 0.0)):
             return None
-        return Held(name, self.parameters[name], partial(self._restore, name, gate))
+        return MaskedParameter(name, self.parameters[name], partial(self._restore, name, gate))
 
-    def zero_held(self, name: str, tensor: Tensor) -> None:
-        """Set to zero what the gate in force holds, in a tensor of the shape that this process holds of a parameter."""
+    def zero_masked(self, name: str, tensor: Tensor) -> None:
+        """Zero the masked elements in a tensor with the shape of this process's shard of a parameter."""
         gate = self.gate_of(name)
-        if gate is None or not _holds_elements(gate):
+        if gate is None or not _masks_weights(gate):
             return
         if gate.chosen:
             tensor.masked_fill_(self._chosen(name).logical_not_(), 0)
@@ -168,16 +168,16 @@ class Gating(Effect):
             gates.apply_(tensor, lo=gate.lo, hi=gate.hi, scale=1.0, key=self._key(name, gate), offset=offset)
 
     def redrawn(self, previous: Plan) -> list[str]:
-        """The parameters whose gate holds other elements than it held under the plan before."""
+        """Return the parameters whose gate masks other elements than under the previous plan."""
         return [
             name
             for group, gate in self.plan.items()
-            if _holds_elements(gate) and replace(gate, lr=1.0) != replace(previous[group], lr=1.0)
+            if _masks_weights(gate) and replace(gate, lr=1.0) != replace(previous[group], lr=1.0)
             for name in self.groups[group]
         ]
 
     def release(self) -> None:
-        """Remove every hook and give each parameter the ``requires_grad`` that it had."""
+        """Remove every hook and restore the ``requires_grad`` of each parameter."""
         for hook in self._hooks.values():
             hook.remove()
         self._hooks = {}
@@ -185,43 +185,43 @@ class Gating(Effect):
             self.parameters[name].requires_grad_(True)
 
     def gate_of(self, name: str) -> Gate | None:
-        """The gate in force on one parameter; None for one that never opens."""
+        """Return the gate in force on one parameter; None for one that never opens."""
         group = self._group_of.get(name)
         return None if group is None else self._own(name, self.plan[group])
 
     def gated(self, wanted: Callable[[Gate], bool], plan: Plan | None = None) -> Iterator[tuple[str, Gate]]:
-        """The parameters with a gate as wanted, with that gate; by default under the plan in force."""
+        """Yield the name and gate of each parameter whose gate is wanted, by default under the plan in force."""
         for group, gate in (self.plan if plan is None else plan).items():
-            if gate.scope == "attention" or gate.momentum:  # not one gate for all of the group
+            if gate.scope == "attention" or gate.momentum:  # the parameters of the group have different gates
                 each = [(name, self._own(name, gate)) for name in self.groups[group]]
-                yield from [(name, own) for name, own in each if wanted(own)]
+                yield from [(name, single) for name, single in each if wanted(single)]
             elif wanted(gate):
                 yield from [(name, gate) for name in self.groups[group]]
 
     def names(self, wanted: Callable[[Gate], bool]) -> list[str]:
-        """The parameters with a gate as wanted."""
+        """Return the names of the parameters whose gate is wanted."""
         return [name for name, _ in self.gated(wanted)]
 
     def gradients(self, wanted: Callable[[Gate], bool], step: OptimizerStep) -> list[Tensor]:
-        """The gradients of such parameters that an optimizer is to step on, where there are any."""
+        """Return the gradients that an optimizer steps on, of the parameters whose gate is wanted."""
         parameters = [self.parameters[name] for name in self.names(wanted)]
         if step.own is not None:
             parameters = [parameter for parameter in parameters if step.holds(parameter)]
         return [gradient for gradient in [parameter.grad for parameter in parameters] if gradient is not None]
 
     def size(self, group: str) -> int:
-        """How many elements of the group may open."""
+        """Count the elements of the group that may open."""
         return sum(self.count(name) for name in self.groups[group])
 
     def count(self, name: str) -> int:
-        """How many elements of a parameter may open: all, or those of its open rows."""
+        """Count the elements of a parameter that may open: all, or those of its open rows."""
         parameter = self.parameters[name]
         if name not in self._rows:
             return parameter.numel()
         return sum(stop - start for start, stop in self._rows[name]) * (parameter.numel() // parameter.shape[0])
 
     def lr_factors(self) -> dict[Tensor, float]:
-        """The factor on the learning rate of each parameter that has one."""
+        """Return the learning-rate factor of each parameter whose factor is not 1."""
         scaled = {group: gate for group, gate in self.plan.items() if gate.lr != 1.0 or group in self._scaled}
         factors = {
             name: gate.lr * self._lr_scale.get(name, 1.0)
@@ -232,12 +232,12 @@ class Gating(Effect):
         return {self.parameters[name]: factor for name, factor in factors.items() if factor != 1.0}
 
     def open_elements(self, plan: Plan) -> float:
-        """Expected number of elements that a step under this plan may change."""
+        """Compute the expected number of elements that a step under this plan may change."""
         gated = self.gated(lambda gate: gate.share > 0.0, plan)
         return sum(self.count(name) * gate.share for name, gate in gated)
 
     def _own(self, name: str, gate: Gate) -> Gate:
-        """The gate of a parameter in a group with this gate."""
+        """Return the gate of one parameter in a group with this gate."""
         outside = gate.scope == "attention" and not self._in_attention(name)
         outside |= gate.momentum and self.parameters[name].dim() < 2
         return replace(OPEN, lr=gate.lr) if outside and gate.share > 0.0 else gate
@@ -262,16 +262,18 @@ class Gating(Effect):
         gate = self.gate_of(name)
         if gate is None or not (_masks_gradients(gate) or name in self._rows):
             return None
-        if gradient.requires_grad:  # a second derivative will be taken
+        if gradient.requires_grad:  # a second derivative follows, so the gate must be part of the graph
             return gradient * self._gated(torch.ones_like(gradient), name, gate)
-        own = _is_unshared(gradient) and not backward.in_use()
-        return self._gated(gradient if own else gradient.clone(), name, gate)
+        # A compiled backward pass shares tensors in ways that reference counts do not show.
+        unshared = _is_unshared(gradient) and not backward.in_use()
+        return self._gated(gradient if unshared else gradient.clone(), name, gate)
 
     def _gate_shard(self, name: str) -> None:
-        """Gate the part of a gradient that FSDP2 has just reduced to this process."""
+        """Gate this process's shard of a gradient, right after FSDP2 has reduced it."""
         gradient, gate = self.parameters[name].grad, self.gate_of(name)
         if gradient is None or gate is None or not (_masks_gradients(gate) or name in self._rows):
             return
+        # A mask may act twice, as it gives the same zeros; a factor or noise may not.
         again = self._gated_shards.get(name) is gradient
         if again and (gate.scale != 1.0 or gate.noise):
             raise RunError(
@@ -296,35 +298,37 @@ class Gating(Effect):
     def _restore(
         self, name: str, gate: Gate, optimizer: torch.optim.Optimizer, stepped: Tensor, before: Tensor
     ) -> None:
-        held, offset = local(stepped)
-        for rows, old in zip(self._closed_rows(name, held), self._closed_rows(name, before), strict=True):
+        shard, offset = local(stepped)
+        for rows, old in zip(self._closed_rows(name, shard), self._closed_rows(name, before), strict=True):
             rows.copy_(old)
-        if not _holds_elements(gate):
+        if not _masks_weights(gate):
             return
         if gate.chosen:
-            held.copy_(torch.where(self._chosen(name), held, before))
+            shard.copy_(torch.where(self._chosen(name), shard, before))
         elif gate.momentum:
-            held.copy_(torch.where(with_largest_momentum(optimizer, stepped, gate.share), held, before))
+            shard.copy_(torch.where(with_largest_momentum(optimizer, stepped, gate.share), shard, before))
         else:
-            gates.restore_(held, before, lo=gate.lo, hi=gate.hi, key=self._key(name, gate), offset=offset)
+            gates.restore_(shard, before, lo=gate.lo, hi=gate.hi, key=self._key(name, gate), offset=offset)
 
     def _closed_rows(self, name: str, tensor: Tensor) -> list[Tensor]:
-        """Views of the rows that never open, of what this process holds of a parameter or its gradient."""
+        """Return views of the rows that never open, in the local shard of a parameter or its gradient."""
         if name not in self._rows:
             return []
         parameter = self.parameters[name]
         _, offset = local(parameter)
+        # Shards are split along rows, so the flat offset is a whole number of them.
         count, first = len(tensor), offset // max(1, parameter.shape[1:].numel())
+        # Edges alternate: what lies between the open ranges, clipped to this shard, is closed.
         edges = [first, *(edge for pair in self._rows[name] for edge in pair), first + count]
         pairs = [(max(edges[i], first), min(edges[i + 1], first + count)) for i in range(0, len(edges), 2)]
         return [tensor[start - first : stop - first] for start, stop in pairs if start < stop]
 
     def _chosen(self, name: str) -> Tensor:
-        """Which of the elements that this process holds were chosen, in their shape."""
+        """Return a bool tensor, in the shape of the local shard: True for each chosen element."""
         parameter = self.parameters[name]
-        held, offset = local(parameter)
-        chosen = unpack(self.chosen[name].to(held.device), parameter.numel())
-        return chosen[offset : offset + held.numel()].view(held.shape)
+        shard, offset = local(parameter)
+        chosen = unpack(self.chosen[name].to(shard.device), parameter.numel())
+        return chosen[offset : offset + shard.numel()].view(shard.shape)
 
     def _key(self, name: str, gate: Gate) -> int:
         return gates.key(seed=self._seed, stream=gate.stream, name=name, draw=gate.draw)
@@ -337,18 +341,18 @@ def _masks_gradients(gate: Gate) -> bool:
     return gate.sparse and not gate.momentum
 
 
-def _holds_elements(gate: Gate) -> bool:
+def _masks_weights(gate: Gate) -> bool:
     return gate.sparse and gate.hold and gate.share < 1.0
 
 
 def _is_unshared(gradient: Tensor) -> bool:
-    """Whether nothing else holds the gradient that a hook was given, so that it may be gated in place.
+    """Return True if nothing else refers to the gradient that a hook got, so that it may be gated in place.
 
-    Autograd hands one tensor, or views of it, to several leaves where their gradients are equal.
+    Autograd passes one tensor, or views of it, to several leaves if their gradients are equal.
     """
     tensor: Any = gradient  # its reference count is private in torch
     try:
-        # Held by autograd and by Python; the memory by each view, by what it is a view of, and by its handle.
+        # References to the tensor: autograd and Python. To its memory: each view, the view's base, and the handle.
         base = tensor._base
         alone = tensor._use_count() == 2 and (base is None or base._use_count() == 2)
         handles: int = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)

@@ -1,4 +1,4 @@
-"""Gradient release: each parameter is stepped as soon as its gradient is there, which then goes."""
+"""Release gradients: step each parameter as soon as its gradient is computed, then free the gradient."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch.nn import Parameter
 
 from gradgate.distributed.shards import all_finite
 from gradgate.errors import AttachError, NonFiniteError, RunError
+from gradgate.tuner.chunked_step import ChunkedStep, steps_by_parameter
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.optimizer_groups import ParamGroup, split_by_factor
 from gradgate.tuner.optimizers import Optimizers
-from gradgate.tuner.parts_of_step import PartsOfStep, steps_by_parameter
 
 
 class GradientRelease(Effect):
@@ -32,14 +32,14 @@ class GradientRelease(Effect):
     Args:
         optimizers: all that step the model.
         gating: says what is open.
-        parts: steps one parameter.
+        chunked: steps one parameter.
 
     Raises:
-        AttachError: where the step of a parameter needs more than its own gradient of one backward pass.
+        AttachError: if the step of a parameter needs more than its own gradient of one backward pass.
     """
 
-    def __init__(self, optimizers: Optimizers, gating: Gating, parts: PartsOfStep) -> None:
-        self._optimizers, self._gating, self._parts = optimizers, gating, parts
+    def __init__(self, optimizers: Optimizers, gating: Gating, chunked: ChunkedStep) -> None:
+        self._optimizers, self._gating, self._chunked = optimizers, gating, chunked
         for optimizer in optimizers:
             if not steps_by_parameter(optimizer):
                 raise AttachError(
@@ -57,7 +57,7 @@ class GradientRelease(Effect):
         self._hooks: list[Any] = []
 
     def attach(self) -> None:
-        """Step in each backward pass from now on."""
+        """Register the hooks that step each parameter in the backward pass."""
         names = {id(self._gating.parameters[name]): name for name in self._gating.trainable}
         for optimizer in self._optimizers:
             for number, group in enumerate(optimizer.param_groups):
@@ -66,7 +66,7 @@ class GradientRelease(Effect):
                     self._hooks.append(parameter.register_post_accumulate_grad_hook(act))
 
     def on_plan(self, coming: ComingStep) -> None:
-        """A new step begins."""
+        """Forget which parameters have been stepped: a new step begins."""
         self._number = coming.done + 1
         self._factors = self._gating.lr_factors()
         self._done.clear()
@@ -92,11 +92,11 @@ class GradientRelease(Effect):
         self._done.add(name)
         group: ParamGroup = {**optimizer.param_groups[number], "params": [parameter]}
         step = OptimizerStep(self._number, optimizer)
-        self._parts.step_alone(step, split_by_factor(group, self._factors)[0], self._gating.held_of(name))
+        self._chunked.step_alone(step, split_by_factor(group, self._factors)[0], self._gating.masked_parameter(name))
         parameter.grad = None
 
     def _refuse_not_finite(self, parameter: Parameter) -> None:
-        """The first gradient of a backward pass tells whether the loss is a number, before a weight moves."""
+        """Check the first gradient of a backward pass: it shows whether the loss is finite, before a weight moves."""
         if parameter.grad is not None and not all_finite(parameter.grad):
             parameter.grad = None
             raise NonFiniteError(

@@ -1,4 +1,4 @@
-"""Float32 masters of parameters in 16 bits: they exist while a parameter is open, and the optimizer steps them."""
+"""Keep float32 masters of 16-bit parameters while these are open; the optimizer steps the masters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradgate.tuner.optimizers import Optimizers, held_by, nested
 
 MasterPrecision = Literal["float32", "none"]
 
-# Options under which an optimizer makes up for the rounding of its updates by itself.
+# Options with which an optimizer compensates for the rounding of its updates.
 _OWN_PRECISION = (
     "bf16_stochastic_round",
     "stochastic_rounding",
@@ -35,7 +35,7 @@ class Master:
     """The float32 copy of one parameter, which stands in for it in an optimizer's step.
 
     Attributes:
-        parameter: in 16 bits; a DTensor where FSDP2 shards it, and then so is the copy.
+        parameter: in 16 bits; a DTensor if FSDP2 shards it, and then so is the copy.
         weight: the copy.
     """
 
@@ -45,13 +45,13 @@ class Master:
         self._version = local(parameter)[0]._version
 
     def set(self, value: Tensor) -> None:
-        """Take a whole tensor as the copy, or of it what this process holds."""
+        """Set the master from a whole tensor, of which it takes this process's shard."""
         mine, offset = local(self.weight)
         mine.copy_(value.flatten()[offset : offset + mine.numel()].view(mine.shape))
-        self._version = -1  # the weights may be loaded later, or may have been before
+        self._version = -1  # the weights may be loaded before or after this, so compare them at the next step
 
     def enter(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
-        """Give the copy the parameter's gradient and state, for a step."""
+        """Give the master the parameter's gradient and state, for a step."""
         self._follow()
         gradient = self.parameter.grad
         self.weight.grad = None if gradient is None else gradient.to(torch.float32)
@@ -61,7 +61,7 @@ class Master:
                 optimizer.state[self.weight] = {key: self._widened(value) for key, value in state.items()}
 
     def leave(self, optimizers: Sequence[torch.optim.Optimizer], *, stepped: bool) -> None:
-        """Give the state back, and where there was a step, round what it made of the copy into the parameter.
+        """Give the state back and, after a step, round the master into the parameter.
 
         Raises:
             AttachError: if the optimizer did not step the copy, but the parameter.
@@ -71,30 +71,32 @@ class Master:
             if self.weight in optimizer.state:
                 optimizer.state[self.parameter] = optimizer.state.pop(self.weight)
         if stepped:
-            held = local(self.parameter)[0]
-            if held._version != self._version:
+            # In-place writes raise the version of a tensor: only this class may have written since the last step.
+            shard = local(self.parameter)[0]
+            if shard._version != self._version:
                 raise AttachError(
                     f"{type(optimizers[0]).__name__} stepped weights in {self.parameter.dtype} that are not "
                     f"in its param_groups, where their float32 masters were. Use master=none, or another optimizer."
                 )
-            held.copy_(local(self.weight)[0])
-            self._version = held._version
+            shard.copy_(local(self.weight)[0])
+            self._version = shard._version
 
     def _follow(self) -> None:
-        """Where something else wrote to the parameter, as loading weights does, take what it wrote."""
-        held, mine = local(self.parameter)[0], local(self.weight)[0]
-        if held._version != self._version:
-            mine.copy_(torch.where(mine.to(held.dtype) == held, mine, held.to(mine.dtype)))
-            self._version = held._version
+        """Copy what something else wrote to the parameter, such as loaded weights, into the master."""
+        shard, master = local(self.parameter)[0], local(self.weight)[0]
+        if shard._version != self._version:
+            # An element that still rounds to the parameter keeps its low bits.
+            master.copy_(torch.where(master.to(shard.dtype) == shard, master, shard.to(master.dtype)))
+            self._version = shard._version
 
     def _widened(self, value: Any) -> Any:
-        """A part of the state in float32, if it is from steps without a copy."""
+        """Return one value of the state, in float32 if it comes from steps without a master."""
         narrow = isinstance(value, Tensor) and value.dtype == self.parameter.dtype
         return value.to(torch.float32) if narrow else value
 
 
 class Masters(Effect):
-    """Keeps a float32 master for each parameter in 16 bits that is not closed, and for nothing else.
+    """Keeps a float32 master for each open parameter in 16 bits, and only for these.
 
     It is made from the weights when the parameter opens and goes when it closes. The optimizer steps the master, with
     a gradient and a state in float32, and the parameter is the master rounded once. So steps that are smaller than the
@@ -115,8 +117,8 @@ class Masters(Effect):
     def __init__(self, gating: Gating, optimizers: Optimizers, precision: MasterPrecision | None) -> None:
         _check_precision(precision)
         self._gating, self._optimizers = gating, optimizers
-        held = {id(p) for one in optimizers for p in held_by(one)} if precision != "none" else frozenset[int]()
-        narrow = {n for n in gating.trainable if (p := gating.parameters[n]).dtype in HALF and id(p) in held}
+        stepped = {id(p) for one in optimizers for p in held_by(one)} if precision != "none" else frozenset[int]()
+        narrow = {n for n in gating.trainable if (p := gating.parameters[n]).dtype in HALF and id(p) in stepped}
         reason = _own_precision(optimizers) if narrow else None
         if reason is not None and precision == "float32":
             raise AttachError(f"master=float32 does not fit: {reason}. Use master=none, or an ordinary optimizer.")
@@ -133,11 +135,11 @@ class Masters(Effect):
         return bool(self._masters)
 
     def of(self, parameter: Tensor) -> Master | None:
-        """The master of a parameter; None for one that has none now."""
+        """Return the master of a parameter; None if it has none now."""
         return self._by_parameter.get(id(parameter))
 
     def inside(self, optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
-        """The optimizer and the one that it steps with, if it is a rule around another; each has states."""
+        """Return the optimizer and any optimizer inside it that it steps with; each has states."""
         return self._inside[optimizer]
 
     def attach(self) -> None:
@@ -145,11 +147,11 @@ class Masters(Effect):
         self._states.attach()
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Make the masters of what opens, and let go those of what closes."""
+        """Make masters of the parameters that open, and free those of the parameters that close."""
         if not (self._narrow and coming.begins_phase):
             return
         wanted = [name for name in self._gating.names(lambda gate: not gate.closed) if name in self._narrow]
-        # Those that go are freed before new ones are made.
+        # Free the old ones before new ones are made, to lower the peak.
         self._masters, self._by_parameter = {n: self._masters[n] for n in wanted if n in self._masters}, {}
         self._masters = {n: self._masters.get(n) or Master(self._gating.parameters[n]) for n in wanted}
         self._by_parameter = {id(master.parameter): master for master in self._masters.values()}
@@ -158,11 +160,11 @@ class Masters(Effect):
             self._take(loaded)
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """The masters, whole; all processes that hold shards must ask."""
+        """Return the masters as whole tensors; collective if they are sharded, so every process must call it."""
         return {name: whole(master.weight).to("cpu", copy=True) for name, master in self._masters.items()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from saved masters, under the plan that they belong to.
+        """Resume from saved masters, under the plan that they belong to.
 
         Raises:
             RunError: if this training has no masters, or those of other parameters.
@@ -179,7 +181,7 @@ class Masters(Effect):
         self._loaded = tensors
 
     def release(self) -> None:
-        """Let every master go."""
+        """Free every master."""
         self._states.release()
         self._masters, self._by_parameter = {}, {}
 
@@ -188,13 +190,13 @@ class Masters(Effect):
         if missing:
             raise RunError(
                 f"The saved state has no float32 master of {missing[0]}, which is open: it was saved with "
-                f"master=none, or by a version without masters. Give master=none to go on as it did."
+                f"master=none, or by a version without masters. Give master=none to continue without masters."
             )
         for name, master in self._masters.items():
             master.set(loaded[name])
 
     def _check_states(self, tensors: Mapping[str, Tensor]) -> None:
-        """Moments that were loaded without this effect's hooks have lost their bits."""
+        """Raise if moments were loaded without this effect's hooks and have lost their bits."""
         rounded = self._states.rounded() if tensors else None
         if rounded is not None:
             raise RunError(
@@ -205,7 +207,7 @@ class Masters(Effect):
 
 
 def has_masters(state: Mapping[str, Any]) -> bool:
-    """Whether what ``Tuner.state_dict`` returned has a master."""
+    """Return True if a state that ``Tuner.state_dict`` returned has a master."""
     return any(name.startswith(f"{Masters.state_name}/") for name in state.get("tensors", {}))
 
 
@@ -215,13 +217,13 @@ def _check_precision(precision: object) -> None:
 
 
 def _own_precision(optimizers: Optimizers) -> str | None:
-    """Why an optimizer needs no masters or can have none; None where none says so."""
+    """Return why an optimizer needs no masters or cannot have any; None if neither applies."""
     for optimizer in (inner for one in optimizers for inner in nested(one)):
         label = type(optimizer).__name__
         settings = [optimizer.defaults, vars(optimizer), *optimizer.param_groups]
-        own = next((name for name in _OWN_PRECISION if any(setting.get(name) for setting in settings)), None)
-        if own is not None:
-            return f"{label} has {own}, with which it makes up for rounding by itself"
+        option = next((name for name in _OWN_PRECISION if any(setting.get(name) for setting in settings)), None)
+        if option is not None:
+            return f"{label} has {option}, with which it makes up for rounding by itself"
         if any(parent.__module__.split(".")[0] in _EIGHT_BITS for parent in type(optimizer).__mro__):
             return f"{label} is made for low precision, and steps the weights that it was given"
         if averages(optimizer):

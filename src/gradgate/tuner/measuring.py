@@ -1,6 +1,6 @@
-"""Measurements that a method decides by: numbers of groups, such as Fisher traces, and the choice of single weights.
+"""Measure what a method decides by: a number per group, such as a Fisher trace, or a choice of single weights.
 
-No effect of a plan: they are made before it.
+Measurements are not effects of a plan: they are made before it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Measuring:
         self._gating, self._replicas, self._data = gating, replicas, data
 
     def before(self, clock: Clock, memory: Memory) -> Memory:
-        """Measure what is due before the step that comes next; the memory with it."""
-        if clock.step == clock.total_steps:  # then no step comes that could need it
+        """Measure what is due before the next step; return the memory with the result."""
+        if clock.step == clock.total_steps:  # no step follows that could need it
             return memory
         request = self._method.measures(clock, self._layers, memory)
         if request is not None:
@@ -75,7 +75,7 @@ class Measuring:
         return memory
 
     def _measured(self, request: Measurement, clock: Clock) -> dict[str, float]:
-        """Group to the number that was asked for."""
+        """Return the requested number of each group."""
         groups = self._members(request.groups)
         if isinstance(request, FisherRequest):
             return trace(self._model, groups, self._batches(clock), request)

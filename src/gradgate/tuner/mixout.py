@@ -1,4 +1,4 @@
-"""Mixout: forward passes that see weights mixed with their initial values."""
+"""Run mixout: forward passes in which weights are mixed with their initial values."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Mixing(Effect):
 
     def __init__(self, model: nn.Module, mix: MixoutSettings, names: Collection[str], seed: int) -> None:
         if hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None:
-            found = type(getattr(model, "_orig_mod", model)).__name__
+            compiled = type(getattr(model, "_orig_mod", model)).__name__
             raise AttachError(
                 "A compiled model bakes its weights in, so that mixout cannot mix them. Do not compile. "
-                f"Found a compiled {found}; expected one that torch.compile has not seen."
+                f"Found a compiled {compiled}; expected one that torch.compile has not seen."
             )
         self.step = 0
         self.initial: dict[str, Tensor] = {}
@@ -64,7 +64,7 @@ class Mixing(Effect):
         return [name for _, name in self._layers]
 
     def attach(self) -> None:
-        """Copy the weights as they are, and mix them from now on."""
+        """Copy the current weights, and mix them from now on."""
         self.initial = {name: layer.weight.detach().clone() for layer, name in self._layers}
         for layer, name in self._layers:
             self._hooks.append(layer.register_forward_pre_hook(self._entering(name)))
@@ -75,11 +75,11 @@ class Mixing(Effect):
         self.step = coming.done
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """The initial weights."""
+        """Return the initial weights."""
         return self.initial
 
     def load_tensors(self, initial: Mapping[str, Tensor]) -> None:
-        """Take up the initial weights of an earlier training.
+        """Load the initial weights of an earlier training.
 
         Raises:
             RunError: if they are of other weights.
@@ -108,7 +108,7 @@ class Mixing(Effect):
                 return
             if self.initial[name].device != weight.device:
                 self.initial[name] = self.initial[name].to(weight.device)
-            # An instance attribute hides the parameter, which stays where every owner of it looks for it.
+            # An instance attribute hides the parameter, which stays registered for optimizers and state_dict().
             vars(layer)["weight"] = self._mixed(weight, name, axis=1 if isinstance(layer, nn.Linear) else 0)
 
         return enter
@@ -120,9 +120,9 @@ class Mixing(Effect):
 
 
 class _Drop(torch.autograd.Function):
-    """Elements, or all weights that go out from a neuron, are zero with probability p; the rest is divided by 1 - p.
+    """Zeroes elements, or all outgoing weights of a neuron, with probability p, and divides the rest by 1 - p.
 
-    Linear, so that its derivative is itself; the mask is computed anew instead of kept for the backward pass.
+    Linear, so that its derivative is itself; the mask is computed again, not stored, for the backward pass.
     """
 
     @staticmethod
@@ -146,7 +146,7 @@ def _drop(tensor: Tensor, p: float, axis: int | None, key: int) -> Tensor:
 
 
 def _is_linear(module: nn.Module) -> bool:
-    """A linear layer; GPT-2's Conv1D is one with its weight transposed."""
+    """Return True for a linear layer; GPT-2's Conv1D is one with its weight transposed."""
     return isinstance(module, nn.Linear) or (type(module).__name__ == "Conv1D" and hasattr(module, "nf"))
 
 

@@ -1,4 +1,4 @@
-"""Updates of the elements with the largest momentum: which these are, and which optimizers have one."""
+"""Select the elements with the largest momentum, and check that an optimizer has one."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from gradgate.tuner.optimizers import Optimizers
 
 
 def with_largest_momentum(optimizer: torch.optim.Optimizer, stepped: Tensor, share: float) -> Tensor:
-    """The elements of a tensor whose first moment is largest in size, after the step that took up its gradient.
+    """Return which elements have the largest first moment in size, after the step that took up its gradient.
 
     Args:
         optimizer: Adam or AdamW.
         stepped: what it stepped, with a state; all processes that hold a part of it must ask.
-        share: of all elements, in (0, 1]; rounded down, at least one. Of equal elements those that come first.
+        share: of all elements, in (0, 1]; rounded down, at least one. Ties go to the first elements.
 
     Returns:
-        A bool tensor, in the shape of what this process holds.
+        A bool tensor, in the shape of the local shard.
     """
     moment = whole(optimizer.state[stepped]["exp_avg"])
     passing = largest(moment.abs(), max(1, int(share * moment.numel())))
-    held, offset = local(stepped)
-    return passing.flatten()[offset : offset + held.numel()].view(held.shape)
+    shard, offset = local(stepped)
+    return passing.flatten()[offset : offset + shard.numel()].view(shard.shape)
 
 
 def check_momentum(plan: Plan, optimizers: Optimizers) -> None:
     """Check that each optimizer has the momentum that the gates of a plan ask for.
 
     Raises:
-        AttachError: naming one that has not.
+        AttachError: naming an optimizer without it.
     """
     if not any(gate.momentum for gate in plan.values()):
         return

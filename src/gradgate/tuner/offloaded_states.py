@@ -1,4 +1,4 @@
-"""Optimizer states of closed parameters in host memory."""
+"""Keep the optimizer states of closed parameters in host memory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from torch import Tensor
 
 
 class OffloadedStates:
-    """Moves an optimizer's states to the CPU and back; which tensors were moved is noted, not told from their device.
+    """Moves an optimizer's states to the CPU and back.
 
-    What is in host memory by itself stays as it is: Adam's count of steps, or a state in paged memory.
+    It notes which tensors it moved: what is in host memory anyway, such as Adam's count of steps or a state in paged
+    memory, stays there.
     """
 
     def __init__(self) -> None:
         self._moved: dict[tuple[torch.optim.Optimizer, Tensor], dict[str, torch.device]] = {}
 
     def offload(self, optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]) -> None:
-        """Move the states of parameters that close; those that are there already stay."""
+        """Move the states of parameters that close to the CPU; those that are there already stay."""
         for parameter in parameters:
             state = optimizer.state.get(parameter, {})  # indexing would make one
             there = {key: value for key, value in state.items() if _can_move(value)}
@@ -27,7 +28,7 @@ class OffloadedStates:
                 state[key] = value.to("cpu")
 
     def fetch(self, optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]) -> None:
-        """Move the states of parameters that open back to where each was, with the same bits."""
+        """Move the states of parameters that open back to their devices, with the same bits."""
         for parameter in parameters:
             moved = self._moved.pop((optimizer, parameter), {})
             state = optimizer.state.get(parameter, {})

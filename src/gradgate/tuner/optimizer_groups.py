@@ -1,4 +1,4 @@
-"""Scaled learning rates and the state of what closes, in optimizers that keep their own parameter groups."""
+"""Scale learning rates and treat the state of closed parameters, in optimizers that keep their parameter groups."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class LearningRates(Effect):
             groups[:] = chain.from_iterable(parts for _, parts in self._split)
 
     def after_step(self, step: OptimizerStep) -> None:
-        """Give the optimizer its own groups back."""
+        """Restore the optimizer's own groups."""
         self.cancel_step()
 
     def cancel_step(self) -> None:
-        """Give the optimizer its own groups back."""
+        """Restore the optimizer's own groups."""
         if not self._split:
             return
         for group, parts in self._split:
@@ -60,7 +60,7 @@ class LearningRates(Effect):
 
 
 def split_by_factor(group: ParamGroup, factors: Mapping[Tensor, float]) -> list[ParamGroup]:
-    """The group itself, or one copy for each factor that its parameters have: few, so that updates stay batched."""
+    """Return the group, or one copy per learning-rate factor: few copies, so that updates stay batched."""
     by_factor: dict[float, list[Tensor]] = {}
     for parameter in group["params"]:
         by_factor.setdefault(factors.get(parameter, 1.0), []).append(parameter)
@@ -69,13 +69,13 @@ def split_by_factor(group: ParamGroup, factors: Mapping[Tensor, float]) -> list[
     if group.get("lr") is None:
         raise AttachError(
             "The method or lr_scale scales the learning rate of single parameters, but the optimizer has a group "
-            "without 'lr'. Use an optimizer with a learning rate of its own (not one that finds it by itself). "
+            "without 'lr'. Use an optimizer with a learning rate of its own (not one that chooses it by itself). "
             f"Found lr=None in the group of {len(group['params'])} parameters; expected a number."
         )
     return [{**group, "params": params, "lr": group["lr"] * factor} for factor, params in by_factor.items()]
 
 
-# Their state of all zeros is the one that they begin with. Of others it is not: NAdam begins with a product of 1.
+# These start from a state of all zeros. Others do not: NAdam starts from a product of 1.
 _ZERO_IS_NEW: tuple[type[torch.optim.Optimizer], ...] = (
     torch.optim.Adadelta,
     torch.optim.Adafactor,
@@ -104,14 +104,14 @@ class StateOfClosed(Effect):
         self._hooks: list[Any] = []
 
     def attach(self) -> None:
-        """Offload again what an optimizer loads, which goes to the device of its parameters."""
+        """Offload states again after the optimizer loads them, which moves them to the device of the parameters."""
         for optimizer in self._optimizers if self._policy == "offload" else ():
             self._hooks.append(optimizer.register_load_state_dict_post_hook(self._place))
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Reset, drop or offload the state of what was open in the step before and now is not; fetch what opens.
+        """Reset, drop or offload the state of parameters that close; fetch the state of those that open.
 
-        A plan that continues from a saved state closes nothing: its optimizer state was treated when it was saved.
+        A plan that resumes from a saved state closes nothing: that state was treated before it was saved.
         """
         if self._policy == "offload":
             for optimizer in self._optimizers if coming.begins_phase else ():
@@ -120,29 +120,29 @@ class StateOfClosed(Effect):
         if self._policy == "keep" or coming.previous is None:
             return
         closing = self._gating.closing(coming.previous, coming.plan)
-        for optimizer in self._optimizers:  # that which does not hold a parameter has no state of it
+        for optimizer in self._optimizers:  # an optimizer without a parameter has no state of it
             forget(optimizer, closing, self._policy)
 
     def release(self) -> None:
-        """Fetch what is offloaded: without a tuner, an optimizer steps what has a gradient."""
+        """Fetch what is offloaded: without a tuner, an optimizer steps every parameter that has a gradient."""
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
         self._offloaded.fetch_all()
 
     def _place(self, optimizer: torch.optim.Optimizer) -> None:
-        """States of closed parameters to host memory, and those of others back; closed ones first, to make room."""
+        """Move states of closed parameters to host memory, then fetch those of open ones, in this order for room."""
         opened = {id(self._gating.parameters[name]) for name in self._gating.names(lambda gate: not gate.closed)}
-        held = list(held_by(optimizer))
-        self._offloaded.offload(optimizer, (parameter for parameter in held if id(parameter) not in opened))
-        self._offloaded.fetch(optimizer, (parameter for parameter in held if id(parameter) in opened))
+        parameters = list(held_by(optimizer))
+        self._offloaded.offload(optimizer, (parameter for parameter in parameters if id(parameter) not in opened))
+        self._offloaded.fetch(optimizer, (parameter for parameter in parameters if id(parameter) in opened))
 
 
 def check_state_policy(optimizer: torch.optim.Optimizer, policy: State) -> None:
     """Refuse a policy after which a parameter would not start as in a new optimizer.
 
     Raises:
-        AttachError: for ``reset`` if a state of zeros is not how the optimizer begins; for ``drop`` if it makes its
+        AttachError: for ``reset`` if a state of zeros is not how the optimizer starts; for ``drop`` if it makes its
             state once, at its creation.
     """
     name = type(optimizer).__name__
@@ -150,7 +150,7 @@ def check_state_policy(optimizer: torch.optim.Optimizer, policy: State) -> None:
     if policy == "reset" and (type(optimizer) not in _ZERO_IS_NEW or damped):
         raise AttachError(
             f"state=reset sets the optimizer's state to zero, which is not how {name}{' with dampening' * damped} "
-            f"begins. Use state=drop or state=keep."
+            f"starts. Use state=drop or state=keep."
         )
     if policy == "drop" and isinstance(optimizer, torch.optim.Adagrad):
         raise AttachError(f"{name} makes its state once and cannot make a deleted one again. Use state=keep.")

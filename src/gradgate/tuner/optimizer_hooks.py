@@ -1,4 +1,4 @@
-"""Hooks around an optimizer's step: its outermost call, a closure that it is given, and whether it was skipped."""
+"""Hook into an optimizer's step: find its outermost call, run its closure, and detect skipped steps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gradgate.errors import AttachError
 class StepHooks:
     """Calls ``begin`` before and ``end`` after each step of an optimizer, until :meth:`release`.
 
-    A subclass may call the step of its base, which runs torch's hooks again: only the outermost call counts. After a
-    step that raised there is no ``end``, so ``cancel`` is called before the optimizer's state is saved or loaded.
+    A subclass may call the step of its base, which runs torch's hooks again: only the outermost call counts. A step
+    that raises has no ``end``, so ``cancel`` is called before the optimizer's state is saved or loaded.
     """
 
     def __init__(
@@ -55,25 +55,24 @@ class StepHooks:
 
 
 def was_skipped(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a gradient scaler made a fused optimizer skip this step."""
-    found = getattr(optimizer, "found_inf", None)
-    return found is not None and bool(found.item())
+    """Return True if a gradient scaler made a fused optimizer skip this step."""
+    found_inf = getattr(optimizer, "found_inf", None)
+    return found_inf is not None and bool(found_inf.item())
 
 
 def with_closure_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """What to pass to a step that was given a closure, after calling it; None for a step that was not.
+    """Call the closure of a step; return the arguments to pass to the step instead, None without a closure.
 
     ``args`` begins with the optimizer, as torch's hooks have it.
 
-    The closure computes the gradients that the step is to use, once: a step that calls it as usual, before
-    anything else, gets its result without computing them again. One that calls it twice, for gradients at other
-    weights, raises AttachError then.
+    The closure computes the gradients of the step once: a step that calls it as usual, before anything else, gets the
+    result without computing them again. A step that calls it twice, for gradients at other weights, raises AttachError.
     """
-    given = kwargs.get("closure", args[1] if len(args) > 1 else None)
-    if not callable(given):
+    closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+    if not callable(closure):
         return None
     with torch.enable_grad():
-        results = [given()]
+        results = [closure()]
 
     def known() -> Any:
         if not results:
@@ -88,7 +87,7 @@ def with_closure_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tup
 
 
 def _is_running(call: FrameType) -> bool:
-    """Whether a function call is still on the stack."""
+    """Return True if a function call is still on the stack."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame is not call:
         frame = frame.f_back

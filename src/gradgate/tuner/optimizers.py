@@ -1,4 +1,4 @@
-"""The optimizers that step one model: found inside their wrappers, with no parameter in two of them."""
+"""Find the optimizers that step one model inside their wrappers, and refuse a parameter in two of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Optimizers:
         return iter(self._each)
 
     def label(self, optimizer: torch.optim.Optimizer) -> str:
-        """What messages call an optimizer: its class, and its number where two have the same class."""
+        """Return the name of an optimizer in messages: its class, with a number if several have the same class."""
         names = [type(one).__name__ for one in self._each]
         number = next(number for number, one in enumerate(self._each) if one is optimizer)
         name = names[number]
@@ -52,11 +52,11 @@ class Optimizers:
 
     @property
     def labels(self) -> str:
-        """The labels of all."""
+        """The labels of all optimizers."""
         return " and ".join(self.label(one) for one in self._each)
 
     def refuse_shared(self, names: Mapping[int, str]) -> None:
-        """Check that no parameter is in two of them.
+        """Check that no parameter is in two of the optimizers.
 
         Args:
             names: canonical name by the ``id`` of a parameter.
@@ -76,12 +76,12 @@ class Optimizers:
                     )
 
     def names(self, names: Mapping[int, str]) -> list[Any]:
-        """The canonical names of their parameters in order: a list for one optimizer, a list of lists for several."""
+        """Return the canonical names of the parameters in order: a list for one optimizer, else a list of lists."""
         each = [[names.get(id(parameter), "?") for parameter in held_by(one)] for one in self._each]
         return each[0] if len(each) == 1 else [*each]
 
     def holding(self, parameters: Iterable[Tensor]) -> set[torch.optim.Optimizer]:
-        """Those that hold at least one of the parameters."""
+        """Return the optimizers that hold at least one of the parameters."""
         if len(self._each) == 1:
             return set(self._each)
         wanted = {id(parameter) for parameter in parameters}
@@ -89,13 +89,13 @@ class Optimizers:
 
 
 def held_by(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
-    """The parameters that an optimizer holds, in its order."""
+    """Yield the parameters that an optimizer holds, in its order."""
     for group in optimizer.param_groups:
         yield from group["params"]
 
 
 def nested(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
-    """The optimizer, and those in its attributes: a rule such as SAM or Lookahead steps with another's."""
+    """Return the optimizer and those in its attributes: a rule such as SAM or Lookahead steps with another's."""
     inside = [
         one for value in vars(optimizer).values() for one in _items(value) if isinstance(one, torch.optim.Optimizer)
     ]
@@ -103,13 +103,13 @@ def nested(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
 
 
 def _checked(given: Any) -> torch.optim.Optimizer:
-    """The optimizer inside accelerate's wrapper: the wrapper's own hooks are never called."""
+    """Unwrap the optimizer from accelerate's wrapper, whose own hooks are never called, and check it."""
     while isinstance(inner := getattr(given, "optimizer", None), torch.optim.Optimizer):
         given = inner
     name = type(given).__name__
     if not isinstance(given, torch.optim.Optimizer):
         raise AttachError(
-            f"{name} is no torch.optim.Optimizer, so nothing can act before and after its steps. Expected an "
+            f"{name} is not a torch.optim.Optimizer, so nothing can act before and after its steps. Expected an "
             f"optimizer of PyTorch's kind, or a list of them"
             f"{'; schedulefree has AdamWScheduleFree and SGDScheduleFree' if name.startswith('ScheduleFree') else ''}."
         )
@@ -120,19 +120,19 @@ def _checked(given: Any) -> torch.optim.Optimizer:
 
 
 def _stepped(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
-    """The optimizers that a wrapper of several steps; the optimizer itself if it is none."""
+    """Return the optimizers that a wrapper of several steps; a list of the optimizer itself if it wraps none."""
     inside: list[torch.optim.Optimizer] = []
     for value in vars(optimizer).values():
-        found = [one for one in _items(value) if isinstance(one, torch.optim.Optimizer)]
-        if found and isinstance(value, dict) and any(isinstance(key, Tensor) for key in value):
+        inner = [one for one in _items(value) if isinstance(one, torch.optim.Optimizer)]
+        if inner and isinstance(value, dict) and any(isinstance(key, Tensor) for key in value):
             raise AttachError(
                 f"{type(optimizer).__name__} keeps an optimizer for each parameter, which steps while gradients are "
                 f"still computed, or on a copy of the weights: no gate could act. Use an optimizer that steps all of "
                 f"its parameters at once."
             )
-        inside += found
+        inside += inner
     distinct = list({id(one): one for one in inside}.values())
-    # One alone is what a rule such as SAM or Lookahead steps with: then the outer step is the one that counts.
+    # A single one belongs to a rule such as SAM or Lookahead: then the outer step is the one that counts.
     return [optimizer] if len(distinct) < 2 else [part for one in distinct for part in _stepped(_checked(one))]
 
 

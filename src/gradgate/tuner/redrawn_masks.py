@@ -1,4 +1,4 @@
-"""Masks that change in a training: the optimizer forgets the single weights that a new mask holds."""
+"""Reset the optimizer's state of the single weights that a changed mask newly covers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gradgate.tuner.optimizers import Optimizers, nested
 
 
 class RedrawnMasks(Effect):
-    """Sets the optimizer's state of the elements that a new mask holds to zero; they begin anew if they open again.
+    """Zeroes the optimizer's state of the elements that a new mask covers; they restart from zero if they reopen.
 
-    The state of what stays open goes on, and what opens begins at zero, because a held element's gradient is zero. A
-    state that is no plain tensor of the parameter's shape, such as moments in 8 bits, is left to decay by itself.
+    Elements that stay open keep their state, and those that open start at zero, because a masked element's gradient is
+    zero. A state that is not a plain tensor of the parameter's shape, such as moments in 8 bits, decays by itself.
 
     Args:
         optimizers: any; each has the states of its own parameters.
@@ -25,7 +25,7 @@ class RedrawnMasks(Effect):
         self._optimizers, self._gating = optimizers, gating
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Forget; a plan that continues from a saved state has nothing new, as its states were treated then."""
+        """Reset states for the new masks; a plan that resumes from a saved state has none, as that was done before."""
         if coming.previous is None:
             return
         for name in self._gating.redrawn(coming.previous):
@@ -33,4 +33,4 @@ class RedrawnMasks(Effect):
             for optimizer in (inner for one in self._optimizers for inner in nested(one)):
                 for value in optimizer.state.get(parameter, {}).values():  # indexing would make a state
                     if isinstance(value, Tensor) and value.shape == parameter.shape and value.is_floating_point():
-                        self._gating.zero_held(name, local(value)[0])
+                        self._gating.zero_masked(name, local(value)[0])

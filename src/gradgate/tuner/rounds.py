@@ -1,4 +1,4 @@
-"""Steps of several optimizers counted as one step of the training."""
+"""Count the steps of several optimizers as one step of the training."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor
 from gradgate.errors import RunError
 from gradgate.tuner.optimizers import Optimizers, held_by
 
-# A gradient scaler begins at 2**16 and halves at each step that it skips: after this many, no gradient overflows.
+# A gradient scaler starts at 2**16 and halves at each skipped step: after this many, no gradient overflows.
 _MOST_SKIPPED = 32
 
 
 class Rounds:
-    """Tells when every optimizer that is awaited has stepped on the gradients of one backward pass.
+    """Detects when every awaited optimizer has stepped on the gradients of one backward pass.
 
     The order does not matter, and may change. If a gradient scaler lets one step and skips another, the next step on
     new gradients begins a new round, and the one before does not count. An optimizer that steps twice before another
-    has begins a new round too, and so does one that steps on gradients that were computed after the first had
-    stepped. New gradients are told by a tensor that is not the one seen before, as ``zero_grad()`` leaves none.
+    has also begins a new round, and so does one that steps on gradients computed after the first stepped. A gradient
+    is new if it is another tensor than the one seen before, as ``zero_grad()`` leaves none.
 
     One optimizer alone ends a round with each step.
     """
@@ -33,13 +33,13 @@ class Rounds:
         self._broken_off = 0
 
     def expect(self, awaited: Set[torch.optim.Optimizer]) -> None:
-        """Wait for these from now on; for an optimizer whose parameters are all closed nobody waits."""
+        """Wait for these optimizers from now on; one whose parameters are all closed is not awaited."""
         self._awaited = awaited
         self._stepped.clear()
         self._seen.clear()
 
     def begin(self, optimizer: torch.optim.Optimizer) -> None:
-        """An optimizer is about to step.
+        """Note that an optimizer is about to step.
 
         Raises:
             RunError: if the optimizers never step on the gradients of the same backward pass.
@@ -60,7 +60,7 @@ class Rounds:
             )
 
     def end(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether the step that an optimizer has done ends a round."""
+        """Note that an optimizer has stepped; return True if that ends a round."""
         if optimizer not in self._awaited:
             return False
         self._stepped.add(optimizer)
@@ -74,7 +74,7 @@ class Rounds:
         return False
 
     def _has_new_gradients(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether what it will step on is not what there was when the first optimizer of the round had stepped."""
+        """Return True if its gradients changed since the first optimizer of the round stepped."""
         if optimizer not in self._seen:
             return False
         before = self._seen[optimizer]
@@ -85,7 +85,7 @@ class Rounds:
 
 
 def _smallest(optimizer: torch.optim.Optimizer) -> tuple[Tensor, Tensor | None] | None:
-    """The smallest parameter with a gradient, and that gradient; kept until the round ends, so no large one."""
+    """Return the smallest parameter with a gradient, and that gradient: it is kept until the round ends."""
     with_gradient = [parameter for parameter in held_by(optimizer) if parameter.grad is not None]
     parameter = min(with_gradient, key=Tensor.numel, default=None)
     return None if parameter is None else (parameter, parameter.grad)

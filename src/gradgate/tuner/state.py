@@ -1,4 +1,4 @@
-"""The state of a tuner: saved in a checkpoint, read back, and compared with the training that continues it."""
+"""Save the state of a tuner in a checkpoint, read it, and compare it with the training that resumes from it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True)
 class TunerState:
-    """What a resumed training needs besides the weights and the optimizer's state.
+    """The data that a resumed training needs besides the weights and the optimizer's state.
 
     Attributes:
         method: the method's text.
@@ -45,7 +45,7 @@ class TunerState:
         timeline: the plans so far.
         optimizer_parameters: canonical names of the optimizer's parameters, in its order; of several optimizers a list
             for each.
-        tensors: what effects cannot compute again, by name.
+        tensors: by name, those that effects cannot compute again.
     """
 
     method: str
@@ -58,7 +58,7 @@ class TunerState:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values; ``tensors`` is among them only where there are any."""
+        """Return JSON values; ``tensors`` is among them only if there are any."""
         values: dict[str, Any] = {
             "version": _VERSION,
             "method": self.method,
@@ -73,7 +73,7 @@ class TunerState:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TunerState:
-        """The inverse of :meth:`to_dict`.
+        """Create a state from what :meth:`to_dict` returned.
 
         Raises:
             RunError: naming the entry that is missing or wrong.
@@ -83,7 +83,7 @@ class TunerState:
         for name, (fits, expected) in _FITS.items():
             if name not in values:
                 raise RunError(
-                    f"This is no state of a tuner: it has no {name!r}. Expected what Tuner.state_dict() returned."
+                    f"This is not the state of a tuner: it has no {name!r}. Expected what Tuner.state_dict() returned."
                 )
             if not fits(values[name]):
                 raise RunError(f"The state of a tuner has {name}={_short(values[name])}; expected {expected}.")
@@ -106,7 +106,7 @@ class TunerState:
         )
 
     def check_continues(self, method: str, seed: int, optimizer_parameters: list[Any]) -> None:
-        """Refuse to continue a training with another method, seed or optimizer.
+        """Refuse to resume a training with another method, seed or optimizer.
 
         Raises:
             RunError: see :meth:`gradgate.Tuner.load_state_dict`.
@@ -128,7 +128,7 @@ class TunerState:
 def write_state(folder: Path, values: Mapping[str, Any]) -> None:
     """Write what ``Tuner.state_dict`` returned into the folder of a checkpoint."""
     tensors = values.get("tensors")
-    if tensors:  # first, so that there is no state whose tensors are missing
+    if tensors:  # first, so that no state is ever without its tensors
         part = folder / f".{TENSORS_FILE}.part"
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part)
         part.replace(folder / TENSORS_FILE)
@@ -136,7 +136,7 @@ def write_state(folder: Path, values: Mapping[str, Any]) -> None:
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """The state in the folder of a checkpoint, as ``Tuner.load_state_dict`` takes it.
+    """Read the state in the folder of a checkpoint, as ``Tuner.load_state_dict`` takes it.
 
     Raises:
         RunError: naming the file that is damaged.

@@ -1,4 +1,4 @@
-"""PEFT's adapters that are switched in the middle of a step, and with them the flags that a tuner has set."""
+"""Keep the flags that a tuner set when PEFT switches adapters in the middle of a step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SwitchedAdapters(Effect):
         self._hooks: list[Any] = []
 
     def attach(self) -> None:
-        """Watch the model's passes, if anything in it can be switched."""
+        """Register hooks on the model's passes, if anything in it can be switched."""
         if self._own:
             self._hooks = [
                 self._model.register_forward_pre_hook(lambda *_: self._close()),
@@ -44,7 +44,7 @@ class SwitchedAdapters(Effect):
             ]
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Note what is closed."""
+        """Note which parameters are closed."""
         self._closed = [parameter for name, parameter in self._own.items() if name not in coming.opened]
 
     def release(self) -> None:
@@ -66,7 +66,7 @@ class SwitchedAdapters(Effect):
 
 
 def _switched_modules(model: nn.Module) -> list[nn.Module]:
-    """PEFT's layers; where PEFT was never loaded there are none."""
+    """Return PEFT's layers; an empty list if PEFT was never imported."""
     kinds = tuple(kind for home, name in _SWITCHED if (kind := getattr(sys.modules.get(home), name, None)))
     return [module for module in model.modules() if isinstance(module, kinds)]
 

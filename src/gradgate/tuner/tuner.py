@@ -1,4 +1,4 @@
-"""The tuner joins a model, its optimizer and a method, and acts through the optimizer's hooks."""
+"""Join a model, its optimizer and a method, and act through the optimizer's hooks."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from gradgate.tuner.checks import (
     check_reachable,
     reached_names,
 )
+from gradgate.tuner.chunked_step import ChunkedStep
 from gradgate.tuner.dropout import DropoutOff
 from gradgate.tuner.effect import ComingStep, Effect, Effects, OptimizerStep
 from gradgate.tuner.frozen_layers import FrozenLayers
@@ -45,7 +46,6 @@ from gradgate.tuner.mixout import Mixing
 from gradgate.tuner.optimizer_groups import LearningRates, StateOfClosed
 from gradgate.tuner.optimizer_hooks import StepHooks, was_skipped
 from gradgate.tuner.optimizers import Optimizers, held_by
-from gradgate.tuner.parts_of_step import PartsOfStep
 from gradgate.tuner.redrawn_masks import RedrawnMasks
 from gradgate.tuner.rounds import Rounds
 from gradgate.tuner.state import TunerState
@@ -62,9 +62,9 @@ class Tuner:
     gradient when the tuner attaches are never opened.
 
     Several optimizers, such as Muon for matrices and AdamW for the rest, make one step of the training together: the
-    clock ticks when each of them has stepped on the gradients of one backward pass, in any order. Where a gradient
-    scaler skips the step of one, none is counted, and the next one has the same plan and masks; an optimizer that
-    steps twice before another has begins that step anew. For one whose parameters are all closed nobody waits.
+    clock ticks when each of them has stepped on the gradients of one backward pass, in any order. If a gradient scaler
+    skips the step of one, none is counted, and the next step has the same plan and masks; an optimizer that steps
+    twice before another has restarts that step. An optimizer whose parameters are all closed is not waited for.
 
     Args:
         model: any model whose layers can be mapped; wrapped (DDP, compiled, PEFT) or not.
@@ -74,15 +74,15 @@ class Tuner:
         total_steps: optimizer steps of the whole training; needed by methods that count epochs.
         steps_per_epoch: optimizer steps in one pass over the data; needed by methods that count epochs.
         seed: of every random draw that the method makes.
-        audit: compare tensors bit for bit at each change of phase; see :class:`gradgate.tuner.audit.Audit`. None is
+        audit: compare tensors bit for bit at each phase change; see :class:`gradgate.tuner.audit.Audit`. None is
             False unless the environment variable ``GRADGATE_AUDIT`` is 1.
-        layers: a layer map, or the path of the layer stack for :func:`map_layers`; by default found.
+        layers: a layer map, or the path of the layer stack for :func:`map_layers`; detected by default.
         fisher_data: called with the number of steps done when a method measures the Fisher information; returns
             training batches, each the keyword arguments of the model.
         state: what :meth:`state_dict` returned, to continue from: like :meth:`load_state_dict` right after the
             tuner is made, but without a measurement before it.
-        activation_cache: keeps the output of the closed layers at the bottom, so that it is computed once for each
-            example. Needs ``steps_per_epoch``; by default nothing is kept.
+        activation_cache: stores the output of the closed layers at the bottom, so that it is computed once per
+            example. Needs ``steps_per_epoch``; by default nothing is stored.
         frozen_dropout: keep dropout on in the closed groups at the bottom, as in plain training code, which only sets
             ``requires_grad``: FUN's released code does so, and no paper says otherwise. By default these groups run in
             evaluation mode: what no longer learns has no use for noise.
@@ -96,7 +96,7 @@ class Tuner:
             usual, after each backward pass. Code of your own must not clip, scale or read gradients before it.
 
     Raises:
-        UsageError: for a factor that is no finite number above 0, or an unknown ``master``.
+        UsageError: for a factor that is not a finite number above 0, or an unknown ``master``.
         SelectorError: if a selector of ``lr_scale`` names nothing, or what another one names.
         AttachError: if no optimizer holds a parameter that the method will open, two of them hold one, nothing can be
             opened, the model already has a tuner, an activation cache is given with ``frozen_dropout``, or a
@@ -129,9 +129,9 @@ class Tuner:
         self._model = unwrap(model)
         self._replicas = Replicas(model, optimizer, self._model)
         self._optimizers = Optimizers(optimizer)
-        found = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
+        layer_map = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
         frozen = (name for name, parameter in named_parameters(self._model).items() if not parameter.requires_grad)
-        self.layers = found.at(self.method.grouped_by).with_frozen(frozen)
+        self.layers = layer_map.at(self.method.grouped_by).with_frozen(frozen)
         self.method.check(self.layers)
         self.clock = Clock(0, steps_per_epoch, total_steps)
         self.memory = Memory(seed=seed)
@@ -166,8 +166,8 @@ class Tuner:
         return FrozenLayers(self._model, self.layers, cache, horizon)
 
     def _ordered_effects(self, audit: bool, release: bool) -> list[Effect]:
-        """The effects in their order: the first acts first on a plan and before a step, and last after the step."""
-        gating, method, parts = self._gating, self.method, PartsOfStep(self._gating, self._masters)
+        """Return the effects in order: the first acts first on a plan and before a step, and last after the step."""
+        gating, method, chunked = self._gating, self.method, ChunkedStep(self._gating, self._masters)
         if release and self._watching:
             raise AttachError(
                 f"{method.spec!r} looks at gradients when the optimizer steps, and release_gradients leaves none until "
@@ -177,25 +177,25 @@ class Tuner:
             # A plan that DDP or an optimizer cannot follow is refused before anything has changed.
             DistributedChecks(self._replicas),
             MomentumOfAdam(self._optimizers),
-            # Flags and gradients come first: all that follows asks the gating what is open.
+            # Flags and gradients come first, as all later effects ask the gating what is open.
             gating,
-            # The gradients that are left are looked at before a weight moves.
+            # Check the remaining gradients before a weight moves.
             FiniteGradients(self._optimizers, gating),
-            # It sees the gradients that the optimizer gets, and the weights that it leaves.
+            # It must see the gradients that the optimizer gets, and the weights that the step leaves.
             *([self._watching] if self._watching else []),
             # The audit expects what the scaled learning rates let move.
             LearningRates(gating),
-            # It compares before any part of the optimizer's step, and after the last weight is put back or rounded.
+            # The audit compares before any chunk of the optimizer's step, and after the last weight is put back.
             *([Audit(gating, self._replicas)] if audit else []),
-            # Steps parts of the optimizer before its own step, so nothing may prepare a step after this.
-            parts,
+            # Steps chunks before the optimizer's own step, so no later effect may prepare a step.
+            chunked,
             self._masters,
-            *([GradientRelease(self._optimizers, gating, parts)] if release else []),
-            # A state is forgotten only where its parameter is already closed.
+            *([GradientRelease(self._optimizers, gating, chunked)] if release else []),
+            # States are dropped only after their parameters are closed.
             StateOfClosed(self._optimizers, method.state_of_closed, gating),
             *([RedrawnMasks(self._optimizers, gating)] if method.forgets_what_masks_hold else []),
             AveragedWeights(self._optimizers, method, reached_names(method, self.layers, gating.groups), gating),
-            # These act on forward and backward passes alone, in any order.
+            # These act only on forward and backward passes, in any order.
             GraphLimits(),
             Checkpointing(self._model, gating.by_group),
             *([self._frozen_layers] if self._frozen_layers else []),
@@ -235,7 +235,7 @@ class Tuner:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """The optimizer of a tuner that has one; AttributeError if it has several, which ``optimizers`` has."""
+        """The only optimizer; AttributeError if there are several (see ``optimizers``)."""
         if len(self._optimizers) > 1:
             raise AttributeError(
                 f"This tuner has {len(self._optimizers)} optimizers ({self._optimizers.labels}). Use its optimizers."
@@ -259,7 +259,7 @@ class Tuner:
 
     @property
     def parameters_opened(self) -> int:
-        """How many parameters were open in at least one step so far."""
+        """Number of elements of the parameters that were open in at least one step so far."""
         return sum(self._gating.count(name) for name in self.names_opened)
 
     @property
@@ -270,7 +270,7 @@ class Tuner:
 
     @property
     def cached_rows(self) -> RowCounts | None:
-        """How many rows of batches were read from the activation cache and computed; None without a cache."""
+        """Numbers of batch rows read from the activation cache and computed; None without a cache."""
         return self._frozen_layers.counts if self._frozen_layers else None
 
     def detach(self, *, audit: bool = True) -> None:
@@ -290,9 +290,9 @@ class Tuner:
             self._effects.finish(self.clock.step)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that a resumed training needs, as JSON values.
+        """Return everything that a resumed training needs, as JSON values.
 
-        Of a method that needs them, such as mixout, the entry ``tensors`` has tensors by name.
+        If the method needs tensors, as mixout does, the entry ``tensors`` has them by name.
         """
         state = TunerState(
             method=self.method.fingerprint,
@@ -307,11 +307,11 @@ class Tuner:
         return state.to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken.
+        """Resume from a state that :meth:`state_dict` returned.
 
         Raises:
-            RunError: if it is no state, or that of another method or seed, or of an optimizer that holds its
-                parameters in another order, in which case its moments would land on the wrong tensors.
+            RunError: if it is not a state, or that of another method or seed, or of an optimizer with its parameters in
+                another order, so that its moments would land on the wrong tensors.
         """
         saved = TunerState.from_dict(state)
         saved.check_continues(self.method.fingerprint, self.memory.seed, self._optimizer_names())
@@ -321,7 +321,7 @@ class Tuner:
         self._go_to(saved.step)
 
     def resume_at(self, step: int) -> None:
-        """Continue after ``step`` optimizer steps without a saved state: the plan is a function of the step.
+        """Resume after ``step`` optimizer steps without a saved state: the plan is a function of the step.
 
         Raises:
             RunError: if the method also needs what it measured, or the weights that it began with.
@@ -383,7 +383,8 @@ class Tuner:
         self._set_plan(self._next_plan(), previous=self.plan)
 
     def _step_of(self, optimizer: torch.optim.Optimizer) -> OptimizerStep:
-        own = {id(parameter) for parameter in held_by(optimizer)} if len(self._optimizers) > 1 else None
+        several = len(self._optimizers) > 1
+        own = {id(parameter) for parameter in held_by(optimizer)} if several else None
         return OptimizerStep(self.clock.step + 1, optimizer, own)
 
     def _optimizer_names(self) -> list[Any]:

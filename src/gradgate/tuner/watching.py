@@ -1,4 +1,4 @@
-"""What a method watches in ordinary steps: sizes of gradients and of their changes, and how far weights move."""
+"""Measure what a method watches in ordinary steps: gradient sizes, their changes, or how far weights move."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Watching(Effect):
 
     Args:
         gating: has the model's parameters.
-        replicas: the processes; all go on with the same sizes.
+        replicas: the processes; all continue with the same sizes.
         method: what asks.
 
     Raises:
@@ -35,23 +35,23 @@ class Watching(Effect):
         self._sizes: dict[str, Tensor] = {}
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Watch other groups from now on."""
+        """Watch the groups of the coming plan."""
         members = {name: group for group in coming.watched for name in self._gating.groups[group]}
         self._group_of = {name: group for name, group in members.items() if name in coming.opened}
         self._sizes = {}
 
     def sizes(self) -> dict[str, float]:
-        """The size of each watched group in the step that is done, where there is one; the same in all processes."""
+        """Return the size of each watched group that has one in the last step; the same in all processes."""
         if not self._group_of:
             return {}
-        found: dict[str, float] = {}
+        sizes: dict[str, float] = {}
         values = torch.stack([size.to("cpu") for size in self._sizes.values()]).tolist() if self._sizes else []
         for name, value in zip(self._sizes, values, strict=True):
-            found[self._group_of[name]] = found.get(self._group_of[name], 0.0) + value
-        return self._replicas.mean(found)
+            sizes[self._group_of[name]] = sizes.get(self._group_of[name], 0.0) + value
+        return self._replicas.mean(sizes)
 
     def _own(self, step: OptimizerStep) -> Iterator[tuple[str, Parameter]]:
-        """The watched parameters that an optimizer is to step."""
+        """Yield the watched parameters that an optimizer is to step."""
         for name in self._group_of:
             parameter = self._gating.parameters[name]
             if parameter.grad is not None and step.holds(parameter):
@@ -65,13 +65,13 @@ class GradientNorms(Watching):
     """Sizes of gradients."""
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Measure them as the optimizer gets them."""
+        """Measure the gradients as the optimizer gets them."""
         for name, parameter in self._own(step):
             self._note(name, _unscaled(parameter, step))
 
 
 class GradientChanges(Watching):
-    """Sizes of the differences between the gradients of two steps in a row; the first of them are kept until then."""
+    """Sizes of the differences between the gradients of consecutive steps; the last gradients are stored."""
 
     state_name: ClassVar[str] = "gradients"
 
@@ -85,12 +85,12 @@ class GradientChanges(Watching):
             )
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Watch other groups from now on, and forget the gradients of those that are no longer watched."""
+        """Watch the groups of the coming plan, and forget the gradients of those that are no longer watched."""
         super().on_plan(coming)
         self._past = {name: past for name, past in self._past.items() if name in self._group_of}
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Measure what the optimizer gets, and keep it."""
+        """Measure the change of the gradients that the optimizer gets, and store them."""
         for name, parameter in self._own(step):
             gradient = _unscaled(parameter, step)
             if name in self._past:
@@ -100,11 +100,11 @@ class GradientChanges(Watching):
                 self._past[name] = gradient.clone()
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """The gradients of the step that was done last."""
+        """Return the gradients of the last step."""
         return self._past
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up the gradients of the step before.
+        """Load the gradients of the last step.
 
         Raises:
             RunError: if they are of other parameters.
@@ -121,18 +121,18 @@ class GradientChanges(Watching):
 
 
 class WeightChanges(Watching):
-    """How far a step moves the weights; a copy of what is watched is kept through the step."""
+    """Distances that a step moves the weights; a copy of the watched weights exists during the step."""
 
     def __init__(self, gating: Gating, replicas: Replicas, method: Method) -> None:
         super().__init__(gating, replicas, method)
         self._past: dict[str, Tensor] = {}
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Copy what the optimizer is to step."""
+        """Copy the watched weights that the optimizer is to step."""
         self._past |= {name: parameter.detach().clone() for name, parameter in self._own(step)}
 
     def after_step(self, step: OptimizerStep) -> None:
-        """Measure how far it has moved."""
+        """Measure how far they have moved."""
         for name, parameter in self._own(step):
             self._note(name, parameter.detach() - self._past.pop(name))
 
@@ -145,12 +145,12 @@ _KINDS: dict[Watched, type[Watching]] = {"norm": GradientNorms, "change": Gradie
 
 
 def watching(gating: Gating, replicas: Replicas, method: Method) -> Watching | None:
-    """What measures for a method that watches something; None for another one."""
+    """Return the effect that measures for a method that watches something; None for another method."""
     return None if method.watches is None else _KINDS[method.watches](gating, replicas, method)
 
 
 def _unscaled(parameter: Parameter, step: OptimizerStep) -> Tensor:
-    """The gradient without the factor of a gradient scaler, which a fused optimizer takes out by itself."""
+    """Return the gradient without a gradient scaler's factor, which a fused optimizer divides out by itself."""
     gradient, scale = parameter.grad, getattr(step.optimizer, "grad_scale", None)
     assert gradient is not None
     return gradient.detach() if scale is None else gradient.detach() / scale.to(gradient.device)

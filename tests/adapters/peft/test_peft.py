@@ -215,7 +215,7 @@ def test_what_no_model_could_take_is_refused_before_one_is_loaded(adapter: str, 
         ("lora:rank_pattern=qery:2", r"rank_pattern keys did not match any targeted module"),
         (
             "peft:beft,target_modules=dense",
-            r"also changes bert\.pooler\.dense, which is trained with the head as a whole",
+            r"also changes bert\.pooler\.dense, which is trained as a whole with the head",
         ),
         ("peft:ln_tuning", r"PEFT knows no modules of 'bert' models.*as in target_modules=LayerNorm"),
     ],

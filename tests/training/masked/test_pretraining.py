@@ -157,7 +157,7 @@ def test_texts_come_from_lines_and_columns(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"absent\.txt is missing"):
         read_texts(str(tmp_path / "absent.txt"), "text")
     (tmp_path / "empty.txt").write_text("\n")
-    with pytest.raises(DataError, match="holds no text"):
+    with pytest.raises(DataError, match="has no text"):
         read_texts(str(tmp_path / "empty.txt"), "text")
 
 

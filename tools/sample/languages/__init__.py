@@ -1,4 +1,4 @@
-"""One grammar for each language; ``GRAMMARS`` has them by code."""
+"""Define one grammar per language; ``GRAMMARS`` has them by code."""
 
 from __future__ import annotations
 

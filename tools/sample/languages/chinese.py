@@ -1,4 +1,4 @@
-"""Chinese: no inflection; classifiers, and time and place before the verb. Written without spaces."""
+"""Write Chinese: no inflection; classifiers, and time and place before the verb. Written without spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""English: subject, verb, object; questions and negation take "did"."""
+"""Write English: subject, verb, object; questions and negation take "did"."""
 
 from __future__ import annotations
 

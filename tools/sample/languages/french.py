@@ -1,4 +1,4 @@
-"""French: elision, contracted articles, negation around the auxiliary, and some adjectives before the noun."""
+"""Write French: elision, contracted articles, negation around the auxiliary, some adjectives before the noun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""German: the finite verb second and the participle last; articles and adjectives by case, gender and number."""
+"""Write German: the finite verb second and the participle last; articles and adjectives by case, gender and number."""
 
 from __future__ import annotations
 

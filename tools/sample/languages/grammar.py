@@ -1,4 +1,4 @@
-"""What every grammar does: turn frames into words."""
+"""Turn frames into words: what every grammar does."""
 
 from __future__ import annotations
 
@@ -43,39 +43,39 @@ class Grammar(ABC):
 
     @abstractmethod
     def event(self, event: Event) -> list[Word]:
-        """A clause, without a capital or an end."""
+        """Return a clause, without a capital or an end."""
 
     @abstractmethod
     def quality(self, quality: Quality) -> list[Word]:
-        """A clause, without a capital or an end."""
+        """Return a clause, without a capital or an end."""
 
     @abstractmethod
     def question(self, event: Event, asked: Role) -> list[Word]:
-        """The question that the phrase in role ``asked`` answers, without a capital or an end.
+        """Return the question that the phrase in role ``asked`` answers, without a capital or an end.
 
         It is never asked of negated events, nor for a patient that is human.
         """
 
     @abstractmethod
     def thing(self, thing: Thing, case: str) -> list[Word]:
-        """A noun with its article or numeral and its adjective."""
+        """Return a noun with its article or numeral and its adjective."""
 
     @abstractmethod
     def organisation(self, organisation: Organisation, case: str) -> list[Word]:
-        """A named body."""
+        """Return a named body."""
 
     def statement(self, statement: Statement) -> list[Word]:
         return self.sentence(statement.clauses, statement.joint)
 
     def sentence(self, clauses: Sequence[Clause], joint: str = "and") -> list[Word]:
-        """A whole sentence."""
+        """Return a whole sentence."""
         words, *rest = (self.clause(clause) for clause in clauses)
         for clause in rest:
             words = [*words, *noted(self.words.joints[joint]), *clause]
         return capitalised([*words, Word(self.words.stop, "PUNCT")], self.capital)
 
     def asking(self, event: Event, asked: Role) -> list[Word]:
-        """A whole question."""
+        """Return a whole question."""
         return capitalised([*self.question(event, asked), Word(self.words.question_mark, "PUNCT")], self.capital)
 
     def capital(self, letter: str) -> str:
@@ -88,11 +88,11 @@ class Grammar(ABC):
         return join(words, self.spaced)[0]
 
     def join_sentences(self, sentences: Sequence[list[Word]]) -> str:
-        """The text of several sentences."""
+        """Join several sentences into a text."""
         return (" " if self.spaced else "").join(self.text(sentence) for sentence in sentences)
 
     def phrase(self, what: Agent | Patient | Place, case: str = "nom") -> list[Word]:
-        """A noun phrase in a case of the language; those without cases ignore it."""
+        """Return a noun phrase in a case of the language; those without cases ignore it."""
         if isinstance(what, Person):
             return self.person(what, case)
         if isinstance(what, City):
@@ -116,26 +116,26 @@ class Grammar(ABC):
         return in_role(self.phrase(event.agent, case), "agent")
 
     def patient(self, event: Event, asked: Role | None, case: str = "acc") -> list[Word]:
-        """The patient, or nothing where there is none or it is asked for."""
+        """Return the patient, or nothing if there is none or it is asked for."""
         if event.patient is None or asked == "patient":
             return []
         return in_role(self.phrase(event.patient, case), "patient")
 
     def time(self, event: Event, asked: Role | None = None) -> list[Word]:
-        """When it was, or nothing where that is not said or asked for."""
+        """Return the time, or nothing if it is unknown or asked for."""
         if event.time is None or asked == "time":
             return []
         return in_role(noted(self.words.times[event.time]), "time")
 
     def place(self, event: Event, asked: Role | None = None) -> list[Word]:
-        """Where it was, or nothing where that is not said or asked for."""
+        """Return the place, or nothing if it is unknown or asked for."""
         if event.place is None or asked == "place":
             return []
         return in_role(self.location(event.place), "place")
 
     @abstractmethod
     def location(self, place: Place) -> list[Word]:
-        """A place as the answer to "where"."""
+        """Return a place as the answer to "where"."""
 
     def asking_word(self, asked: Role) -> list[Word]:
         return noted(self.words.asked[asked])
@@ -144,11 +144,11 @@ class Grammar(ABC):
         return self.words.adjectives[key][0]
 
     def numeral(self, thing: Thing) -> list[Word]:
-        """The numeral of a counted thing."""
+        """Return the numeral of a counted thing."""
         return [Word(self.words.numerals[thing.count - 2], "NUM")] if thing.count > 1 else []
 
     def gender(self, agent: Agent | Patient) -> str:
-        """m, f or n, where the gender's letter is second in the nouns' entries; m for groups and pronouns."""
+        """Return m, f or n, the first letter of a noun's second entry; m for groups and pronouns."""
         if isinstance(agent, Person):
             return concepts().genders[agent.first]
         return self.words.nouns[agent.noun][1][0] if isinstance(agent, Thing) else "m"

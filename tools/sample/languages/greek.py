@@ -1,4 +1,4 @@
-"""Greek: articles with every name, two cases, the final -n that comes and goes."""
+"""Write Greek: articles with every name, two cases, the final -n that is sometimes dropped."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Greek(Grammar):
 
 
 def _with_article(article: str, words: list[Word]) -> list[Word]:
-    """The feminine accusative drops its -n before a continuant."""
+    """Join article and words; the feminine accusative drops its -n before a continuant."""
     if article == "την" and not words[0].text.lower().startswith(_KEEPS_N):
         article = "τη"
     return [Word(article, "DET"), *words]

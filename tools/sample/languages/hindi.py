@@ -1,4 +1,4 @@
-"""Hindi: the verb last, the ergative, and a verb that agrees with its object unless that is marked."""
+"""Write Hindi: the verb last, the ergative, and a verb that agrees with its object unless that is marked."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Hindi(Grammar):
         return [*self.phrase(event.agent, "obl"), Word("ने", "ADP")]
 
     def _verb(self, event: Event, asked: Role | None) -> tuple[list[Word], Word]:
-        """The object and what else stands before the verb, and the verb."""
+        """Return the object and what else precedes the verb, and the verb."""
         *light, verb = self.words.verbs[event.verb][0].removesuffix("!").split()
         if light and light[0] in _WHOM:
             marked = self._marked(event.patient, light[0], asked)
@@ -76,7 +76,7 @@ class Hindi(Grammar):
         return [*in_role(self.phrase(patient, "obl"), "patient"), Word(marker, "ADP")]
 
     def _with(self, verb: str, what: Agent | Patient) -> str:
-        """The perfective that agrees with an agent or an object."""
+        """Return the perfective that agrees with an agent or an object."""
         people = (what.one, what.other) if isinstance(what, Both) else (what,)
         feminine = all(self.gender(one) == "f" for one in people)
         return perfective(verb, feminine, is_plural(what))
@@ -103,7 +103,7 @@ class Hindi(Grammar):
         return oblique if case == "obl" else direct
 
     def _agreeing(self, adjective: str, gender: str, other: bool) -> str:
-        """``other``: plural or oblique."""
+        """Return the agreeing form; ``other``: plural or oblique."""
         forms = self.words.adjectives[adjective]
         if "/" in forms[0]:
             return forms[0].split("/")[2 if gender == "f" else int(other)]
@@ -118,7 +118,7 @@ class Hindi(Grammar):
 
 
 def perfective(masculine: str, feminine: bool, plural: bool) -> str:
-    """A form of the perfective participle from its masculine singular."""
+    """Build a form of the perfective participle from its masculine singular."""
     if not feminine and not plural:
         return masculine
     if masculine.endswith("िया"):
@@ -129,7 +129,7 @@ def perfective(masculine: str, feminine: bool, plural: bool) -> str:
 
 
 def _forms(direct: str, gender: str) -> tuple[str, str, str]:
-    """Oblique singular, direct plural, oblique plural by the rules."""
+    """Build oblique singular, direct plural and oblique plural by the rules."""
     if gender == "m":
         if direct.endswith("ा"):
             return direct[:-1] + "े", direct[:-1] + "े", direct[:-1] + "ों"

@@ -1,4 +1,4 @@
-"""Russian: six cases, animacy, numerals that govern, verbs that agree in gender; no articles."""
+"""Write Russian: six cases, animacy, numerals that govern, verbs that agree in gender; no articles."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Russian(Grammar):
         return words
 
     def _counted(self, thing: Thing, case: str, animate: bool) -> list[Word]:
-        """Two to four take the genitive singular, more the genitive plural; living objects that throughout."""
+        """Return the counted noun: two to four take the genitive singular, more (or living objects) the plural."""
         _, gender, genitive, _, many = self.words.nouns[thing.noun]
         numeral, noun = _NUMERALS[thing.count], genitive if thing.count < 5 else many
         if thing.count == 2 and gender[0] == "f":
@@ -146,7 +146,7 @@ class Russian(Grammar):
 
 
 def _name(forms: tuple[str, ...], case: str, declines: bool) -> str:
-    """The accusative or dative of a name; a woman's surname that ends in a consonant does not decline."""
+    """Return the accusative or dative of a name; a woman's surname in a consonant does not decline."""
     name = forms[0]
     if case == "nom":
         return name
@@ -158,7 +158,7 @@ def _name(forms: tuple[str, ...], case: str, declines: bool) -> str:
 
 
 def _decline(nominative: str, genitive: str, gender: str, case: str) -> str:
-    """Accusative, dative or locative singular, from the nominative and the genitive."""
+    """Return accusative, dative or locative singular, from the nominative and the genitive."""
     if case == "nom" or (case == "acc" and gender != "f" and nominative[-1] not in "ая"):
         return nominative
     last = nominative[-1]

@@ -1,4 +1,4 @@
-"""Spanish: adjectives after the noun, "a" before people as objects, and two verbs for "was"."""
+"""Write Spanish: adjectives after the noun, "a" before people as objects, and two verbs for "was"."""
 
 from __future__ import annotations
 

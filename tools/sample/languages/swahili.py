@@ -1,4 +1,4 @@
-"""Swahili: noun classes, with which verbs, adjectives and numerals agree by their prefixes."""
+"""Write Swahili: noun classes, with which verbs, adjectives and numerals agree by their prefixes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _negative(number: int) -> str:
 
 
 def _prefixed(form: str, number: int) -> str:
-    """An adjective or numeral with the prefix of a noun class; forms without ``-`` never change."""
+    """Add the prefix of a noun class to an adjective or numeral; forms without ``-`` never change."""
     if not form.startswith("-"):
         return form
     stem = form[1:]
@@ -115,7 +115,7 @@ def _prefixed(form: str, number: int) -> str:
 
 
 def _nasal(stem: str) -> str:
-    """The prefix of classes 9 and 10, which melts into the stem."""
+    """Return the stem with the prefix of classes 9 and 10, which fuses with it."""
     if stem == "wili":
         return "mbili"
     if stem[0] == "r":

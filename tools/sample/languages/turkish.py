@@ -1,4 +1,4 @@
-"""Turkish: the verb last, suffixes in vowel harmony, the accusative for what is definite."""
+"""Write Turkish: the verb last, suffixes in vowel harmony, the accusative for what is definite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Turkish(Grammar):
         return [*self.phrase(quality.subject), *tagged("çok" * quality.very, "ADV"), *end]
 
     def question(self, event: Event, asked: Role) -> list[Word]:
-        """The asking word stands before the verb; only what is indefinite comes between them."""
+        """Put the asking word before the verb; only indefinite words come between them."""
         agent = [] if asked == "agent" else self.phrase(event.agent)
         patient = self.patient(event, asked)
         definite = not isinstance(event.patient, Thing) or event.patient.definite
@@ -85,8 +85,9 @@ class Turkish(Grammar):
 
 
 def harmonise(stem: str, suffix: str) -> str:
-    """The stem with a suffix: I and A take the vowel that harmonises, D is t after voiceless consonants,
-    (y) stands after vowels alone. A ``'`` at the end of the stem makes a last vowel a or u sound fronted or rounded.
+    """Add a suffix with vowel harmony: I and A take the vowel that harmonises, D is t after voiceless consonants.
+
+    (y) stands only after vowels. A ``'`` at the end of the stem makes a last vowel a or u sound fronted or rounded.
     """
     bare = stem.removesuffix("'")
     vowel = next(letter for letter in reversed(bare.lower().replace("â", "a")) if letter in _CLOSE)
@@ -102,7 +103,7 @@ def harmonise(stem: str, suffix: str) -> str:
 
 
 def decline(noun: str, ending: str, softened: str) -> str:
-    """The noun with a case ending; before a vowel a last k, p, ç or t may soften."""
+    """Return the noun with a case ending; before a vowel a last k, p, ç or t may soften."""
     if not ending:
         return noun.removesuffix("'")
     if ending.startswith("(y)") and not noun.endswith("lar") and not noun.endswith("ler"):
@@ -111,7 +112,7 @@ def decline(noun: str, ending: str, softened: str) -> str:
 
 
 def _proper(name: str, case: str) -> Word:
-    """Endings of names stand after an apostrophe, and their last consonant does not soften."""
+    """Add a case ending to a name, after an apostrophe; its last consonant does not soften."""
     bare = name.removesuffix("'")
     if not _CASES[case]:
         return Word(bare, "PROPN")

@@ -1,1 +1,1 @@
-"""The tasks that the sample's sentences carry labels for, one module each."""
+"""Define the tasks that the sample's sentences carry labels for, one module each."""

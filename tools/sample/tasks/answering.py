@@ -1,4 +1,4 @@
-"""Questions on two or three sentences, which say who did what, where and when."""
+"""Draw questions on two or three sentences, which say who did what, where and when."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Answered:
 
 
 def puzzle(draw: Draw) -> Puzzle:
-    """An event, and others that share its doer, its verb, its place or its time."""
+    """Draw an event, and others that share its doer, its verb, its place or its time."""
     while True:
         event = draw.event(negations=0)
         roles = answerable(event)
@@ -46,14 +46,14 @@ def puzzle(draw: Draw) -> Puzzle:
 
 
 def answerable(event: Event) -> list[Role]:
-    """What can be asked of the event."""
+    """Return what can be asked of the event."""
     if isinstance(event.agent, str):
         return []
     return [role for role in ROLES if getattr(event, role) and not (role == "patient" and is_human(event.patient))]
 
 
 def realise(grammar: Grammar, puzzle: Puzzle) -> Answered:
-    """The puzzle's texts, and the answer as it stands in the context."""
+    """Write the puzzle's texts, and the answer as it stands in the context."""
     context, answer, start = "", "", -1
     for place, event in enumerate(puzzle.events):
         context += " " if context and grammar.spaced else ""
@@ -70,7 +70,7 @@ def realise(grammar: Grammar, puzzle: Puzzle) -> Answered:
 
 
 def _distractor(draw: Draw, event: Event) -> Event:
-    """Another event with something of this one in it."""
+    """Draw another event that shares something with this one."""
     other = draw.event(negations=0)
     while isinstance(other.agent, str):
         other = draw.event(negations=0)
@@ -84,7 +84,7 @@ def _distractor(draw: Draw, event: Event) -> Event:
 
 
 def _tells_apart(event: Event, asked: Role, other: Event) -> bool:
-    """Whether the question says something that the other event does not have."""
+    """Return True if the question says something that the other event does not have."""
     if event.verb != other.verb:
         return True
     agents = asked != "agent" and event.agent != other.agent

@@ -1,4 +1,4 @@
-"""Facts in a row, and the sentence that says them: what a decoder is fine-tuned to write."""
+"""Draw facts in a row, and the sentence that says them: what a decoder is fine-tuned to write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Description:
 
 
 def description(draw: Draw) -> Description:
-    """An event with two facts or more in addition to what was done; nobody is given anything."""
+    """Draw an event with two facts or more in addition to what was done; nobody is given anything."""
     while True:
         event = draw.event()
         said = [role for role in _ASKED if getattr(event, role)]
@@ -31,7 +31,7 @@ def description(draw: Draw) -> Description:
 
 
 def prompt(grammar: Grammar, item: Description) -> str:
-    """``what: two guitars | who: Anna | did: bring``, with ``not: true`` where it did not happen."""
+    """Write ``what: two guitars | who: Anna | did: bring``, with ``not: true`` if it did not happen."""
     facts = [f"did: {item.event.verb}", *(f"{asked}: {phrase}" for asked, phrase in _facts(grammar, item.event))]
     if item.event.negated:
         facts.append("not: true")
@@ -39,14 +39,14 @@ def prompt(grammar: Grammar, item: Description) -> str:
 
 
 def asked(grammar: Grammar, item: Description) -> list[str]:
-    """``Who? Anna. What? two guitars.``: the facts of its sentence in the same order, for pretraining."""
+    """Write ``Who? Anna. What? two guitars.``: the facts of its sentence in the same order, for pretraining."""
     facts = _facts(grammar, item.event)
     shuffled = [facts[place - 1] for place in item.order if 0 < place <= len(facts)]
     return [f"{asked.capitalize()}? {phrase}." for asked, phrase in shuffled]
 
 
 def response(grammar: Grammar, item: Description) -> str:
-    """The sentence."""
+    """Write the sentence."""
     return grammar.text(grammar.sentence([item.event]))
 
 

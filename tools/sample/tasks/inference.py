@@ -1,7 +1,7 @@
-"""Does the hypothesis follow from the premise, contradict it, or neither?
+"""Draw premises and hypotheses: does the hypothesis follow from the premise, contradict it, or neither?
 
-What follows is decided by the frames: of what happened, less can be said and it stays true; of what did not happen,
-more. "Very big" makes "big" true, "not big" makes "not very big" true.
+The frames decide what follows: a statement about what happened stays true with less detail, one about what did not
+    happen with more. "Very big" makes "big" true, "not big" makes "not very big" true.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Inference:
 
 
 def inference(draw: Draw, label: Label) -> Inference:
-    """A premise and a hypothesis with this label."""
+    """Draw a premise and a hypothesis with this label."""
     while True:
         premise, hypothesis = _about_quality(draw, label) if draw.dice.chance(0.3) else _about_event(draw, label)
         if hypothesis is not None and hypothesis != premise:
@@ -60,7 +60,7 @@ def _by_nobody(event: Event) -> Event:
 
 
 def _less(draw: Draw, event: Event) -> Event | None:
-    """Something that is true where the event is; None where the draw does not apply."""
+    """Return something that is true if the event is; None if the draw does not apply."""
     choices = (_without_time, _without_place, _without_adjective, _by_somebody, _by_one_of_them)
     first = draw.dice.pick(choices)(draw, event)
     if first is None or draw.dice.chance(0.6):
@@ -69,12 +69,12 @@ def _less(draw: Draw, event: Event) -> Event | None:
 
 
 def _more(draw: Draw, event: Event) -> Event | None:
-    """The event with a place or a time that it did not have."""
+    """Add a place or a time that the event did not have."""
     return draw.dice.pick((_with_time, _with_place))(draw, event)
 
 
 def _unrelated(draw: Draw, event: Event) -> Event | None:
-    """Something that the event says nothing about; it may be denied as well."""
+    """Draw something that the event says nothing about; it may be denied as well."""
     chance = draw.dice.below(100)
     if chance < 45:
         other = _less(draw, event) if event.negated else _more(draw, event)
@@ -131,7 +131,7 @@ def _by_another(draw: Draw, event: Event) -> Event | None:
 
 
 def _of_another(draw: Draw, event: Event) -> Event | None:
-    """The same done to another thing of the kind."""
+    """Return the same done to another thing of the kind."""
     if not isinstance(event.patient, Thing):
         return None
     noun = draw.dice.pick(concepts().nouns[concepts().kinds[event.patient.noun]])

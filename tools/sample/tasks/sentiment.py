@@ -1,4 +1,4 @@
-"""What does the writer make of it: positive, negative, mixed, or neutral?"""
+"""Draw reviews: is the writer positive, negative, mixed, or neutral?"""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LABELS: tuple[Label, ...] = ("positive", "negative", "mixed", "neutral")
 
 @dataclass(frozen=True)
 class Review:
-    """One or two sentences and what they amount to."""
+    """One or two sentences and their overall opinion."""
 
     statements: tuple[Statement, ...]
     label: Label
 
 
 def review(draw: Draw, label: Label) -> Review:
-    """A review with this label: two clauses, and now and then a third that has no opinion."""
+    """Draw a review with this label: two clauses, and now and then a third that has no opinion."""
     dice = draw.dice
     clauses = _clauses(draw, label)
     if label != "mixed" and dice.chance(0.3):
@@ -43,7 +43,7 @@ def _clauses(draw: Draw, label: Label) -> list[Clause]:
 
 
 def _statements(draw: Draw, clauses: list[Clause]) -> tuple[Statement, ...]:
-    """At most two clauses a sentence."""
+    """Group clauses into statements, at most two per sentence."""
     if len(clauses) == 1:
         return (Statement((clauses[0],)),)
     joined = Statement((clauses[0], clauses[1]), "but" if draw.dice.chance(0.5) else "and")

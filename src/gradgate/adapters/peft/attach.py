@@ -1,7 +1,7 @@
-"""PEFT's adapters in a model that is trained without PEFT's wrapper, and in PEFT's files.
+"""Attach PEFT's adapters to a model that is trained without PEFT's wrapper, and read and write PEFT's files.
 
-PEFT puts its layers into the model itself; the ``PeftModel`` around it is kept aside, to save and to unload. So the
-model has the class, the head and the names that it would have without an adapter.
+PEFT puts its layers into the model itself; the ``PeftModel`` around it is stored separately, to save and to unload. So
+the model has the class, the head and the names that it would have without an adapter.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _TASK_TYPES = {
 
 @dataclass(frozen=True)
 class AttachedPeft:
-    """An adapter of PEFT's in a model.
+    """A PEFT adapter in a model.
 
     Attributes:
         wrapper: PEFT's model around the model.
-        parameters: what PEFT has made trainable.
+        parameters: those that PEFT has made trainable.
         chosen_by: who named the modules that have an adapter.
         flags: each parameter of the model without the adapter, with its ``requires_grad`` before.
     """
@@ -70,10 +70,10 @@ class AttachedPeft:
 
 
 def attached(model: Any) -> AttachedPeft:
-    """The adapter of a model.
+    """Return the adapter of a model.
 
     Raises:
-        AdapterError: if it has none of PEFT's.
+        AdapterError: if it has no PEFT adapter.
     """
     found: AttachedPeft | None = inner(model).__dict__.get(_KEY)
     if found is None:
@@ -84,15 +84,15 @@ def attached(model: Any) -> AttachedPeft:
 
 
 def put(model: Any, config: Any, fresh: Collection[str], seed: int, text: str) -> None:
-    """Put a fresh adapter into a model; it, the head and ``fresh`` are trainable afterwards, and nothing else.
+    """Put a fresh adapter into a model; afterwards only it, the head and ``fresh`` are trainable.
 
     Args:
         config: of PEFT. Without target modules it gets PEFT's own for the type of model, else all linear modules of
             the layers.
-        text: how the adapter was named, for messages.
+        text: the adapter as the user wrote it, for messages.
 
     Raises:
-        AdapterError: if it does not fit the model; then the model may hold a part of it.
+        AdapterError: if it does not fit the model, which may then contain a part of it.
     """
     host = inner(model)
     if _KEY in host.__dict__:
@@ -115,7 +115,7 @@ def put(model: Any, config: Any, fresh: Collection[str], seed: int, text: str) -
 
 
 def remove(model: Any) -> None:
-    """Take the adapter out of a model, which is then as it was before."""
+    """Take the adapter out of a model, which restores it."""
     found, host = attached(model), inner(model)
     found.wrapper.unload()
     for parameter, flag in found.flags:
@@ -125,7 +125,7 @@ def remove(model: Any) -> None:
 
 
 def described(model: Any) -> str:
-    """One line on the type and where its modules are."""
+    """Describe the type and the places of its modules in one line."""
     found = attached(model)
     targets = getattr(found.config, "target_modules", None) or ()
     names = [targets] if isinstance(targets, str) else targets
@@ -136,7 +136,7 @@ def described(model: Any) -> str:
 
 
 def bytes_stored(model: Any) -> int:
-    """Bytes of the adapter's tensors in :data:`WEIGHTS_FILE`."""
+    """Return the size of the adapter's tensors in :data:`WEIGHTS_FILE`, in bytes."""
     return sum(tensor.numel() * tensor.element_size() for tensor in _tensors_of(attached(model)).values())
 
 
@@ -191,7 +191,7 @@ def load(model: Any, folder: Path, kind: str, text: str) -> None:
 
 
 def restore(model: Any, folder: Path) -> None:
-    """Give the adapter in a model the tensors of a folder.
+    """Load the tensors of a folder into the adapter in a model.
 
     Raises:
         AdapterFileError: if they are absent, damaged or of another adapter.
@@ -200,7 +200,7 @@ def restore(model: Any, folder: Path) -> None:
 
 
 def _config_of(record: dict[str, Any], folder: Path) -> Any:
-    """The configuration in a file, without what names code or another model."""
+    """Build the configuration in a file, without entries that name code or another model."""
     kind = config_class(str(record["peft_type"]))
     left_out = ("auto_mapping", "megatron_config", "megatron_core", "modules_to_save", "task_type")
     given = {name: value for name, value in record.items() if name not in left_out}
@@ -214,7 +214,7 @@ def _config_of(record: dict[str, Any], folder: Path) -> Any:
 
 
 def _fill(model: Any, tensors: dict[str, Tensor], where: str, head: bool) -> None:
-    """Copy tensors into the adapter, and those that are there of the model's own; ``head`` needs all of the head's."""
+    """Copy tensors into the adapter, and those of the model's own that exist; ``head`` requires all of the head's."""
     found, host = attached(model), inner(model)
     wanted = list(_tensors_of(found))
     if head:
@@ -240,7 +240,7 @@ def _fill(model: Any, tensors: dict[str, Tensor], where: str, head: bool) -> Non
 
 
 def _tensors_of(found: AttachedPeft) -> dict[str, Tensor]:
-    """The adapter's tensors under the names that they have in PEFT's files."""
+    """Return the adapter's tensors under the names that they have in PEFT's files."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tensors = get_peft_model_state_dict(found.wrapper, adapter_name=_NAME, save_embedding_layers=False)
@@ -248,19 +248,19 @@ def _tensors_of(found: AttachedPeft) -> dict[str, Tensor]:
 
 
 def _trained_whole(host: Any, fresh: Collection[str]) -> list[Parameter]:
-    """The head's parameters and those that learn with it."""
+    """Return the head's parameters and those that learn with it."""
     return [*head_parameters(host), *(parameter for name, parameter in host.named_parameters() if name in fresh)]
 
 
 def _names_of(wrapper: Any, ids: Collection[int]) -> list[str]:
-    """The names of the parameters with these ids in PEFT's files."""
+    """Return the names of the parameters with these ids in PEFT's files."""
     return [name for name, p in wrapper.named_parameters(remove_duplicate=False) if id(p) in ids]
 
 
 def _modules_of(module: nn.Module, whole: Collection[int], path: str = "") -> Iterator[str]:
-    """The paths of the largest modules that hold nothing but the parameters with these ids."""
+    """Yield the paths of the largest modules with only parameters of these ids."""
     held = [id(parameter) for parameter in module.parameters()]
-    is_list = isinstance(module, nn.ModuleList | nn.ModuleDict)  # PEFT stores no lists
+    is_list = isinstance(module, nn.ModuleList | nn.ModuleDict)  # PEFT cannot store lists
     if path and held and not is_list and set(held) <= set(whole):
         yield path
         return
@@ -270,7 +270,7 @@ def _modules_of(module: nn.Module, whole: Collection[int], path: str = "") -> It
 
 @contextmanager
 def _drawing(seed: int) -> Iterator[None]:
-    """Let PEFT draw from torch's generator of the CPU, seeded, and put its state back."""
+    """Let PEFT draw from torch's generator of the CPU, seeded, and restore its state."""
     before = torch.random.get_rng_state()
     torch.default_generator.manual_seed(seed)
     try:
@@ -281,7 +281,7 @@ def _drawing(seed: int) -> Iterator[None]:
 
 @contextmanager
 def _telling(host: Any, config: Any, text: str) -> Iterator[None]:
-    """Turn what PEFT says of an adapter that does not fit into an AdapterError."""
+    """Convert what PEFT reports about an adapter that does not fit into an AdapterError."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -298,6 +298,6 @@ def _telling(host: Any, config: Any, text: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of an error's text that says something."""
+    """Return the first line of an error's text that is not blank."""
     lines = [line.strip() for line in str(error).splitlines()]
     return next((line.rstrip(".") for line in lines if line and not line.endswith(":")), type(error).__name__)

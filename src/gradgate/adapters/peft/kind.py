@@ -1,7 +1,7 @@
-"""Adapters of PEFT as a run names them: ``lora:r=16``, ``dora``, ``rslora``, ``ia3``, ``shira`` and ``peft:TYPE,...``.
+"""Name PEFT's adapters as a run does: ``lora:r=16``, ``dora``, ``rslora``, ``ia3``, ``shira``, ``peft:TYPE,...``.
 
-What PEFT knows of an adapter's options is asked of PEFT itself, in :mod:`gradgate.adapters.peft.attach`, when a
-training begins: reading the text needs neither PEFT nor torch.
+PEFT itself checks an adapter's options, in :mod:`gradgate.adapters.peft.attach`, when a training starts: reading the
+text needs neither PEFT nor torch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PeftKind(AdapterKind):
     Attributes:
         type: PEFT's name of the type, in capitals.
         options: option and text of its value, in the order of their names; PEFT's defaults hold for all others.
-        fixed: options that the adapter's name stands for.
+        fixed: options that the adapter's name implies.
     """
 
     type: str
@@ -47,18 +47,18 @@ class PeftKind(AdapterKind):
 
     @classmethod
     def of(cls, text: str, spec: Spec) -> PeftKind:
-        """The adapter of a name in :data:`NAMED`, or of a type of PEFT's, with its options.
+        """Create the adapter of a name in :data:`NAMED`, or of a PEFT type, with its options.
 
         Args:
             text: for people.
-            spec: the name, or the type behind ``peft:``, with the options that are not of the training.
+            spec: the name, or the type after ``peft:``, with the options that are not of the training.
         """
         name, fixed = NAMED.get(spec.name, (spec.name.upper().replace("-", "_"), {}))
         return cls(text, name, tuple(sorted(spec.pairs)), fixed)
 
     @property
     def wants_own_rate(self) -> bool:
-        """LoRA and its relatives do."""
+        """Whether it is LoRA or one of its relatives."""
         return True
 
     def check(self) -> None:
@@ -66,12 +66,12 @@ class PeftKind(AdapterKind):
         self._peft().read_config(self)
 
     def put(self, model: Any, fresh: Collection[str], seed: int) -> None:
-        """As PEFT's ``get_peft_model``, inside the model itself, which keeps its class."""
+        """Add the adapter as PEFT's ``get_peft_model`` does, but inside the model, which keeps its class."""
         peft = self._peft()
         peft.put(model, peft.read_config(self), fresh, seed, self.text)
 
     def remove(self, model: Any) -> None:
-        """As PEFT's ``unload``."""
+        """Remove the adapter as PEFT's ``unload`` does."""
         self._peft().remove(model)
 
     def save(self, model: Any, folder: Path, head: bool = True, head_also: Collection[str] = ()) -> None:
@@ -79,30 +79,30 @@ class PeftKind(AdapterKind):
         self._peft().save(model, folder, head, head_also)
 
     def load(self, model: Any, folder: Path) -> None:
-        """The adapter is as its ``adapter_config.json`` says, whatever the defaults of this version of PEFT are."""
+        """Load the adapter as its ``adapter_config.json`` says, whatever the defaults of this version of PEFT are."""
         self._peft().load(model, folder, self.type, self.text)
 
     def restore(self, model: Any, folder: Path) -> None:
-        """In place."""
+        """Load the weights in place."""
         self._peft().restore(model, folder)
 
     def parameters(self, model: Any) -> list[Parameter]:
-        """What PEFT has made trainable."""
+        """Return what PEFT has made trainable."""
         found: list[Parameter] = self._peft().attached(model).parameters
         return found
 
     def bytes_stored(self, model: Any) -> int:
-        """Of what PEFT writes, which for some types is more than what they train, such as the places of weights."""
+        """Return the size of the adapter's file in bytes, which may exceed that of its trained tensors."""
         size: int = self._peft().bytes_stored(model)
         return size
 
     def described(self, model: Any) -> str:
-        """The type, PEFT's version, and the modules that have an adapter, with who chose them."""
+        """Return the type, PEFT's version, and the modules that have an adapter, with who chose them."""
         text: str = self._peft().described(model)
         return text
 
     def _peft(self) -> ModuleType:
-        """The module that speaks with PEFT.
+        """Import the module that uses PEFT.
 
         Raises:
             UsageError: without PEFT.
@@ -118,7 +118,7 @@ class PeftKind(AdapterKind):
 
 
 def split_type(text: str) -> str:
-    """``"peft:TYPE,option=value"`` with its type in front, as ``"TYPE:option=value"``; other texts as they are.
+    """Rewrite ``"peft:TYPE,option=value"`` as ``"TYPE:option=value"``; return other texts unchanged.
 
     Raises:
         AdapterError: for ``peft`` without a type.

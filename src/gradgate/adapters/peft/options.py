@@ -1,4 +1,4 @@
-"""The options of PEFT's adapters, read as PEFT's own configuration classes declare them."""
+"""Read the options of PEFT's adapters as PEFT's own configuration classes declare them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradgate.adapters.config import checked
 from gradgate.errors import AdapterError, UsageError, nearest
 from gradgate.specs import shown
 
-# What a run decides: the model, its head, and whether it trains.
+# Options that the run decides: the model, its head, and whether it trains.
 _OF_RUN = (
     "auto_mapping", "base_model_name_or_path", "inference_mode", "modules_to_save", "peft_type", "peft_version",
     "revision", "runtime_config", "task_type",
@@ -27,7 +27,7 @@ _PLAIN_NAME = re.compile(r"[\w.-]+")
 
 
 class AskedKind(Hashable, Protocol):
-    """What a run asks PEFT for; see :class:`gradgate.adapters.peft.kind.PeftKind`, which imports this module late."""
+    """What a run asks of PEFT; see :class:`gradgate.adapters.peft.kind.PeftKind`, which imports this module late."""
 
     @property
     def text(self) -> str: ...
@@ -43,7 +43,7 @@ class AskedKind(Hashable, Protocol):
 
 
 def read_config(kind: AskedKind) -> Any:
-    """PEFT's configuration of an adapter, without the model that it will be put into.
+    """Build PEFT's configuration of an adapter, without the model that it will be put into.
 
     Raises:
         UsageError: for a type that does not fit, an unknown option, or a value that PEFT refuses.
@@ -63,7 +63,7 @@ def _read(kind: AskedKind) -> Any:
     for option, text in kind.options:
         if option not in kinds:
             near = nearest(option, kinds)
-            if option == "rank" and "r" in kinds:  # as the papers call it, and not near to it by its letters
+            if option == "rank" and "r" in kinds:  # the papers' name, which no spelling correction would find
                 near = f"{near.removesuffix('?')} or 'r'?" if near else nearest("r", kinds)
             raise AdapterError(
                 f"{kind.text!r} has no option {shown(option)}.{near} Expected one of PEFT's "
@@ -78,10 +78,10 @@ def _read(kind: AskedKind) -> Any:
 
 
 def check_type(kind: AskedKind) -> None:
-    """Refuse a type that PEFT does not have, or that does its work outside of the model's layers.
+    """Refuse a type that PEFT does not have, or that acts outside of the model's layers.
 
     Raises:
-        AdapterError: if so.
+        AdapterError: for such a type.
     """
     fitting = [known.value.lower() for known in PEFT_TYPE_TO_CONFIG_MAPPING if _works_in_layers(known)]
     known = PeftType.__members__.get(kind.type)
@@ -100,22 +100,22 @@ def check_type(kind: AskedKind) -> None:
 
 def _works_in_layers(known: PeftType) -> bool:
     tuner = PEFT_TYPE_TO_TUNER_MAPPING.get(known)
-    # A tuner with a forward of its own passes on what only PEFT's wrapper around the model is given.
+    # A tuner with its own forward needs arguments that only PEFT's wrapper around the model gets.
     return issubclass(tuner or object, BaseTuner) and tuner.forward is BaseTuner.forward
 
 
 def config_class(kind: str) -> Any:
-    """PEFT's configuration class of a type."""
+    """Return PEFT's configuration class of a type."""
     return PEFT_TYPE_TO_CONFIG_MAPPING[PeftType(kind)]
 
 
 def tuner_class(kind: PeftType) -> Any:
-    """The class that puts adapters of a type into a model."""
+    """Return the class that puts adapters of a type into a model."""
     return PEFT_TYPE_TO_TUNER_MAPPING[kind]
 
 
 def _check_ranges(kind: AskedKind, values: dict[str, Any]) -> None:
-    """What PEFT would only see with the model at hand."""
+    """Check values that PEFT would check only with the model."""
     for option, value in values.items():
         if option == "r" and isinstance(value, int) and value < 1:
             raise AdapterError(f"{kind.text!r} cannot have r={value} (expected 1 or more).")
@@ -129,10 +129,10 @@ def _check_ranges(kind: AskedKind, values: dict[str, Any]) -> None:
 
 
 def _structured(text: str, hint: Any) -> Any:
-    """A text as the list, mapping or None that a type asks for.
+    """Parse a text as the list, mapping or None that a type asks for.
 
-    ``query/value`` is a list, and so is one plain name where PEFT would else read a regular expression that must match
-    the whole path of a module; ``query:8/value:4`` is a mapping.
+    ``query/value`` is a list, and so is one plain name, which PEFT would otherwise read as a regular expression that
+    must match the full path of a module; ``query:8/value:4`` is a mapping.
     """
     among = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     origins = {get_origin(each) or each for each in among}

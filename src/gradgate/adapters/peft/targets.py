@@ -1,4 +1,4 @@
-"""Which modules of a model an adapter of PEFT's is put on: those that are named, PEFT's own, or all linear ones."""
+"""Choose the modules of a model that get a PEFT adapter: those that are named, PEFT's own, or all linear ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHOSEN_HERE = "all linear modules of the layers"
 
 
 def choose_targets(host: Any, config: Any, text: str) -> str:
-    """Name the modules of a configuration that names none. Returns who has chosen them."""
+    """Name the modules of a configuration that names none; return who has chosen them."""
     if not hasattr(config, "target_modules"):
         return "PEFT's own choice"
     given = config.target_modules
@@ -40,9 +40,9 @@ def choose_targets(host: Any, config: Any, text: str) -> str:
 
 
 def _knows(host: Any, config: Any, settings: dict[str, Any]) -> bool:
-    """Fill in PEFT's own modules for a type of model; returns whether it has any."""
+    """Fill in PEFT's own modules for a type of model; return True if it has any."""
     kind = tuner_class(config.peft_type)
-    tuner = kind.__new__(kind)  # to ask, not to put anything into the model
+    tuner = kind.__new__(kind)  # for its knowledge only; nothing is put into the model
     tuner.__dict__["model"] = host
     try:
         tuner._prepare_adapter_config(config, settings)
@@ -86,11 +86,11 @@ def spare(host: Any, config: Any, whole: list[Parameter]) -> None:
 
 
 def check_spared(host: Any, whole: list[Parameter], text: str) -> None:
-    """AdapterError if the adapter is on a module that is trained as a whole: PEFT's files cannot hold both."""
+    """Raise AdapterError if the adapter is on a module that is trained as a whole: PEFT's files cannot hold both."""
     ids = {id(parameter) for parameter in whole}
     for name, module in host.named_modules():
         if isinstance(module, BaseTunerLayer) and any(id(parameter) in ids for parameter in module.parameters()):
             raise AdapterError(
-                f"{text!r} also changes {name}, which is trained with the head as a whole. Expected target_modules in "
-                f"the layers alone, such as a regular expression of their whole path; name others."
+                f"{text!r} also changes {name}, which is trained as a whole with the head. Expected target_modules in "
+                f"the layers alone, such as a regular expression of their full path; name others."
             )

@@ -1,4 +1,4 @@
-"""The papers' claims as tests: pure functions of printed or measured numbers, one file a paper."""
+"""Test the papers' claims with pure functions of printed or measured numbers, one file per paper."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Claim", "Finding", "Outcome", "State", "check", "claims", "find_clai
 
 
 def claims(paper: str | None = None) -> tuple[Claim, ...]:
-    """The claims of all papers, or of the one with this key, in the papers' order."""
+    """Return the claims of all papers, or of the one with this key, in the papers' order."""
     every = (*elsa.CLAIMS, *graddrop.CLAIMS, *fun.CLAIMS, *adaptereff.CLAIMS)
     return tuple(claim for claim in every if paper in (None, claim.paper))
 
 
 def find_claim(name: str) -> Claim:
-    """The claim with this name, such as ``G1``.
+    """Return the claim with this name, such as ``G1``.
 
     Raises:
         UsageError: naming the nearest.
@@ -29,7 +29,7 @@ def find_claim(name: str) -> Claim:
 
 
 def check(claim: Claim, numbers: Numbers) -> Outcome:
-    """What these numbers say of a claim."""
+    """Check a claim on these numbers."""
     if claim.check is None:
         return Outcome("cannot tell", (Finding("cannot tell", f"needs {claim.needs}"),))
     return claim.check(numbers)

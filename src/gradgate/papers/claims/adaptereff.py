@@ -1,4 +1,4 @@
-"""What the AdapterEff paper claims (He et al. 2021): adapters against fine-tuning."""
+"""Define the claims of the AdapterEff paper (He et al. 2021): adapters against fine-tuning."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _a5(numbers: Numbers) -> Outcome:
 
 
 def _examples(size: str) -> tuple[int, float]:
-    """Sizes of training sets in ascending order: numbers of examples, shares, all of them."""
+    """Return a key that sorts sizes of training sets: numbers of examples, then shares, then all of them."""
     if size.isdigit():
         return 0, int(size)
     return (1, float(size.removesuffix("%"))) if size.endswith("%") else (2, 0)
@@ -160,7 +160,7 @@ def _a9(numbers: Numbers) -> Outcome:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether it is an adapter, of any size, that differs from fine-tuning in nothing else."""
+    """Return True for an adapter, of any size, that differs from fine-tuning in nothing else."""
     return name.startswith("Adapter") and "+" not in name and name != BEST_SIZE
 
 

@@ -1,4 +1,4 @@
-"""How a claim is checked: quantities against thresholds, each holding, failing, or not to be told."""
+"""Check claims: compare quantities with thresholds; each holds, fails or stays undecided."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the numbers say of a claim."""
+    """What the numbers say about a claim."""
 
     state: State
     findings: tuple[Finding, ...]
@@ -47,12 +47,12 @@ class Claim:
     """A claim of a paper, in our words.
 
     Attributes:
-        id: as ``G1``; the letter is that of the paper.
+        id: such as ``G1``; the letter is that of the paper.
         paper: its key.
         wording: what is claimed, as it is tested.
-        sources: tables that print what it needs; several where the paper prints it twice.
-        check: the test; None where scores of runs do not suffice.
-        needs: what it would take then.
+        sources: tables that print what it needs; several if the paper prints it twice.
+        check: the test; None if scores of runs do not suffice.
+        needs: what a test would take in that case.
     """
 
     id: str
@@ -74,16 +74,16 @@ def above(
     certain: bool = False,
     repeat: str = "seed",
 ) -> Finding:
-    """Whether a quantity is above a threshold.
+    """Check whether a quantity is above a threshold.
 
     Printed numbers are taken as they stand. Measured ones hold or fail if the 95% t interval of the mean over seeds
     is on one side of the threshold.
 
     Args:
-        what: the quantity in words; where its name ends the number follows.
-        tests: how many such findings a claim may choose from: the interval is widened for as many (Bonferroni).
+        what: the quantity in words; the number follows it.
+        tests: number of such findings that a claim may choose from; the interval is widened for it (Bonferroni).
         certain: whether equal values of several seeds settle it, as those of an order do and those of scores do not.
-        repeat: what each value of the quantity belongs to, where that is not a seed.
+        repeat: what each value of the quantity belongs to, if not a seed.
     """
     wanted = f"{'at least' if or_equal else 'above'} {threshold:g}"
     try:
@@ -104,7 +104,7 @@ def above(
 
 
 def _measured(values: list[float], threshold: float, tests: int, certain: bool, repeat: str) -> tuple[State, str]:
-    """Where the interval of the mean is, and the mean with that interval in words."""
+    """Return on which side of the threshold the interval of the mean lies, and the mean with its interval in words."""
     from gradgate.statistics import summarize  # brings scipy, which listing the claims does without
 
     mean, count = fmean(values), len(values)
@@ -128,7 +128,7 @@ def below(
     or_equal: bool = False,
     certain: bool = False,
 ) -> Finding:
-    """As :func:`above`, for a quantity that is claimed to be below the threshold."""
+    """Check whether a quantity is below a threshold, as :func:`above` does."""
     other = above(numbers, what, quantity, threshold, or_equal=not or_equal, certain=certain)
     states: dict[State, State] = {HOLDS: FAILS, FAILS: HOLDS, UNKNOWN: UNKNOWN}
     kept, _, _ = other.text.rpartition(", claimed ")
@@ -137,9 +137,9 @@ def below(
 
 
 def over_tasks(numbers: Numbers, finding: Finding, tasks: int) -> Finding:
-    """A part of a claim about a mean over many tasks, of which fewer than three tell nothing.
+    """Mark a finding about a mean over many tasks as undecided if it covers fewer than three.
 
-    For claims that single tasks of the paper's own contradict, so that one task can not decide them.
+    For claims that single tasks of the paper contradict, so that one task cannot decide them.
     """
     if numbers.exact or tasks >= FEWEST_TASKS or finding.state == UNKNOWN:
         return finding
@@ -149,19 +149,19 @@ def over_tasks(numbers: Numbers, finding: Finding, tasks: int) -> Finding:
 def at_least_about(
     numbers: Numbers, what: str, quantity: Callable[[Lookup], float], claimed: float, digits: int
 ) -> Finding:
-    """Whether a quantity reaches what a paper calls "about 2 points": rounded to these digits, it is that or more."""
+    """Check whether a quantity, rounded to these digits, reaches what a paper calls "about 2 points"."""
     return above(numbers, what, quantity, claimed - 0.5 * 10.0**-digits, or_equal=True)
 
 
 def all_of(findings: Sequence[Finding], lacking: str = "") -> Outcome:
-    """Holds if each does, fails if one does. ``lacking`` is said where there is none."""
+    """Return an outcome that holds if each finding does and fails if one does; ``lacking`` explains an empty list."""
     states = {finding.state for finding in findings}
     state: State = FAILS if FAILS in states else HOLDS if states == {HOLDS} else UNKNOWN
     return Outcome(state, tuple(findings) or _nothing(lacking), "each must hold" if len(findings) > 1 else "")
 
 
 def most_of(findings: Sequence[Finding], lacking: str = "") -> Outcome:
-    """Holds if more than half do, fails if half or more fail."""
+    """Return an outcome that holds if more than half of the findings do and fails if half or more fail."""
     held, failed = (sum(finding.state == state for finding in findings) for state in (HOLDS, FAILS))
     half = len(findings) / 2
     state: State = HOLDS if held > half else FAILS if findings and failed >= half else UNKNOWN
@@ -170,14 +170,14 @@ def most_of(findings: Sequence[Finding], lacking: str = "") -> Outcome:
 
 
 def any_of(findings: Sequence[Finding], lacking: str = "") -> Outcome:
-    """Holds if one does, fails if each fails."""
+    """Return an outcome that holds if one finding does and fails if each fails."""
     states = {finding.state for finding in findings}
     state: State = HOLDS if HOLDS in states else FAILS if states == {FAILS} else UNKNOWN
     return Outcome(state, tuple(findings) or _nothing(lacking), "one must hold" if len(findings) > 1 else "")
 
 
 def both(*outcomes: Outcome) -> Outcome:
-    """Several parts of a claim, each with a rule of its own."""
+    """Combine several parts of a claim, each with its own rule."""
     states = {outcome.state for outcome in outcomes}
     state: State = FAILS if FAILS in states else HOLDS if states == {HOLDS} else UNKNOWN
     findings = tuple(finding for outcome in outcomes for finding in outcome.findings)
@@ -186,7 +186,7 @@ def both(*outcomes: Outcome) -> Outcome:
 
 
 def tasks_in(places: Sequence[object]) -> str:
-    """How many tasks there are, in words."""
+    """Return the number of tasks, in words."""
     return _count(len(places))
 
 

@@ -1,4 +1,4 @@
-"""What the Elsa paper claims (Lee et al. 2019): how much quality ever more frozen layers keep."""
+"""Define the claims of the Elsa paper (Lee et al. 2019): how much quality remains as more layers are frozen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Pairs = list[tuple[Place, str]]
 
 
 def frozen_share(method: str) -> float | None:
-    """The share of frozen layers of ``frozen 9/12``: 0.75; None for another label."""
+    """Return the share of frozen layers of ``frozen 9/12``: 0.75; None for another label."""
     word, _, share = method.partition(" ")
     if word != "frozen":
         return None
@@ -53,23 +53,23 @@ def frozen_share(method: str) -> float | None:
 
 
 def _is_glue(numbers: Numbers, task: str) -> bool:
-    """Whether a task is GLUE or stands in for it; tasks that tag tokens do not, and those of users may."""
+    """Return True if a task is GLUE or stands in for it: users' tasks may, tasks that tag tokens may not."""
     return task in ("GLUE", _STAND_INS, *_GLUE) or (numbers.stand_in and kind_of(task) in ("texts", None))
 
 
 def _is_model(numbers: Numbers, model: str, name: str) -> bool:
-    """Whether a model is the one that a claim names, or none of the paper's, which may stand in for it."""
+    """Return True if a model is the one that a claim names, or none of the paper's, which may stand in for it."""
     return model.startswith(name) or not (numbers.exact or model.startswith(_MODELS))
 
 
 def _tasks(pairs: Pairs) -> int:
-    """How many tasks a mean is over; of named entities and parts of speech it is over languages, and one is enough."""
+    """Count the tasks of a mean; a mean over languages (entities, parts of speech) counts as enough of them."""
     tasks = {place.task for place, _ in pairs}
     return len(tasks) if all(kind_of(task) in ("texts", None) for task in tasks) else FEWEST_TASKS
 
 
 def _groups(numbers: Numbers) -> dict[tuple[str, str], Pairs]:
-    """Scores whose ratios are averaged: of one model, on GLUE or what stands in for it, or in a task's languages."""
+    """Group the scores whose ratios are averaged: of one model, on GLUE or its stand-ins, or in a task's languages."""
     groups: dict[tuple[str, str], Pairs] = {}
     for place in numbers.places(BASELINE):
         name = "GLUE" if place.task in _GLUE else _STAND_INS if _is_glue(numbers, place.task) else place.task
@@ -78,13 +78,13 @@ def _groups(numbers: Numbers) -> dict[tuple[str, str], Pairs]:
 
 
 def _labels(numbers: Numbers, place: Place) -> dict[float, str]:
-    """The share of frozen layers of each point here, to its label."""
+    """Return the label of each share of frozen layers that was measured here."""
     shares = ((frozen_share(name), name) for name in numbers.methods(place))
     return dict(sorted((share, name) for share, name in shares if share is not None))
 
 
 def _at(numbers: Numbers, pairs: Pairs, *wanted: float) -> str | None:
-    """The point nearest to the first of these shares that is no more than a layer of 12 away."""
+    """Return the label nearest to the first of these shares, at most one layer of 12 away."""
     labels = _labels(numbers, pairs[0][0])
     for share in wanted:
         near = [(abs(share - there), name) for there, name in labels.items() if abs(share - there) < 1 / 12 - 1e-9]
@@ -94,7 +94,7 @@ def _at(numbers: Numbers, pairs: Pairs, *wanted: float) -> str | None:
 
 
 def _quality(numbers: Numbers, pairs: Pairs, method: str) -> Quantity:
-    """As the paper prints it where it does, since its scores are rounded to shares of two digits."""
+    """Return the relative quality as the paper prints it, if it does, as its scores are rounded."""
     place = pairs[0][0]
     if QUALITY in numbers.on(place, method):
         return lambda score: score(place, method, QUALITY)
@@ -185,7 +185,7 @@ def _keeps(numbers: Numbers, model: str, task: str, pairs: Pairs, name: str, sha
 
 
 def _evenly(numbers: Numbers, pairs: Pairs) -> tuple[str, ...]:
-    """Three points evenly apart: half, three quarters and all of the layers, else the last three; or none."""
+    """Return three evenly spaced labels: half, three quarters and all layers frozen, else the last three; or none."""
     names = tuple(name for share in (0.5, 0.75, 1.0) if (name := _at(numbers, pairs, share)))
     if len(set(names)) == 3:
         return names
@@ -231,7 +231,7 @@ def _e6(numbers: Numbers) -> Outcome:
 
 
 def _e7(numbers: Numbers) -> Outcome:
-    """The printed savings against those that follow from the printed sizes of the models (Sec. 3, Table 1)."""
+    """Compare the printed savings with those that follow from the printed model sizes (Sec. 3, Table 1)."""
     if not numbers.exact:
         return all_of([], "follows from the sizes of models, not from scores; see the saved parameters of the tables")
     findings = []

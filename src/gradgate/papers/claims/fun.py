@@ -1,4 +1,4 @@
-"""What the FUN paper claims (Liu et al. 2023): adapters (Ada) with and without scheduled unfreezing, zero-shot."""
+"""Define the claims of the FUN paper (Liu et al. 2023): adapters (Ada) with scheduled unfreezing, zero-shot."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = AVG, 
 
 
 def _f1(numbers: Numbers) -> Outcome:
-    """LPFT has no printed numbers; where it was measured, it must close the gap as well."""
+    """Check that the gap closes; LPFT, which has no printed numbers, must close it too if it was measured."""
     parts = [
         most_of([_minus(numbers, place, name, FULL, or_equal=True) for place in numbers.places(name, FULL)])
         for name in (GU, LPFT)
@@ -74,7 +74,7 @@ def _f3(numbers: Numbers) -> Outcome:
 
 
 def _f4(numbers: Numbers) -> Outcome:
-    """Figure 5 gives no number: above 0.5, the order is nearer to top-down than to a random one."""
+    """Check the order of opening; Figure 5 gives no number: above 0.5 is nearer to top-down than to random."""
     places = [place for place in numbers.places(FUN) if TOP_DOWN in numbers.on(place, FUN)]
     close = [
         above(numbers, f"{place}: order of {FUN} with top-down", value(place, FUN, TOP_DOWN), 0.5, certain=True)
@@ -100,7 +100,7 @@ def _f5(numbers: Numbers) -> Outcome:
 def _f6(numbers: Numbers) -> Outcome:
     findings = []
     for place in numbers.places(FUN, ADA):
-        # Of other tasks and models the lowest language would be one that the compared test scores choose.
+        # For other tasks and models, the test scores that are compared would choose the lowest language.
         lowest = {
             row.language for row in read_table("fun_table02") if (row.model, row.task) == (place.model, place.task)
         }
@@ -143,7 +143,7 @@ def _f11(numbers: Numbers) -> Outcome:
 
 
 def _f9(numbers: Numbers) -> Outcome:
-    """Figure 3 gives no number. A hill has a peak that is a tenth of itself or more above both ends of the curve."""
+    """Check for a hill; Figure 3 gives no number: the peak must be a tenth of itself above both ends of the curve."""
     places = [place for place in numbers.places(GU, ADA) if TRACE_EARLY in numbers.on(place, GU, ADA)]
     higher = [
         above(numbers, f"{place}: early trace of {GU} / that of {ADA}", ratio(place, GU, ADA, TRACE_EARLY), 1.0)
@@ -158,7 +158,7 @@ def _f9(numbers: Numbers) -> Outcome:
 
 
 def _f10(numbers: Numbers) -> Outcome:
-    """Peak or area may be what ranks with transfer, so that each is tested as one of two."""
+    """Check whether peak or area ranks with transfer; each is one of two tests."""
     findings = [
         above(numbers, f"{place}: {what} of the trace with the score", value(place, SCHEDULES, on), tests=2)
         for place in numbers.places(SCHEDULES)

@@ -1,4 +1,4 @@
-"""What the GradDrop paper claims (O'Neill and Dutta 2023): differences to standard fine-tuning (SFT) on XGLUE."""
+"""Define the claims of the GradDrop paper (O'Neill and Dutta 2023): differences to SFT on XGLUE."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _g11(numbers: Numbers) -> Outcome:
 
 
 def _largest(numbers: Numbers, task: str, variants: tuple[str, ...], named: tuple[str, ...]) -> Outcome:
-    """Whether the named languages gain more than every other one."""
+    """Check whether the named languages gain more than every other one."""
     findings = []
     for variant in variants:
         for place in numbers.places(variant, SFT, tasks=[task]):

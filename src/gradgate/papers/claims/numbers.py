@@ -1,4 +1,4 @@
-"""Scores under the labels of a paper, printed in it or measured in studies: what claims are checked on."""
+"""Hold scores under the labels of a paper, printed or measured: the numbers that claims are checked on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 class Place(NamedTuple):
-    """Where methods are compared: by the labels of the paper. ``size`` is that of the training set."""
+    """Where methods are compared, by the labels of the paper. ``size`` is that of the training set."""
 
     model: str
     task: str
@@ -56,7 +56,7 @@ class Place(NamedTuple):
 
 
 def kind_of(task: str) -> str | None:
-    """``NER``, ``POS`` or ``texts``: what a claim may be tested on besides the paper's own task; None where unknown."""
+    """Return the kind of a task (``NER``, ``POS`` or ``texts``) that may stand in for it; None if unknown."""
     if task in ("NER", "POS"):
         return task
     if task not in task_names():
@@ -118,7 +118,7 @@ class Numbers:
 
     Attributes:
         scores: seed to score; a printed number has the one seed 0.
-        exact: whether they are printed numbers, taken as they stand; else each is one repeat of a measurement.
+        exact: whether they are printed numbers, used as they are; else each is one repeat of a measurement.
         stand_in: whether tasks of other names stand in for those of the paper.
         arms: what was run for each score: one arm, or all that the label fits.
         source: where they were measured.
@@ -132,7 +132,7 @@ class Numbers:
     source: str = ""
 
     def places(self, *methods: str, tasks: Iterable[str] = (), models: Iterable[str] = ()) -> list[Place]:
-        """Where all of these methods have been scored; on these tasks, or on what may stand in for them."""
+        """Return where all of these methods have been scored, on these tasks or their stand-ins."""
         wanted, named = set(tasks), set(models)
         found = dict.fromkeys(key.place for key in self.scores if not named or key.place.model in named)
         if wanted:
@@ -142,24 +142,24 @@ class Numbers:
         return [place for place in found if set(methods) <= set(self.methods(place))]
 
     def methods(self, place: Place) -> list[str]:
-        """Every method that has a score here."""
+        """Return every method that has a score here."""
         return list(dict.fromkeys(key.method for key in self.scores if key.place == place))
 
     def on(self, place: Place, *methods: str) -> list[str]:
-        """The languages and averages that all of these methods have a score on."""
+        """Return the languages and averages on which all of these methods have a score."""
         sets = [[key.on for key in self.scores if (key.place, key.method) == (place, name)] for name in methods]
         return [on for on in sets[0] if all(on in others for others in sets)] if sets else []
 
     def languages(self, place: Place, *methods: str) -> list[str]:
-        """The single languages, codes of two letters, among them."""
+        """Return the single languages among them, codes of two letters."""
         return [on for on in self.on(place, *methods) if len(on) == 2]
 
     def by_seed(self, quantity: Callable[[Lookup], float]) -> dict[int, float]:
-        """A quantity for each seed that has all the scores that it is made of.
+        """Compute a quantity for each seed that has all the scores it needs.
 
         Raises:
-            LackingError: if a score is there for no seed.
-            SeveralArmsError: if several arms fit a label that it is made of.
+            LackingError: if a score is missing for every seed.
+            SeveralArmsError: if several arms fit a label that it uses.
             ZeroDivisionError: if the quantity divides by a score of 0.
         """
         asked = self._asked(quantity)
@@ -167,7 +167,7 @@ class Numbers:
         return {seed: quantity(Lookup(self, seed, set())) for seed in seeds}
 
     def arms_of(self, quantity: Callable[[Lookup], float]) -> tuple[tuple[str, str], ...]:
-        """The labels that a quantity is made of, each with the arm that was run for it."""
+        """Return the labels that a quantity uses, each with the arm that was run for it."""
         found = ((key.method, arm) for key in sorted(self._asked(quantity)) for arm in self.arms.get(key, ()))
         return tuple(dict.fromkeys(found))
 
@@ -178,9 +178,9 @@ class Numbers:
 
 
 def together(parts: Iterable[Numbers]) -> Numbers:
-    """The numbers of several tasks, models or studies.
+    """Merge the numbers of several tasks, models or studies.
 
-    What only stands in for a paper's task is left out where a task of the paper is there. A score that several parts
+    A task that stands in for one of the paper is left out if the paper's task is present. A score that several parts
     have fits the arms of all of them.
     """
     found = list(parts)
@@ -194,17 +194,17 @@ def together(parts: Iterable[Numbers]) -> Numbers:
     notes = dict.fromkeys(note for numbers in own for note in numbers.notes)
     stand_in = bool(own) and own is found and own[0].stand_in
     exact = all(numbers.exact for numbers in own)
-    return Numbers(scores, exact, stand_in, tuple(notes), {key: _told_apart(names) for key, names in arms.items()})
+    return Numbers(scores, exact, stand_in, tuple(notes), {key: _disambiguated(names) for key, names in arms.items()})
 
 
-def _told_apart(arms: list[tuple[str, str]]) -> tuple[str, ...]:
-    """Arms by their names; behind equal names stands where each was run."""
+def _disambiguated(arms: list[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the names of arms, each followed by where it was run if names are equal."""
     names = [name for name, _ in arms]
     return tuple(name if names.count(name) == 1 else f"{name} in {source}" for name, source in arms)
 
 
 def printed(tables: Iterable[str]) -> Numbers:
-    """The main score of every row of these tables of published numbers."""
+    """Return the main score of every row of these tables of published numbers."""
     scores: dict[Key, dict[int, float]] = {}
     for table in tables:
         factor = 100.0 if table.startswith(_IN_SHARES) else 1.0

@@ -1,4 +1,4 @@
-"""What claims compare: functions of the scores of one seed."""
+"""Compute what claims compare: functions of the scores of one seed."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ Quantity = Callable[[Lookup], float]
 
 
 def value(place: Place, method: str, on: str) -> Quantity:
-    """What a method reached."""
+    """Return a quantity: a method's score."""
     return lambda score: score(place, method, on)
 
 
 def minus(place: Place, one: str, other: str, on: str) -> Quantity:
-    """How much the first method is above the second."""
+    """Return a quantity: the score of the first method minus that of the second."""
     return lambda score: score(place, one, on) - score(place, other, on)
 
 
 def mean_minus(places: Sequence[Place], one: str, other: str, on: str) -> Quantity:
-    """The same, the mean over several places."""
+    """Return a quantity: the mean difference of two methods over several places."""
     return lambda score: fmean(score(place, one, on) - score(place, other, on) for place in places)
 
 
 def place_minus(one: Place, other: Place, method: str, on: str) -> Quantity:
-    """How much more a method reaches in the first place than in the second."""
+    """Return a quantity: a method's score in the first place minus that in the second."""
     return lambda score: score(one, method, on) - score(other, method, on)
 
 
 def gain_gap(place: Place, one: str, other: str, named: Sequence[str], rest: Sequence[str]) -> Quantity:
-    """The smallest gain of the named languages minus the largest gain of the rest."""
+    """Return a quantity: the smallest gain of the named languages minus the largest gain of the rest."""
 
     def gap(score: Lookup) -> float:
         gains = {on: score(place, one, on) - score(place, other, on) for on in (*named, *rest)}
@@ -42,9 +42,9 @@ def gain_gap(place: Place, one: str, other: str, named: Sequence[str], rest: Seq
 
 
 def t_gap(groups: Sequence[tuple[Place, Sequence[str]]], one: str, other: str, reference: str) -> Quantity:
-    """How much higher the paired t statistic of the first method is than the second's, the mean over tasks.
+    """Return a quantity: the paired t statistic of the first method minus the second's, averaged over tasks.
 
-    A task's pairs are its languages; both methods are held against the reference (GradDrop, Fig. 3).
+    A task's pairs are its languages; both methods are compared with the reference (GradDrop, Fig. 3).
     """
 
     def t(score: Lookup, place: Place, method: str, languages: Sequence[str]) -> float:
@@ -55,13 +55,13 @@ def t_gap(groups: Sequence[tuple[Place, Sequence[str]]], one: str, other: str, r
 
 
 def gap_difference(place: Place, one: str, other: str, on: str, than: str) -> Quantity:
-    """How much larger the difference of two methods is on one language or average than on another."""
+    """Return a quantity: the difference of two methods on one language or average minus that on another."""
     first, second = minus(place, one, other, on), minus(place, one, other, than)
     return lambda score: first(score) - second(score)
 
 
 def quality(pairs: Sequence[tuple[Place, str]], method: str, reference: str) -> Quantity:
-    """The relative quality of a method over tasks or languages, as :func:`gradgate.statistics.relative_quality`."""
+    """Return a quantity: a method's mean ratio to the reference, see :func:`gradgate.statistics.relative_quality`."""
 
     def share(score: Lookup) -> float:
         from gradgate.statistics import relative_quality  # brings numpy, which listing the claims does without
@@ -77,5 +77,5 @@ def quality(pairs: Sequence[tuple[Place, str]], method: str, reference: str) -> 
 
 
 def ratio(place: Place, one: str, other: str, on: str) -> Quantity:
-    """The first method's number over the second's."""
+    """Return a quantity: the first method's number divided by the second's."""
     return lambda score: score(place, one, on) / score(place, other, on)

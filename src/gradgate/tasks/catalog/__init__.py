@@ -1,7 +1,7 @@
-"""The named tasks: one YAML file each, in the form of a user's own ``task.yaml``, next to this module.
+"""Read the named tasks: one YAML file each, in the form of a user's own ``task.yaml``, next to this module.
 
-Two entries are the catalogue's own: ``folder_names``, other names under which the data's folder goes round, and
-``header``, the first line of its files where no other data set has it.
+Two entries are the catalogue's own: ``folder_names``, other common names of the data's folder, and ``header``, the
+first line of its files if no other data set has it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Entry:
 
 @cache
 def entries() -> dict[str, Entry]:
-    """Task name -> entry, by name."""
+    """Return every entry by task name, sorted by name."""
     return {path.stem: _read(path) for path in sorted(Path(__file__).parent.glob("*.yaml"))}
 
 
 def plain(name: str) -> str:
-    """Letters and digits only, lower case: ``STS-B`` and ``sts_b`` are ``stsb``."""
+    """Reduce a name to lower-case letters and digits: ``STS-B`` and ``sts_b`` become ``stsb``."""
     return "".join(character for character in name.lower() if character.isalnum())
 
 
 def at_folder(spec: TaskSpec, folder: Path) -> TaskSpec:
-    """The task with its files in ``folder``; those of test splits that are not there are left out."""
+    """Return the task with its files in ``folder``; test splits without a file are left out."""
     here = expand(spec.model_copy(update={"folder": folder.resolve()}))
     files = {
         split: file for split, file in (here.files or {}).items() if split in TRAIN_AND_DEV or (folder / file).is_file()

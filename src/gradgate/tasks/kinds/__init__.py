@@ -1,5 +1,8 @@
-"""Kinds of task. A new kind is one module with a class that has the methods of ``Kind``, one line here, and one
-in ``gradgate.tasks.types.KIND_INFO``."""
+"""Implement the kinds of task.
+
+A new kind is one module with a class that has the methods of ``Kind``, one line here, and one in
+``gradgate.tasks.types.KIND_INFO``.
+"""
 
 from gradgate.tasks.kinds.base import Examples, Kind, Scored, TaskData
 from gradgate.tasks.kinds.classification import Classification

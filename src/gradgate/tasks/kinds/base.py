@@ -1,4 +1,4 @@
-"""What a kind of task must offer: data in, features, model head, metrics and predictions out."""
+"""Define what a kind of task must offer: data in; features, model head, metrics and predictions out."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CellType = str | tuple[str, ...] | list[Any]
 
 @dataclass(frozen=True)
 class Examples:
-    """What a kind has read.
+    """The rows that a kind has read.
 
     Args:
         splits: split -> rows that can be scored; every one but ``train`` and ``dev`` is a test split.
-        labels: names of the outputs in their order, or None where outputs are no classes.
+        labels: names of the outputs in their order, or None if outputs are not classes.
         notes: what the user should know, such as a test split that was left out.
     """
 
@@ -38,12 +38,12 @@ class Examples:
 
 @dataclass(frozen=True)
 class Scored:
-    """How good the outputs for a split are.
+    """The quality of the outputs for a split.
 
     Args:
-        metrics: metric -> value, fractions of one where the metric has a range.
-        predictions: JSON objects, one for each row in order, from which the metrics can be computed again: ``gold``
-            and ``predicted`` at least.
+        metrics: metric -> value, a fraction of one if the metric has a range.
+        predictions: JSON objects, one per row in order, from which the metrics can be computed again: at least ``gold``
+            and ``predicted``.
     """
 
     metrics: dict[str, float]
@@ -52,18 +52,18 @@ class Scored:
 
 @dataclass(frozen=True)
 class TaskData:
-    """What a run trains and is scored on.
+    """The data that a run trains and is scored on.
 
     Args:
         spec: the task.
-        train, dev: rows with the columns that the task's kind gives them; ``dev`` is empty where each run draws its own
+        train, dev: rows with the columns that the task's kind gives them; ``dev`` is empty if each run draws its own
             from ``train`` (:mod:`gradgate.tasks.held_out`).
-        tests: test split -> rows; empty where no test split has labels.
-        labels: the outputs' names in their order; None where they are no classes.
+        tests: test split -> rows; empty if no test split has labels.
+        labels: the outputs' names in their order; None if they are not classes.
         fingerprint: SHA-256 (hex) of every row and of the labels, whatever file or hub they came from.
         rows: split -> number of rows.
         notes: what the user should know: splits left out, blank texts.
-        division: how rows of one file became train, dev and test; None where each has its own.
+        division: how rows of one file became train, dev and test; None if each has its own file.
     """
 
     spec: TaskSpec
@@ -98,32 +98,31 @@ class Kind(Protocol):
         """The ``AutoModelFor...`` class with the fitting head."""
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
-        """Check every row of the splits' tables; raises DataError, naming the place of the first fault.
+        """Check every row of the splits' tables; raise DataError, naming the place of the first fault.
 
-        Without a table ``train``, as where a model that is already trained is scored, the labels are those that
-        ``label_map`` names.
+        Without a table ``train``, as when a trained model is scored, the labels are those that ``label_map`` names.
         """
 
     def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...] | None:
-        """The labels that ``read`` finds, without making rows of the tables; None where outputs are no classes."""
+        """Return the labels that ``read`` finds, without building rows; None if outputs are not classes."""
 
     def num_outputs(self, data: TaskData) -> int:
-        """The width of the model's head."""
+        """Return the width of the model's head."""
 
     def config_overrides(self, data: TaskData) -> dict[str, Any]:
-        """What the model's configuration must say for this data."""
+        """Return the entries that the model's configuration needs for this data."""
 
     def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
-        """Features for the model, its labels among them; rows keep their order, each may become several features.
+        """Build features for the model, with labels; rows keep their order, and each may become several features.
 
         Columns that the model does not take are for ``score``.
         """
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
-        """Makes a batch of features, padded to its longest row."""
+        """Return a function that batches features, padded to the longest row."""
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
-        """Every metric that is defined for the data, and what was predicted.
+        """Compute every metric that is defined for the data, and the predictions.
 
         Args:
             rows: the split as read.
@@ -135,7 +134,7 @@ class Kind(Protocol):
 
 
 def make_rows(columns: Mapping[str, Sequence[Any]], types: Mapping[str, CellType]) -> Dataset:
-    """A data set of these columns, each of its type."""
+    """Build a data set of these columns, each of its type."""
     from datasets import ClassLabel, Dataset, Features, List, Value
 
     def feature(kind: CellType) -> Any:

@@ -31,7 +31,7 @@ class Classification(OneLabel):
     info = KIND_INFO["classification"]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
-        """Rows with their labels' indices.
+        """Read rows with the indices of their labels.
 
         Raises:
             DataError: an empty label, one that ``label_map`` does not have, one of dev or test that train does not
@@ -52,7 +52,7 @@ class Classification(OneLabel):
         return _labelled(spec, tables).order
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
-        """Every classification metric (``f1`` for two labels only) of logits ``(rows, labels)``."""
+        """Compute every classification metric (``f1`` only for two labels) of logits ``(rows, labels)``."""
         labels = labels_of(data)
         logits = sequence.logits_of(outputs)
         sequence.check_predictions(logits, len(rows), len(labels))

@@ -1,4 +1,4 @@
-"""Conversations as token ids: by the tokenizer's chat template or as plain text, with labels on the responses."""
+"""Encode conversations as token ids: by the tokenizer's chat template or as plain text, with response labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Rendering:
     """Makes features of conversations whose last turn is the response.
 
-    What is learned begins where the tokens of the whole conversation differ from those of the prompt alone, as in TRL's
+    The labels begin where the tokens of the full conversation differ from those of the prompt alone, as in TRL's
     ``SFTTrainer``; plain text ends with the tokenizer's end token.
 
     Args:
@@ -37,12 +37,12 @@ class Rendering:
             )
 
     def sequence(self, turns: list[Turn], messages: bool, limit: int, place: str) -> dict[str, Any]:
-        """For a decoder, which reads the prompt and goes on with the response.
+        """Encode a conversation for a decoder, which reads the prompt and continues with the response.
 
         Args:
             turns: the response last.
-            messages: whether they were given as messages.
-            limit: tokens at most; what is beyond is cut off.
+            messages: whether the source has them as messages.
+            limit: tokens at most; the rest is cut off.
             place: of the row, for messages.
 
         Raises:
@@ -59,7 +59,7 @@ class Rendering:
         return {"input_ids": ids[:limit], "labels": labels[:limit], "prompt_ids": prompt[-limit:], "cut": cut}
 
     def pair(self, turns: list[Turn], messages: bool, limit: int, place: str) -> dict[str, Any]:
-        """For an encoder, which reads the prompt, and a decoder, which writes the response; else as ``sequence``."""
+        """Encode the prompt for an encoder and the response for a decoder; without an encoder, as ``sequence`` does."""
         if self._by_template(messages):
             prompt = self._from_template(turns[:-1], place, begins=True, tokenize=False)
         else:
@@ -74,13 +74,13 @@ class Rendering:
         return {"input_ids": ids, "labels": labels, "prompt_ids": ids, "cut": cut}
 
     def _learned(self, turns: list[Turn]) -> list[int]:
-        """The numbers of the turns that are responses."""
+        """Return the indices of the turns that are responses."""
         if self._options.turns == "last":
             return [len(turns) - 1]
         return [number for number, turn in enumerate(turns) if number and turn.role == ASSISTANT]
 
     def _span(self, turns: list[Turn], number: int, messages: bool, place: str, ids: list[int]) -> tuple[int, int]:
-        """The first token of a turn, and the one behind its last."""
+        """Return the first token of a turn, and the one after its last."""
         begin = _common(self._ids(turns[:number], messages, place, begins=True), ids)
         if number == len(turns) - 1:
             return begin, len(ids)
@@ -101,11 +101,11 @@ class Rendering:
         return given if given is not None else "\n" if messages else ""
 
     def _ids(self, turns: Sequence[Turn], messages: bool, place: str, *, begins: bool, ends: bool = False) -> list[int]:
-        """The tokens of some turns.
+        """Return the tokens of some turns.
 
         Args:
             begins: whether a response comes next.
-            ends: whether nothing does.
+            ends: whether the conversation ends here.
         """
         if self._by_template(messages):
             ids: list[int] = self._from_template(turns, place, begins=begins, tokenize=True)["input_ids"]
@@ -119,10 +119,10 @@ class Rendering:
         return plain
 
     def _prompt(self, turns: Sequence[Turn], messages: bool, place: str) -> list[int]:
-        """The tokens that a response is generated from.
+        """Return the tokens that a response is generated from.
 
-        A space at the end is a token of its own there, and a part of the response's first token in training: it is left
-        to the response where the tokenizer joins the two.
+        A trailing space is a token of its own here, and a part of the response's first token in training: it is left to
+        the response if the tokenizer joins the two.
         """
         if self._by_template(messages):
             return self._ids(turns, messages, place, begins=True)
@@ -146,14 +146,14 @@ class Rendering:
 
     @cached_property
     def _joins_spaces(self) -> bool:
-        """Whether a space and the word behind it can be one token."""
+        """Whether a space and the word after it can be one token."""
         spaced = self._tokenizer("a ", add_special_tokens=False)["input_ids"]
         words = self._tokenizer([f"a {letter}" for letter in ascii_letters], add_special_tokens=False)["input_ids"]
         return any(_common(spaced, ids) < len(spaced) for ids in words)
 
     @cached_property
     def _behind(self) -> int:
-        """How many tokens the tokenizer puts behind each text."""
+        """Number of tokens that the tokenizer puts after each text."""
         bare = self._tokenizer("a", add_special_tokens=False)["input_ids"]
         whole = self._tokenizer("a")["input_ids"]
         before = next((at for at in range(len(whole)) if whole[at : at + len(bare)] == bare), 0)
@@ -161,6 +161,6 @@ class Rendering:
 
 
 def _common(some: Sequence[int], others: Sequence[int]) -> int:
-    """How many tokens two sequences have in common from their beginning."""
+    """Count the tokens that two sequences have in common from their beginning."""
     pairs = enumerate(zip(some, others, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(some), len(others)))

@@ -1,4 +1,4 @@
-"""A response to a prompt, or the next turn of a conversation, as text."""
+"""Generate a response to a prompt, or the next turn of a conversation, as text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AutoModelForGeneration:
 
     @staticmethod
     def from_pretrained(name: Any, *, config: Any, **options: Any) -> Any:
-        """As ``AutoModelForSeq2SeqLM`` or ``AutoModelForCausalLM``."""
+        """Load the model with ``AutoModelForSeq2SeqLM`` or ``AutoModelForCausalLM``."""
         from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
         factory = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
@@ -53,10 +53,10 @@ class Generation:
         return AutoModelForGeneration
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
-        """Rows as conversations.
+        """Read rows as conversations.
 
         Raises:
-            DataError: a row without a prompt or a response, a message without a role, or text that is none.
+            DataError: a row without a prompt or a response, a message without a role, or a cell that is not text.
         """
         if spec.label_map is not None:
             raise DataError(
@@ -77,17 +77,17 @@ class Generation:
         return None
 
     def num_outputs(self, data: TaskData) -> int:
-        """None of its own: the model's output layer over its vocabulary stays."""
+        """Return None: the model's output layer over its vocabulary stays."""
         return 0
 
     def config_overrides(self, data: TaskData) -> dict[str, Any]:
         return {}
 
     def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
-        """``input_ids`` and ``labels``, cut to ``max_length`` tokens, and for each row ``prompt_ids`` and ``cut``.
+        """Encode ``input_ids`` and ``labels``, cut to ``max_length`` tokens, and ``prompt_ids`` and ``cut`` per row.
 
-        Labels that the loss does not count are -100. ``prompt_ids`` are what the response is generated from, and
-        ``cut`` is how many tokens were cut off.
+        Labels that the loss does not count are -100. ``prompt_ids`` are the tokens that the response is generated from,
+        and ``cut`` is the number of tokens cut off.
 
         Raises:
             DataError: a row on which the tokenizer's chat template fails.
@@ -102,14 +102,14 @@ class Generation:
         return dataset.map(features, remove_columns=dataset.column_names, desc="tokenize")
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
-        """Pads inputs and labels of each batch to its longest row."""
+        """Return a collator that pads inputs and labels of each batch to its longest row."""
         from transformers import DataCollatorForSeq2Seq
 
         sequence.check_padding(tokenizer)
         return DataCollatorForSeq2Seq(tokenizer)  # type: ignore[no-any-return]
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
-        """Every metric of generated texts, one in ``outputs`` for each row."""
+        """Compute every metric of generated texts, one text in ``outputs`` per row."""
         predicted = list(outputs)
         gold = [contents[-1] for contents in rows[CONTENTS][:]]
         if len(predicted) != len(gold):
@@ -122,18 +122,18 @@ class Generation:
 
 
 def turns_of(row: dict[str, Any]) -> list[Turn]:
-    """The turns of a row, its response last."""
+    """Return the turns of a row, its response last."""
     return [Turn(role, content) for role, content in zip(row[ROLES], row[CONTENTS], strict=True)]
 
 
 def prompt_of(row: dict[str, Any]) -> str | list[dict[str, str]]:
-    """What stands before a row's response: the prompt, or the messages."""
+    """Return the prompt or the messages before a row's response."""
     turns = turns_of(row)[:-1]
     return [{"role": turn.role, "content": turn.content} for turn in turns] if row[MESSAGES] else turns[0].content
 
 
 def _unanswered(spec: TaskSpec, table: Table) -> bool:
-    """Whether no row has a response, nor messages that could end with one."""
+    """Return True if no row has a response, or messages that could end with one."""
     if any(not isinstance(cell, str) for cell in table.columns.get(spec.text_columns[0], ())):
         return False
     return not any(map(as_text, table.columns.get(spec.label_column, ())))
@@ -160,7 +160,7 @@ def _rows(spec: TaskSpec, table: Table) -> Dataset:
 
 
 def _joint(split: str, rows: Dataset, options: GenerationOptions) -> list[str]:
-    """Say where words of prompt and response run into one."""
+    """Return notes on rows in which prompt and response run together without a space."""
     if split != "train" or rows[0][MESSAGES] or options.template == "chat" or options.separator is not None:
         return []
     prompt, response = rows[0][CONTENTS]
@@ -173,13 +173,13 @@ def _joint(split: str, rows: Dataset, options: GenerationOptions) -> list[str]:
 
 
 def _holds_messages(cells: Sequence[Any]) -> bool:
-    """Whether the cells are lists of turns, or their JSON text, as in a csv file."""
+    """Return True if the cells are lists of turns, or their JSON text, as in a csv file."""
     first = cells[0]
     return not isinstance(first, str) or first.lstrip().startswith(('[{"', "[ {"))
 
 
 def _prompts(spec: TaskSpec, table: Table) -> list[str]:
-    """The prompts; of several columns those parts that are not blank, with line breaks between them."""
+    """Return the prompts; of several columns, the parts that are not blank, joined with line breaks."""
     flags = ("--text", "--text-pair", "--text-pair")
     columns = [table.column(name, flag) for name, flag in zip(spec.text_columns, flags, strict=False)]
     for name, cells in zip(spec.text_columns, columns, strict=True):

@@ -1,4 +1,4 @@
-"""The labels of a task: their names, their order, those that train lacks, and the model's head for one label a row."""
+"""Handle the labels of a task: names, order, labels missing in train, and a model head for one label per row."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def labels_of(data: TaskData) -> tuple[str, ...]:
-    """The labels of a task that has some."""
+    """Return the labels of a task that has some."""
     assert data.labels is not None
     return data.labels
 
 
 def head_of(labels: Sequence[str]) -> dict[str, Any]:
-    """What a model's configuration must say for one output for each label."""
+    """Return the configuration of a model with one output per label."""
     return {
         "num_labels": len(labels),
         "id2label": dict(enumerate(labels)),
@@ -34,10 +34,10 @@ def head_of(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def label_name(spec: TaskSpec, cell: Any, place: str) -> str:
-    """The label that a cell means.
+    """Return the label that a cell means.
 
     Raises:
-        DataError: no text or number, an empty one, or one that ``label_map`` does not have.
+        DataError: not a text or number, an empty one, or one that ``label_map`` does not have.
     """
     if not isinstance(cell, (str, bool, int, float)):
         raise DataError(f"{place}: the label is {type(cell).__name__}, expected text or a number")
@@ -65,13 +65,13 @@ def label_name(spec: TaskSpec, cell: Any, place: str) -> str:
 
 
 def label_names(spec: TaskSpec, table: Table) -> list[str]:
-    """The label of each row; raises DataError as ``label_name``."""
+    """Return the label of each row; raise DataError as ``label_name`` does."""
     cells = table.column(spec.label_column, "--label")
     return [label_name(spec, cell, table.place(row)) for row, cell in enumerate(cells)]
 
 
 def label_order(spec: TaskSpec, in_train: Iterable[str]) -> tuple[str, ...]:
-    """As in ``label_map``; else by number where every label is a whole number, else by code point."""
+    """Order labels as in ``label_map``; else by number if every label is a whole number, else by code point."""
     if spec.label_map is not None:
         return tuple(dict.fromkeys(spec.label_map.values()))
     labels = set(in_train)
@@ -81,12 +81,12 @@ def label_order(spec: TaskSpec, in_train: Iterable[str]) -> tuple[str, ...]:
 
 
 def known_labels(spec: TaskSpec, named: Mapping[str, Iterable[str]]) -> set[str]:
-    """Those of train; without it, where a model that is already trained is scored, those that ``label_map`` names."""
+    """Return the labels of train; without it, when a trained model is scored, those that ``label_map`` names."""
     return set(named["train"]) if "train" in named else set((spec.label_map or {}).values())
 
 
 def unknown_label(split: str, name: str, place: str, known: Iterable[str]) -> DataError:
-    """The error for a label that train does not have."""
+    """Build the error for a label that train does not have."""
     known = sorted(known)
     return DataError(
         f"{place}: the {split} split has the label {name!r}, which train does not have; train's labels are "
@@ -95,7 +95,7 @@ def unknown_label(split: str, name: str, place: str, known: Iterable[str]) -> Da
 
 
 def check_labels(spec: TaskSpec, tables: Mapping[str, Table], named: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a train split with one label only, and labels of other splits that train does not have."""
+    """Refuse a train split with only one label, and labels of other splits that train does not have."""
     known = known_labels(spec, named)
     if not known and "train" not in named:
         return
@@ -121,7 +121,7 @@ class Labelled:
 
 
 def listed(labels: Iterable[str]) -> str:
-    """Labels for a message, the first twenty of many."""
+    """Format labels for a message, the first twenty of many."""
     words = [repr(label) for label in labels]
     return ", ".join(words[:20]) + (f" and {len(words) - 20} more" if len(words) > 20 else "")
 

@@ -1,4 +1,4 @@
-"""Which of several texts goes with a premise."""
+"""Choose which of several texts goes with a premise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROMPTS = {"cause": "What was the cause?", "effect": "What was the effect?"}
 
 
 class MultipleChoice:
-    """Multiple choice; ``label`` is the index into ``choices``, of which each row has as many."""
+    """Multiple choice; ``label`` is the index into ``choices``, which has the same length in each row."""
 
     info = KIND_INFO["multiple-choice"]
 
@@ -34,13 +34,13 @@ class MultipleChoice:
         return AutoModelForMultipleChoice  # type: ignore[no-any-return]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
-        """Premises, with what is asked about them, and choices.
+        """Read premises, with what is asked about them, and choices.
 
         Labels are the choices' numbers from 0, or what ``label_map`` makes such numbers.
 
         Raises:
             DataError: a cell that is not text, a question that is neither ``cause`` nor ``effect``, or a label that is
-                no choice.
+                not a choice.
         """
         options = _options(spec)
         tables, notes = sequence.scored_tables(spec, tables)
@@ -50,7 +50,7 @@ class MultipleChoice:
             for row, name in enumerate(named[split]):
                 if name not in numbers:
                     raise DataError(
-                        f"{table.place(row)}: the label {name!r} is no choice; the {len(numbers)} choices are "
+                        f"{table.place(row)}: the label {name!r} is not a choice; the {len(numbers)} choices are "
                         f"{numbers[0]} to {numbers[-1]}. If they are named otherwise, say `label_map: {{A: 0, B: 1}}`"
                     )
         check_labels(spec, tables, named)
@@ -78,7 +78,7 @@ class MultipleChoice:
         return {}
 
     def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
-        """For each row the features of the premise with each of its choices, and ``labels``."""
+        """Encode the premise with each of its choices per row, and ``labels``."""
 
         def tokenize(batch: dict[str, list[Any]]) -> dict[str, Any]:
             width = len(batch["choices"][0])
@@ -109,7 +109,7 @@ class MultipleChoice:
         return collate
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
-        """``accuracy`` of scores ``(rows, choices)``."""
+        """Compute ``accuracy`` of scores ``(rows, choices)``."""
         logits = sequence.logits_of(outputs)
         choices = len(_options(data.spec).choices)
         sequence.check_predictions(logits, len(rows), choices)
@@ -126,7 +126,7 @@ def _options(spec: TaskSpec) -> MultipleChoiceOptions:
 
 
 def _premises(spec: TaskSpec, table: Table, split: str) -> tuple[list[str], list[str]]:
-    """Each premise and, where the task has a question column, what is asked about it."""
+    """Return each premise and, if the task has a question column, what is asked about it."""
     columns, notes = sequence.text_columns(spec, table, split)
     premises = [" ".join(parts) for parts in zip(*columns.values(), strict=True)]
     column = _options(spec).question

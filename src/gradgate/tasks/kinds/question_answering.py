@@ -1,4 +1,4 @@
-"""The part of a text that answers a question."""
+"""Find the part of a text that answers a question."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SHOWN = 5
 class QuestionAnswering:
     """Extractive question answering: ``answers`` are parts of ``context``, which begin at the characters ``starts``.
 
-    A context that is longer than the model's input is seen in windows that overlap; the best answer of all windows is
-    the prediction. Where train has questions without an answer, the prediction may be that there is none.
+    A context that is longer than the model's input is split into windows that overlap; the best answer of all windows
+    is the prediction. If train has questions without an answer, the prediction may be that there is none.
     """
 
     info = KIND_INFO["question-answering"]
@@ -37,10 +37,10 @@ class QuestionAnswering:
         return AutoModelForQuestionAnswering  # type: ignore[no-any-return]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
-        """Questions with their contexts and answers.
+        """Read questions with their contexts and answers.
 
         Raises:
-            DataError: a question or context that is not text, or an answer that is not where it is said to be.
+            DataError: a question or context that is not text, or an answer that is not at its stated position.
         """
         if len(spec.text_columns) != 2:
             raise DataError(f"{spec.name}: {self.info.name} needs two text columns, `text: [question, context]`")
@@ -71,14 +71,14 @@ class QuestionAnswering:
         return {"num_labels": 2}
 
     def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
-        """Windows with ``start_positions`` and ``end_positions``, and what is needed to find answers in them."""
+        """Encode windows with ``start_positions`` and ``end_positions``, and what is needed to find answers in them."""
         return windows.encode(dataset, tokenizer, max_length)
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
         return windows.WindowCollator(tokenizer)
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
-        """``f1`` and ``exact_match`` of start and end logits, both ``(windows, sub-words)``."""
+        """Compute ``f1`` and ``exact_match`` of start and end logits, both ``(windows, sub-words)``."""
         options = data.spec.options
         assert isinstance(options, QuestionAnsweringOptions)
         threshold = options.no_answer_threshold if _may_lack_answers(data) else None
@@ -103,7 +103,7 @@ def _unanswered(table: Table, column: str) -> bool:
 
 
 def _may_lack_answers(data: TaskData) -> bool:
-    """Whether train has a question without an answer; where train is not there, whether a test split has."""
+    """Return True if train, or without train a test split, has a question without an answer."""
     splits = [data.train] if len(data.train) else list(data.tests.values())
     return not all(answers for rows in splits for answers in rows["answers"][:])
 
@@ -128,7 +128,7 @@ def _rows(spec: TaskSpec, table: Table) -> Dataset:
 
 
 def _answers(cell: Any, context: str, place: str) -> tuple[list[str], list[int]]:
-    """Texts and starts, from a list of answers or, as on the hub, one mapping of lists."""
+    """Return texts and starts, from a list of answers or, as on the hub, one mapping of lists."""
     if isinstance(cell, Mapping):
         texts, starts = cell.get("text"), cell.get("answer_start")
     elif isinstance(cell, Sequence) and all(isinstance(answer, Mapping) for answer in cell):

@@ -1,4 +1,4 @@
-"""How relevant a document is to a query, in grades; the documents of a query are ranked by it."""
+"""Grade how relevant documents are to a query; the documents of a query are ranked by grade."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 class Ranking(OneLabel):
     """Ranking of documents for queries; ``label`` is the index of the grade in ``TaskData.labels``.
 
-    The head has one output for each grade, as XGLUE's for web pages (Liang et al. 2020,
-    https://aclanthology.org/2020.emnlp-main.484). What ranks is the grade that the probabilities expect.
+    The head has one output per grade, as XGLUE's for web pages (Liang et al. 2020,
+    https://aclanthology.org/2020.emnlp-main.484). Documents are ranked by the expected grade.
     """
 
     info = KIND_INFO["ranking"]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
-        """Queries and documents with their grades.
+        """Read queries and documents with their grades.
 
         Raises:
-            DataError: one text column only, or a grade that is no whole number from 0 or that train does not have.
+            DataError: only one text column, or a grade that is not a whole number from 0 or that train does not have.
         """
         if len(spec.text_columns) < 2:
             raise DataError(f"{spec.name}: {self.info.name} needs two text columns or three, `text: [query, document]`")
@@ -63,7 +63,7 @@ class Ranking(OneLabel):
         return _labelled(spec, tables).order
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
-        """Every ranking metric of logits ``(rows, grades)``."""
+        """Compute every ranking metric of logits ``(rows, grades)``."""
         grades = np.array([int(name) for name in labels_of(data)])
         logits = sequence.logits_of(outputs)
         sequence.check_predictions(logits, len(rows), len(grades))
@@ -87,7 +87,7 @@ def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
         for row, name in enumerate(named[split]):
             if not name.isdecimal():
                 raise DataError(
-                    f"{table.place(row)}: the grade {name!r} is no whole number from 0; if grades have names, "
+                    f"{table.place(row)}: the grade {name!r} is not a whole number from 0; if grades have names, "
                     "give `label_map: {Bad: 0, Fair: 1, ...}`"
                 )
     check_labels(spec, tables, named)

@@ -1,4 +1,4 @@
-"""One number for a text or a pair of texts."""
+"""Predict one number for a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Regression:
         return AutoModelForSequenceClassification  # type: ignore[no-any-return]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
-        """Rows with their scores.
+        """Read rows with their scores.
 
         Raises:
-            DataError: a score that is not a finite number, or a train split with one score only.
+            DataError: a score that is not a finite number, or a train split with only one score.
         """
         if spec.label_map is not None:
             raise DataError(f"{spec.name}: label_map names classes, and the kind is regression; remove one of them")
@@ -72,7 +72,7 @@ class Regression:
         return sequence.collator(tokenizer)  # type: ignore[no-any-return]
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
-        """Every regression metric of outputs ``(rows, 1)`` or ``(rows,)``."""
+        """Compute every regression metric of outputs ``(rows, 1)`` or ``(rows,)``."""
         found = sequence.logits_of(outputs)
         column = found.reshape(-1, 1) if found.ndim == 1 else found
         sequence.check_predictions(column, len(rows), 1)
@@ -88,7 +88,7 @@ class Regression:
 
 def _score(cell: Any, table: Table, row: int) -> float:
     try:
-        if isinstance(cell, bool) or "_" in str(cell):  # float() would take both
+        if isinstance(cell, bool) or "_" in str(cell):  # float() would accept both
             raise ValueError
         score = float(cell)
     except (TypeError, ValueError):

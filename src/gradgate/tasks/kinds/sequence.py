@@ -1,4 +1,4 @@
-"""What the kinds with one output for a whole text, or for a pair of texts, have in common."""
+"""Share what the kinds with one output per text, or per pair of texts, have in common."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_TEST = "no labelled test split: only dev is scored"
 
 
 def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Table], list[str]]:
-    """Every split that has labels, and a note for each test split that has none and is left out.
+    """Return every split that has labels, and a note for each test split that has none and is left out.
 
     A test split is unlabelled if it lacks the label column or if every cell of it is empty or -1, unless -1 is a
     label in train.
@@ -45,7 +45,7 @@ def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, T
 
 
 def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Sequence[str]], list[str]]:
-    """The columns ``text`` and, for pairs, ``text_pair``; cells are exactly as in the source.
+    """Return the columns ``text`` and, for pairs, ``text_pair``; cells are exactly as in the source.
 
     Of three columns, the last two make one text with a space between, as XGLUE joins titles and descriptions. A blank
     text is kept, so that row counts stay those of the data set, and a note says where the first one is.
@@ -69,7 +69,7 @@ def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Se
 
 
 def text_cells(table: Table, column: str, flag: str) -> Sequence[str]:
-    """The cells of a column, none of them blank; DataError for a cell that is not text."""
+    """Return the cells of a column, none of them blank; raise DataError for a cell that is not text."""
     cells = table.column(column, flag)
     for row, cell in enumerate(cells):
         if is_blank(cell, table, row, column):
@@ -78,7 +78,7 @@ def text_cells(table: Table, column: str, flag: str) -> Sequence[str]:
 
 
 def is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
-    """Whether a cell has no letters; DataError if it is no text."""
+    """Return True if a cell has no letters; raise DataError if it is not text."""
     if not isinstance(cell, str):
         raise DataError(
             f"{table.place(row)}: {name!r} is not text but {type(cell).__name__} ({cell!r:.80}). Give another "
@@ -88,7 +88,7 @@ def is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
         cell.encode()
     except UnicodeEncodeError as error:
         raise DataError(
-            f"{table.place(row)}: {name!r} holds half a surrogate pair ({cell!r:.80}); expected whole characters. "
+            f"{table.place(row)}: {name!r} contains half a surrogate pair ({cell!r:.80}); expected whole characters. "
             f"Correct it"
         ) from error
     if "\0" in cell:
@@ -97,7 +97,7 @@ def is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
 
 
 def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None, label_dtype: str) -> Dataset:
-    """The tokenizer's features, truncated to ``max_length`` (pairs: the longer text first), and ``labels``."""
+    """Return the tokenizer's features, truncated to ``max_length`` (pairs: the longer text first), and ``labels``."""
     pair = "text_pair" in dataset.column_names
 
     def tokenize(batch: dict[str, list[Any]]) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
 
 
 def collator(tokenizer: PreTrainedTokenizerBase) -> DataCollatorWithPadding:
-    """Pads each batch to its longest row.
+    """Return a collator that pads each batch to its longest row.
 
     Raises:
         RunError: the tokenizer has no padding token.
@@ -121,7 +121,7 @@ def collator(tokenizer: PreTrainedTokenizerBase) -> DataCollatorWithPadding:
 
 
 def pad(features: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase) -> dict[str, Tensor]:
-    """A batch padded at its end, whichever side the tokenizer pads: outputs are read by position.
+    """Pad a batch at its end, whichever side the tokenizer pads: outputs are read by position.
 
     Raises:
         RunError: the tokenizer has no padding token.
@@ -131,7 +131,7 @@ def pad(features: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase) -> d
 
 
 def check_padding(tokenizer: PreTrainedTokenizerBase) -> None:
-    """RunError for a tokenizer without a padding token."""
+    """Raise RunError for a tokenizer without a padding token."""
     if tokenizer.pad_token is None:
         raise RunError(
             f"The tokenizer {tokenizer.name_or_path or type(tokenizer).__name__} has no padding token. Set "
@@ -140,12 +140,12 @@ def check_padding(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def logits_of(outputs: Any) -> Array:
-    """The logits among a model's outputs; some models return further tensors after them."""
+    """Return the logits among a model's outputs; some models return further tensors after them."""
     return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
 
 
 def as_array(column: Any) -> Array:
-    """A column of numbers."""
+    """Convert a column of numbers to an array."""
     return np.asarray(column[:])
 
 
@@ -165,13 +165,13 @@ def check_predictions(predictions: Array, rows: int, width: int) -> None:
 
 
 def softmax(logits: Array) -> Array:
-    """Probabilities in double precision; shape ``(rows, classes)``."""
+    """Compute probabilities in double precision; shape ``(rows, classes)``."""
     powers = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def class_predictions(logits: Array, predicted: Array, gold: Array, labels: Sequence[Any]) -> list[dict[str, Any]]:
-    """The rows of a prediction file, by the labels' names, with the probability of the predicted one."""
+    """Build the rows of a prediction file, with label names and the probability of the predicted label."""
     sure = softmax(logits)[np.arange(len(predicted)), predicted]
     return [
         {"index": index, "gold": labels[true], "predicted": labels[found], "probability": round(share, 6)}

@@ -1,4 +1,4 @@
-"""The best answers to questions, from the logits of where they start and end in each window."""
+"""Find the best answers to questions, from the logits of where they start and end in each window."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ class Answer:
     nothing: float = math.inf
 
     def chosen(self, threshold: float | None) -> str:
-        """The best text, or an empty one where there is none or where none is better by more than the threshold."""
+        """Return the best text, or "" if none beats having no answer by more than the threshold."""
         if not self.found:
             return ""
         score, text = self.found[0]
         return "" if threshold is not None and self.nothing - score > threshold else text
 
     def record(self, count: int) -> list[dict[str, Any]]:
-        """The best ones for a prediction file."""
+        """Return the best answers for a prediction file."""
         return [{"text": text, "score": round(score, 6)} for score, text in self.found[:count]]
 
 
 def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[Answer]:
-    """The answers to each row's question.
+    """Return the answers to each row's question.
 
     Args:
         contexts: of each row.
         features: the windows, as ``gradgate.tasks.kinds.windows.encode`` made them.
-        outputs: a tuple that begins with start and end logits, shape ``(windows, sub-words)``; what is beyond a
-            window's own sub-words is padding.
+        outputs: a tuple that begins with start and end logits, shape ``(windows, sub-words)``; padding follows a
+            window's own sub-words.
 
     Raises:
         DataError: outputs of another form.
-        NonFiniteError: logits that are no numbers.
+        NonFiniteError: logits that are not finite.
     """
     if (
         not isinstance(outputs, tuple)
@@ -86,12 +86,12 @@ def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[A
     for answer in answers:
         answer.found = sorted(answer.found, key=lambda pair: -pair[0])[
             :BEST
-        ]  # stable: of equal ones the earlier window
+        ]  # a stable sort: ties go to the earlier window
     return answers
 
 
 def _spans(start: Array, end: Array, inside: Array) -> list[tuple[int, int]]:
-    """First and last sub-words of a window's best answers in the context, best first."""
+    """Return the first and last sub-words of a window's best answers in the context, best first."""
     count = min(BEST, int(inside.sum()))
     firsts, lasts = (_best(np.where(inside, logits, -np.inf), count) for logits in (start, end))
     length = lasts[None, :] - firsts[:, None]

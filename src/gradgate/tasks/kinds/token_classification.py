@@ -1,4 +1,4 @@
-"""One tag for each token of a sentence: parts of speech, named entities."""
+"""Tag each token of a sentence: parts of speech, named entities."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class TokenClassification:
         return AutoModelForTokenClassification  # type: ignore[no-any-return]
 
     def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
-        """Sentences with their tags' indices.
+        """Read sentences with the indices of their tags.
 
-        Tags of IOB1 and IOB2 stay as they are in the source; the model has ``B-`` and ``I-`` of every type in train.
+        Tags of IOB1 and IOB2 stay as in the source; the model has ``B-`` and ``I-`` of every type in train.
 
         Raises:
             DataError: a sentence without tokens or with another number of tags, an empty tag, one that ``label_map``
@@ -66,14 +66,14 @@ class TokenClassification:
         return head_of(labels_of(data))
 
     def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
-        """Windows of whole tokens with ``labels``, -100 where none is, and ``row``, the sentence of each window."""
+        """Encode windows of whole tokens with ``labels`` (-100 for none) and ``row``, the sentence of each window."""
         return tokens.encode(dataset, tokenizer, max_length)
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
         return tokens.TokenCollator(tokenizer)
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
-        """Every metric of tags (of entities where the tags are such) of logits ``(windows, sub-words, labels)``."""
+        """Compute every metric of tags, and of entities if they are such, from ``(windows, sub-words, labels)``."""
         labels = labels_of(data)
         logits = sequence.logits_of(outputs)
         if logits.ndim != 3 or logits.shape[::2] != (len(features), len(labels)):
@@ -103,7 +103,7 @@ Sentences = list[tuple[list[str], list[str]]]
 
 
 def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentences], tuple[str, ...]]:
-    """The tokens and tags of each split's rows, and the labels in order."""
+    """Return the tokens and tags of each split's rows, and the labels in order."""
     tagged = {split: _sentences(spec, table) for split, table in tables.items()}
     in_train = known_labels(
         spec, {split: [tag for _, tags in found for tag in tags] for split, found in tagged.items()}
@@ -119,7 +119,7 @@ def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentenc
 
 
 def _sentences(spec: TaskSpec, table: Table) -> Sentences:
-    """The tokens and tags of each row."""
+    """Return the tokens and tags of each row."""
     words = table.column(spec.text_columns[0], "--text")
     tags = table.column(spec.label_column, "--label")
     sentences = []
@@ -144,7 +144,7 @@ def _sentences(spec: TaskSpec, table: Table) -> Sentences:
 
 
 def _labels(spec: TaskSpec, in_train: set[str]) -> tuple[str, ...]:
-    """The labels in order. Of entities, ``O`` and both marks of each type: one of them may be missing in train."""
+    """Return the labels in order; for entities, ``O`` and both marks of each type, as train may lack one of them."""
     entities = are_entities(in_train)
     if spec.metric in ENTITIES and not entities:
         raise DataError(

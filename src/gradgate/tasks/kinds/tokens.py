@@ -1,4 +1,4 @@
-"""Sentences of given tokens as a model takes them: windows of whole tokens, labels on the first sub-word of each."""
+"""Encode pre-tokenized sentences: windows of whole tokens, labels on the first sub-word of each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None) -> Dataset:
-    """The tokenizer's features for each window, ``labels`` and ``row``.
+    """Return the tokenizer's features for each window, with ``labels`` and ``row``.
 
-    A window is filled with whole tokens up to ``max_length`` sub-words. A token of which the tokenizer leaves nothing,
-    such as a lone control character, counts as an unknown one, and one longer than a window is cut.
+    A window is filled with whole tokens up to ``max_length`` sub-words. A token without sub-words, such as a lone
+    control character, becomes the unknown token, and one longer than a window is cut.
 
     Raises:
         RunError: the tokenizer does not say which sub-words belong to a token.
@@ -72,14 +72,14 @@ class TokenCollator:
 
 
 def _mark_word_starts(tokenizer: Any) -> None:
-    """Byte-level tokenizers know a word's beginning by the space before it, which a list of tokens lacks."""
+    """Make a byte-level tokenizer mark word starts, which it knows by a space that a list of tokens lacks."""
     splitter = tokenizer.backend_tokenizer.pre_tokenizer
     if getattr(splitter, "add_prefix_space", True) is False:
         splitter.add_prefix_space = True
 
 
 def _filled(sentences: list[list[str]], tokenizer: PreTrainedTokenizerBase) -> list[tuple[list[str], list[int]]]:
-    """Each sentence's tokens, the unknown token for those without sub-words, and how many sub-words each has."""
+    """Replace tokens without sub-words by the unknown token; return the tokens and their numbers of sub-words."""
     unknown = tokenizer.unk_token or tokenizer.eos_token
     features = tokenizer(sentences, is_split_into_words=True, add_special_tokens=False)
     found = []
@@ -94,7 +94,7 @@ def _filled(sentences: list[list[str]], tokenizer: PreTrainedTokenizerBase) -> l
 
 
 def _spans(lengths: list[int], room: int) -> list[tuple[int, int]]:
-    """Begin and end of each window, so that the tokens in it have ``room`` sub-words at most (one has any number)."""
+    """Return begin and end of windows whose tokens have at most ``room`` sub-words (a single token may have more)."""
     spans, begin, used = [], 0, 0
     for position, length in enumerate(lengths):
         if used + length > room and position > begin:
@@ -105,7 +105,7 @@ def _spans(lengths: list[int], room: int) -> list[tuple[int, int]]:
 
 
 def _on_first(words: list[int | None], labels: list[int]) -> list[int]:
-    """Each token's label at its first sub-word."""
+    """Put each token's label at its first sub-word."""
     before: int | None = None
     marks = []
     for word in words:

@@ -1,4 +1,4 @@
-"""Questions with their contexts as a model takes them: windows that overlap, and where the answer is in each."""
+"""Encode questions with their contexts: windows that overlap, and where the answer is in each."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ OUTSIDE = -1
 
 
 def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None) -> Dataset:
-    """The tokenizer's features for each window, with the labels and what finds answers in it.
+    """Return the tokenizer's features for each window, with labels and what is needed to find answers in it.
 
     Windows share a third of ``max_length`` (384 sub-words: 128, as usual for SQuAD); questions are cut to a quarter of
     it. ``start_positions`` and ``end_positions`` are the first and last sub-word of the first answer; in windows that
-    do not hold all of it, or of questions without one, the sub-word ``null``: that of the sequence's beginning.
-    ``begins`` and ``ends`` are each sub-word's characters in the context, ``row`` is the question.
+    lack part of it, or for questions without one, the sub-word ``null``: that of the sequence's beginning. ``begins``
+    and ``ends`` are each sub-word's characters in the context, ``row`` is the question.
 
     Raises:
-        RunError: a ``max_length`` below 16, or a tokenizer that does not tell characters.
+        RunError: a ``max_length`` below 16, or a tokenizer that does not return character offsets.
     """
     limit = max_length if max_length is not None else tokenizer.model_max_length
     if limit < SHORTEST:
@@ -82,7 +82,7 @@ _NOT_OF_MODEL = ("row", "null", "begins", "ends")
 
 
 def _cut(questions: list[str], tokenizer: PreTrainedTokenizerBase, limit: int) -> list[str]:
-    """The questions up to ``limit`` sub-words, without white space around them."""
+    """Cut the questions to ``limit`` sub-words, without white space around them."""
     bare = [question.strip() for question in questions]
     features = tokenizer(bare, add_special_tokens=False, return_offsets_mapping=True)
     places = [offsets[:limit] for offsets in features["offset_mapping"]]
@@ -90,13 +90,13 @@ def _cut(questions: list[str], tokenizer: PreTrainedTokenizerBase, limit: int) -
 
 
 def _null(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> int:
-    """The sub-word that stands for no answer: the one of the class, or the first."""
+    """Return the sub-word that stands for no answer: the class token, or the first."""
     token = tokenizer.cls_token_id
     return ids.index(token) if token in ids else 0
 
 
 def _position(begins: list[int], ends: list[int], begin: int, end: int, null: int) -> tuple[int, int]:
-    """The first and last sub-word of the characters from ``begin`` to ``end``, or ``null`` twice."""
+    """Return the first and last sub-word of the characters from ``begin`` to ``end``, or ``null`` twice."""
     inside = [position for position, start in enumerate(begins) if start != OUTSIDE]
     if not inside:
         return null, null

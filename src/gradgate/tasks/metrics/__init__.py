@@ -1,8 +1,8 @@
-"""The metrics by name: what each is called, which direction is better, and whether it is a share or a correlation.
+"""Describe the metrics by name: title, direction, and whether values are shares or correlations.
 
-The functions are in one module for each kind of output, because a kind scores all of its metrics in one pass:
-``classes``, ``numbers``, ``tags``, ``answers``, ``ranking`` and ``texts``. This module imports none of them, so that
-metric names can be checked without numpy or scikit-learn.
+The functions are in one module per kind of output, because a kind scores all of its metrics in one pass: ``classes``,
+``numbers``, ``tags``, ``answers``, ``ranking`` and ``texts``. This module imports none of them, so that metric names
+can be checked without numpy or scikit-learn.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ GENERATION = ("loss", "perplexity", *GENERATED)
 
 
 def metric_of(name: str) -> Metric:
-    """The metric of that name.
+    """Return the metric of that name.
 
     Raises:
         UsageError: an unknown name.
@@ -78,5 +78,5 @@ def metric_of(name: str) -> Metric:
 
 
 def greater_is_better(name: str) -> bool:
-    """Whether checkpoints with larger values of this metric are the better ones."""
+    """Return True if checkpoints with larger values of this metric are better."""
     return metric_of(name).higher_is_better

@@ -1,4 +1,4 @@
-"""Metrics of answers as text: the F1 of words and exact match, after SQuAD's or MLQA's normalisation.
+"""Score answers as text: the F1 of words and exact match, after SQuAD's or MLQA's normalisation.
 
 Both are those of the published evaluation scripts: SQuAD (Rajpurkar et al. 2016, https://aclanthology.org/D16-1264) and
 MLQA (Lewis et al. 2020, https://aclanthology.org/2020.acl-main.653).
@@ -31,12 +31,12 @@ _IDEOGRAPH = re.compile("[\u4e00-\u9fa5]")
 def score_answers(
     predicted: Sequence[str], gold: Sequence[Sequence[str]], *, normalization: str, language: str
 ) -> dict[str, float]:
-    """The means of ``f1`` and ``exact_match``, each question by the gold answer that suits its prediction best.
+    """Average ``f1`` and ``exact_match``; each prediction is compared with its best matching gold answer.
 
     Args:
-        predicted: one answer for each question; an empty one says that there is none.
-        gold: the accepted answers of each question; none where the question has no answer.
-        normalization: ``squad``, English for every language, or ``mlqa``, which goes by ``language``.
+        predicted: one answer per question; an empty one states that there is none.
+        gold: the accepted answers of each question; an empty list if the question has no answer.
+        normalization: ``squad``, English for every language, or ``mlqa``, which depends on ``language``.
         language: of the answers.
     """
 
@@ -52,7 +52,7 @@ def score_answers(
 
 
 def _squad(mine: list[str], accepted: list[list[str]]) -> tuple[float, float]:
-    """A gold answer of which nothing is left is none, and where there is none, saying nothing is right (SQuAD 2)."""
+    """Score as SQuAD 2 does: gold answers that normalise to nothing do not count; if none is left, "" is right."""
     accepted = [words for words in accepted if words]
     if not accepted or not mine:
         right = float(not accepted and not mine)
@@ -67,13 +67,13 @@ def _mlqa(mine: list[str], accepted: list[list[str]]) -> tuple[float, float]:
 
 
 def normalize_squad(text: str) -> list[str]:
-    """Words in lower case without ASCII punctuation and English articles."""
+    """Split into lower-case words without ASCII punctuation and English articles."""
     bare = "".join(character for character in text.lower() if character not in _ASCII_PUNCTUATION)
     return re.sub(_ARTICLES["en"], " ", bare).split()
 
 
 def normalize_mlqa(text: str, language: str) -> list[str]:
-    """Words in lower case without any Unicode punctuation and without the language's articles.
+    """Split into lower-case words without any Unicode punctuation and without the language's articles.
 
     Chinese and Japanese ideographs are words of their own. A language that MLQA does not have is split at white space
     and keeps its articles.
@@ -88,7 +88,7 @@ def normalize_mlqa(text: str, language: str) -> list[str]:
 
 
 def word_f1(mine: list[str], theirs: list[str]) -> float:
-    """The F1 of two bags of words; 0.0 where they have none in common."""
+    """Compute the F1 of two bags of words; 0.0 if they have none in common."""
     common = sum((Counter(mine) & Counter(theirs)).values())
     return 2 * common / (len(mine) + len(theirs)) if common else 0.0
 

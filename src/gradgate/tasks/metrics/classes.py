@@ -1,4 +1,4 @@
-"""Metrics of class indices, from scikit-learn. Degenerate inputs give 0.0 and no warning, never NaN."""
+"""Compute metrics of class indices with scikit-learn. Degenerate inputs give 0.0 and no warning, never NaN."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ Function = Callable[[Array, Array], float]
 
 
 def score_classes(predicted: Array, labels: Array, *, binary: bool) -> dict[str, float]:
-    """Every classification metric of class indices, both of shape ``(rows,)``; ``f1`` only where ``binary``."""
+    """Compute every classification metric of class indices, both ``(rows,)``; ``f1`` only if ``binary``."""
     return {name: metric(predicted, labels) for name, metric in FUNCTIONS.items() if binary or name != "f1"}
 
 
 def accuracy(predicted: Array, labels: Array) -> float:
-    """The share of rows whose class is right."""
+    """Return the share of rows whose class is right."""
     return float(np.mean(predicted == labels))
 
 
 def macro_f1(predicted: Array, labels: Array) -> float:
-    """F1 of each class that occurs among labels or predictions, unweighted mean; a class never right counts as 0."""
+    """Average the F1 of each class among labels or predictions, unweighted; a class never right counts as 0."""
     return _f1(predicted, labels, "macro")
 
 
 def micro_f1(predicted: Array, labels: Array) -> float:
-    """F1 of all decisions taken together; with one label a row it equals accuracy."""
+    """Compute the F1 of all decisions together; with one label per row it equals accuracy."""
     return _f1(predicted, labels, "micro")
 
 
 def weighted_f1(predicted: Array, labels: Array) -> float:
-    """F1 of each class, weighted by its rows."""
+    """Average the F1 of each class, weighted by its rows."""
     return _f1(predicted, labels, "weighted")
 
 
 def f1(predicted: Array, labels: Array) -> float:
-    """F1 of the second of two classes (index 1); 0.0 where it is neither there nor predicted."""
+    """Compute the F1 of the second of two classes (index 1); 0.0 if it is neither present nor predicted."""
     return _f1(predicted, labels, "binary")
 
 
@@ -48,7 +48,7 @@ def _f1(predicted: Array, labels: Array, average: str) -> float:
 
 
 def matthews(predicted: Array, labels: Array) -> float:
-    """Matthews correlation; 0.0 where labels or predictions are constant."""
+    """Compute the Matthews correlation; 0.0 if labels or predictions are constant."""
     from sklearn.metrics import matthews_corrcoef
 
     if constant(predicted) or constant(labels):
@@ -57,7 +57,7 @@ def matthews(predicted: Array, labels: Array) -> float:
 
 
 def constant(values: Array) -> bool:
-    """Whether all values are the same."""
+    """Return True if all values are the same."""
     return bool(np.all(values == values[:1]))
 
 

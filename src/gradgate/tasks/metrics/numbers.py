@@ -1,4 +1,4 @@
-"""Metrics of numbers, from scipy. Degenerate inputs give 0.0 and no warning, never NaN."""
+"""Compute metrics of numbers with scipy. Degenerate inputs give 0.0 and no warning, never NaN."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from gradgate.tasks.metrics.classes import Array, Function, constant
 
 
 def score_numbers(predicted: Array, scores: Array) -> dict[str, float]:
-    """Every regression metric of numbers, both of shape ``(rows,)``."""
+    """Compute every regression metric of numbers, both of shape ``(rows,)``."""
     predicted, scores = predicted.astype(np.float64), scores.astype(np.float64)
     return {name: metric(predicted, scores) for name, metric in FUNCTIONS.items()}
 
 
 def pearson(predicted: Array, scores: Array) -> float:
-    """Pearson's r; 0.0 where it is undefined: fewer than two rows, or constant scores or predictions."""
+    """Compute Pearson's r; 0.0 if it is undefined: fewer than two rows, or constant scores or predictions."""
     from scipy.stats import pearsonr
 
     return _correlation(pearsonr, predicted, scores)
 
 
 def spearman(predicted: Array, scores: Array) -> float:
-    """Spearman's rho, ties by mean rank; 0.0 where it is undefined, as for ``pearson``."""
+    """Compute Spearman's rho, ties by mean rank; 0.0 if it is undefined, as for ``pearson``."""
     from scipy.stats import spearmanr
 
     return _correlation(spearmanr, predicted, scores)
 
 
 def mse(predicted: Array, scores: Array) -> float:
-    """Mean squared error."""
+    """Compute the mean squared error."""
     return float(np.mean((predicted - scores) ** 2))
 
 
@@ -40,7 +40,7 @@ def _correlation(function: Callable[[Array, Array], Any], predicted: Array, scor
     if constant(predicted) or constant(scores):
         return 0.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy warns of nearly constant inputs
+        warnings.simplefilter("ignore")  # scipy warns about nearly constant inputs
         value = float(function(predicted, scores).statistic)
     return value if np.isfinite(value) else 0.0
 

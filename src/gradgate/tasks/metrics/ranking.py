@@ -1,4 +1,4 @@
-"""Metrics of rankings: normalised discounted cumulative gain, from scikit-learn."""
+"""Compute metrics of rankings: normalised discounted cumulative gain, from scikit-learn."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CUTOFFS = {"ndcg": None, "ndcg@1": 1, "ndcg@5": 5, "ndcg@10": 10}
 
 
 def score_ranking(scores: Array, predicted: Array, grades: Array, queries: Sequence[Hashable]) -> dict[str, float]:
-    """Every ranking metric; the mean over queries with two documents or more, 0.0 where there is none.
+    """Average every ranking metric over the queries with at least two documents; 0.0 if there are none.
 
     The gain of a document is its grade, that of rank r is discounted by log2(1 + r), documents of equal score share
-    their ranks' mean discount, and a query whose grades are all 0 counts as 0. ``ndcg@k`` sees the first k documents.
+    their ranks' mean discount, and a query whose grades are all 0 counts as 0. ``ndcg@k`` covers the first k documents.
     ``xglue_ndcg`` ranks by the predicted grades, as the XGLUE benchmark does; the others by ``scores``.
 
     Args:
-        scores: what ranks a query's documents, shape ``(rows,)``.
+        scores: rank a query's documents, shape ``(rows,)``.
         predicted: grade by prediction, shape ``(rows,)``.
         grades: true grade, 0 and above, shape ``(rows,)``.
         queries: each row's query.

@@ -1,4 +1,4 @@
-"""Metrics of tagged sentences: every token alone, and whole entities by seqscore."""
+"""Compute metrics of tagged sentences: single tokens, and whole entities by seqscore."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OUTSIDE = "O"
 
 
 def are_entities(tags: Iterable[str]) -> bool:
-    """Whether tags are those of IOB1 or IOB2: ``O``, and ``B-`` or ``I-`` with a type."""
+    """Return True if tags are those of IOB1 or IOB2: ``O``, and ``B-`` or ``I-`` with a type."""
     found = set(tags) - {OUTSIDE}
     return bool(found) and all(len(tag) > 2 and tag[:2] in ("B-", "I-") for tag in found)
 
@@ -21,7 +21,7 @@ def are_entities(tags: Iterable[str]) -> bool:
 def score_tags(
     predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], *, entities: bool
 ) -> dict[str, float]:
-    """Every metric of tags, one sequence for each sentence; of entities only where ``entities``.
+    """Compute every metric of tags, one sequence per sentence; of entities only if ``entities``.
 
     ``accuracy`` and ``macro_f1`` are of all tokens together. An entity counts if its first token, its last and its type
     are right; all entities are counted together (micro average). As in the CoNLL shared tasks, an entity begins at

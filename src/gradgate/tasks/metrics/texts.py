@@ -1,4 +1,4 @@
-"""Metrics of generated texts, from the libraries that define them; imported when a text is scored."""
+"""Compute metrics of generated texts with the libraries that define them, imported when a text is scored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGES = tuple(_MODULES.values())
 
 
 def check_libraries() -> None:
-    """Refuse to score texts without the packages that do.
+    """Refuse to score texts without the required packages.
 
     Raises:
         UsageError: naming those that are absent.
@@ -27,15 +27,15 @@ def check_libraries() -> None:
 
 
 def score_texts(predicted: Sequence[str], gold: Sequence[str]) -> dict[str, float]:
-    """Every metric of generated texts, as a share of one.
+    """Compute every metric of generated texts, as a share of one.
 
-    ``exact_match`` is the share of texts that equal their gold text but for white space around them. ``rougeL`` is
-    the mean F1 of rouge-score's ``rougeL`` without stemming, which counts words of ASCII letters and digits alone
-    (Lin 2004, https://aclanthology.org/W04-1013). ``chrf`` is sacrebleu's corpus chrF2, which counts characters of any
+    ``exact_match`` is the share of texts that equal their gold text, except for white space around them. ``rougeL`` is
+    the mean F1 of rouge-score's ``rougeL`` without stemming, which counts words of ASCII letters and digits alone (Lin
+    2004, https://aclanthology.org/W04-1013). ``chrf`` is sacrebleu's corpus chrF2, which counts characters of any
     script (Popović 2015, https://aclanthology.org/W15-3049).
 
     Args:
-        predicted, gold: one text each for every row.
+        predicted, gold: one text per row.
     """
     check_libraries()
     return {
@@ -46,7 +46,7 @@ def score_texts(predicted: Sequence[str], gold: Sequence[str]) -> dict[str, floa
 
 
 def rouge_l(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    """The mean over rows of rouge-score's F1 of ``rougeL``."""
+    """Average rouge-score's F1 of ``rougeL`` over rows."""
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(["rougeL"], use_stemmer=False)
@@ -54,7 +54,7 @@ def rouge_l(predicted: Sequence[str], gold: Sequence[str]) -> float:
 
 
 def chrf(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    """sacrebleu's chrF2 of all rows together, divided by 100."""
+    """Compute sacrebleu's chrF2 of all rows together, divided by 100."""
     import sacrebleu
 
     return float(sacrebleu.corpus_chrf(list(predicted), [list(gold)]).score) / 100

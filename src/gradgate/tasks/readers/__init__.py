@@ -1,1 +1,1 @@
-"""Reading data: files of every format and the hub, into rows that know where they came from."""
+"""Read data, from files of every format and the hub, into rows that know where they came from."""

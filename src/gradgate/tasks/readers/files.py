@@ -1,4 +1,4 @@
-"""Local data files into tables, with the line of every fault; here CSV, TSV, JSON lines, JSON and Parquet."""
+"""Read local data files into tables, with the line of every fault: CSV, TSV, JSON lines, JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PANDAS_INDEX = "__index_level_"
 
 
 def read_table(path: Path, fmt: FileFormat) -> Table:
-    """Every row of a file.
+    """Read every row of a file.
 
     Cells of csv and tsv files are strings, exactly as written; those of JSON and Parquet keep their types.
     Lines that are empty are skipped. Text is UTF-8, with or without a byte order mark.
@@ -53,12 +53,12 @@ def read_table(path: Path, fmt: FileFormat) -> Table:
         raise DataError(f"{missing(path)}. Put the file there, or name another one")
     table = _parquet(path) if _is_parquet(path, fmt) else _parse(path, _decode(path), fmt)
     if not len(table):
-        raise DataError(f"{path} is empty: it holds no rows; expected one row for each example")
+        raise DataError(f"{path} is empty: it has no rows; expected one row per example")
     return table
 
 
 def peek(path: Path, fmt: FileFormat) -> Table:
-    """The first row of a file, or all where it has no lines for rows; raises DataError as ``read_table``."""
+    """Read the first row of a file, or all if its lines are not rows; raise DataError as ``read_table`` does."""
     if _is_parquet(path, fmt):
         return _parquet(path)
     text = _decode(path)
@@ -74,7 +74,7 @@ def peek(path: Path, fmt: FileFormat) -> Table:
 
 
 def missing(path: Path) -> str:
-    """Says that a file is not there, and what is."""
+    """Return the message for a missing file, and what exists instead."""
     if not path.parent.is_dir():
         return f"{path} is missing: there is no folder {path.parent}"
     entries = sorted(path.parent.iterdir())
@@ -84,7 +84,7 @@ def missing(path: Path) -> str:
 
 
 def detect(path: Path, text: str) -> str:
-    """The type of a text file, by its ending and its first line that is not blank."""
+    """Return the type of a text file, by its ending and its first line that is not blank."""
     first = next((line for line in text.split("\n") if line.strip()), "")
     by_ending = ENDINGS.get(path.suffix.lower())
     if by_ending == "json" and looks_like_squad(text):
@@ -102,7 +102,7 @@ def detect(path: Path, text: str) -> str:
 
 
 def type_by_ending(path: Path) -> str | None:
-    """The type that a file's ending stands for; ``json`` may hold one object a line, or SQuAD's format, too."""
+    """Return the type that a file's ending stands for; ``json`` may also hold JSON lines, or SQuAD's format."""
     return ENDINGS.get(path.suffix.lower())
 
 
@@ -229,7 +229,7 @@ def _delimited(path: Path, text: str, fmt: FileFormat, kind: str) -> Table:
 
 
 def _delimiter(text: str) -> str:
-    """What separates the names in the header of a csv file: the most frequent of those in use, commas first."""
+    """Return the separator in the header of a csv file: the most frequent of those in use, commas first."""
     header = re.sub(r'"[^"]*"', "", next((line for line in text.split("\n") if line.strip()), ""))
     return max(_DELIMITERS, key=header.count)
 

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, or of its local cache, into tables."""
+"""Read data sets of the Hugging Face hub, or of its local cache, into tables."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def check_reachable(source: HubSource) -> None:
 
 
 def read_split(source: HubSource, split: str, language: str) -> Table:
-    """One of our splits. Class indices, in lists too, become the classes' names.
+    """Read one of our splits. Class indices, also in lists, become the classes' names.
 
     Args:
-        language: of the split; it picks the configuration where each language has its own.
+        language: of the split; it picks the configuration if each language has its own.
 
     Raises:
         DataError: no network (or HF_HUB_OFFLINE) and no cached copy, an unknown data set, configuration or split.

@@ -1,4 +1,4 @@
-"""Rows as they were read, each with its place in the source, so that every complaint can name it."""
+"""Represent rows as they were read, each with its place in the source, so that every error can name it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MISSING = object()
 
 @dataclass(frozen=True)
 class Table:
-    """One split as it stands in its source.
+    """One split as it is in its source.
 
     Args:
         source: the file's path, or the name of the hub's split.
-        columns: column name -> cells, one for each row; ``MISSING`` where a row lacks the column.
-        lines: the line on which each row begins (from 1), or None where the source has no lines; rows are then
-            counted from 1.
-        item_lines: of rows that take several lines, the line of each item in it, such as a sentence's tokens.
-        numbers: each row's number in the source (from 1), where only some of its rows are here.
+        columns: column name -> cells, one per row; ``MISSING`` if a row lacks the column.
+        lines: the line on which each row begins (from 1), or None if the source has no lines; rows are then counted
+            from 1.
+        item_lines: of rows that take several lines, the line of each of its items, such as a sentence's tokens.
+        numbers: each row's number in the source (from 1), if only some of its rows are here.
     """
 
     source: str
@@ -35,7 +35,7 @@ class Table:
         return len(next(iter(self.columns.values()), ()))
 
     def place(self, row: int, item: int | None = None) -> str:
-        """Where row ``row`` (from 0), or an item of it, stands: ``train.tsv:12`` or ``train.json, row 12``."""
+        """Return the place of row ``row`` (from 0), or of an item in it: ``train.tsv:12`` or ``train.json, row 12``."""
         if item is not None and self.item_lines is not None:
             return f"{self.source}:{self.item_lines[row][item]}"
         if self.lines is None:
@@ -43,14 +43,15 @@ class Table:
         return f"{self.source}:{self.lines[row]}"
 
     def number(self, row: int) -> int:
-        """The row's number in the source, from 1."""
+        """Return the row's number in the source, from 1."""
         return row + 1 if self.numbers is None else self.numbers[row]
 
     def column(self, name: str, flag: str) -> Sequence[Any]:
-        """The cells of one column.
+        """Return the cells of one column.
 
         Raises:
-            DataError: no such column, or a row without it. ``flag`` is the command-line flag that names another.
+            DataError: no such column, or a row without it. ``flag`` is the command-line flag that selects another
+                column.
         """
         if name not in self.columns:
             there = ", ".join(repr(column) for column in self.columns)
@@ -67,14 +68,14 @@ class Table:
 
 
 def as_text(cell: Any) -> str:
-    """A label cell as text: outer white space is dropped, JSON's true is ``true``, a missing cell is empty."""
+    """Return a label cell as text: outer white space is dropped, JSON's true is ``true``, a missing cell is empty."""
     if cell is None or cell is MISSING:
         return ""
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
 
 def renamed(table: Table, names: Mapping[str, str]) -> Table:
-    """The table with some of its columns under other names."""
+    """Return the table with some of its columns renamed."""
     if not names:
         return table
     return replace(table, columns={names.get(name, name): cells for name, cells in table.columns.items()})

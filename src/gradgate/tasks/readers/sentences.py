@@ -1,4 +1,4 @@
-"""Files of one token a line and a blank line after each sentence: CoNLL-U, and columns as of CoNLL's shared tasks."""
+"""Read files with one token per line and a blank line after each sentence: CoNLL-U, and columns of CoNLL's tasks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Lines = list[tuple[int, str]]
 
 
 def read_conllu(path: Path, text: str) -> Table:
-    """The columns ``form``, ``lemma``, ``upos`` and ``xpos``, each cell a sentence's list.
+    """Read the columns ``form``, ``lemma``, ``upos`` and ``xpos``, each cell a sentence's list.
 
-    Lines of multiword tokens (``3-4``) and of empty nodes (``8.1``) are left out: words are what is tagged.
+    Lines of multiword tokens (``3-4``) and of empty nodes (``8.1``) are left out, as tags belong to words.
 
     Raises:
         DataError: a line that is not CoNLL-U.
@@ -42,7 +42,7 @@ def read_conllu(path: Path, text: str) -> Table:
 
 
 def read_columns(path: Path, text: str, names: Sequence[str]) -> Table:
-    """One column of lists for each name; fields are separated by a tab where the line has one, else by spaces.
+    """Read one column of lists per name; fields are separated by a tab if the line has one, else by spaces.
 
     ``-DOCSTART-`` lines are left out.
 
@@ -63,7 +63,7 @@ def read_columns(path: Path, text: str, names: Sequence[str]) -> Table:
 
 
 def _sentences(text: str) -> Iterator[Lines]:
-    """The numbered lines between blank ones."""
+    """Yield the numbered lines between blank ones."""
     sentence: Lines = []
     for number, line in enumerate(text.split("\n"), 1):
         line = line.removesuffix("\r")
@@ -92,7 +92,7 @@ def _fields(path: Path, number: int, line: str, names: Sequence[str]) -> list[st
 
 
 def _tokens(path: Path, lines: Lines) -> list[tuple[int, Any]]:
-    """The numbered tokens of a sentence, without its comments."""
+    """Return the numbered tokens of a sentence, without its comments."""
     import conllu
     from conllu.exceptions import ParseException
 
@@ -114,7 +114,7 @@ def _tokens(path: Path, lines: Lines) -> list[tuple[int, Any]]:
 
 
 def _first_fault(lines: Lines) -> int:
-    """The first line that cannot be read alone; the parser does not tell."""
+    """Return the first line that cannot be parsed alone, as the parser does not report it."""
     import conllu
     from conllu.exceptions import ParseException
 

@@ -1,4 +1,4 @@
-"""SQuAD's JSON: articles, paragraphs and questions with their answers, into one row for each question."""
+"""Read SQuAD's JSON (articles, paragraphs, and questions with answers) into one row per question."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ COLUMNS = ("id", "article", "title", "context", "question", "answers")
 
 
 def looks_like_squad(text: str) -> bool:
-    """Whether a JSON file has SQuAD's form and is not one of JSON lines."""
+    """Return True if a JSON file has SQuAD's form and is not one of JSON lines."""
     return bool(_BEGINNING.match(text)) and '"paragraphs"' in text
 
 
 def read_squad(path: Path, text: str) -> Table:
-    """The columns ``id``, ``article`` (its number from 0), ``title``, ``context``, ``question`` and ``answers``.
+    """Read the columns ``id``, ``article`` (its number from 0), ``title``, ``context``, ``question`` and ``answers``.
 
-    Rows are in the order of the file.
-    ``answers`` is a list of ``{"text": ..., "answer_start": ...}``, empty where the question has no answer, and
-    missing where the file has none at all for it.
+    Rows are in the order of the file. ``answers`` is a list of ``{"text": ..., "answer_start": ...}``, empty if the
+    question has no answer, and missing if the file has no entry for it.
 
     Raises:
         DataError: text that is not JSON, or not of this form.

@@ -1,4 +1,4 @@
-"""Running text: a file with one text a line, a column of a table, or a data set of the hub."""
+"""Read running text: a file with one text per line, a column of a table, or a data set of the hub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradgate.tasks.types import FileFormat, HubSource
 
 @dataclass(frozen=True)
 class Asked:
-    """How a user named what is read, for messages.
+    """The names of the user's settings for what is read, for messages.
 
     Attributes:
         place: the setting that names the file or data set.
@@ -27,7 +27,7 @@ class Asked:
 
 
 def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
-    """The texts of a plain text file (one a line), a column of a csv, tsv, JSON or Parquet file, or a hub data set.
+    """Read texts from a plain text file (one per line), a column of a csv, tsv, JSON or Parquet file, or the hub.
 
     A file without a known suffix is a table if its first line is a JSON object. Blank texts are left out. From a data
     set of the hub, the split ``train`` is read; ``subset`` is its configuration.
@@ -39,7 +39,7 @@ def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
 
 
 def read_source(where: str, subset: str | None = None, split: str = "train") -> Table | list[str]:
-    """What is there: a table, or the lines of a plain text file.
+    """Read a table, or the lines of a plain text file.
 
     Raises:
         DataError: if there is nothing to read, or it cannot be read.
@@ -61,7 +61,7 @@ def read_source(where: str, subset: str | None = None, split: str = "train") -> 
 
 
 def texts_of(source: Table | Sequence[str], column: str, where: str, asked: Asked = Asked()) -> list[str]:
-    """The texts of a column of a table, or of lines; blank ones are left out.
+    """Return the texts of a column of a table, or of lines; blank ones are left out.
 
     Raises:
         DataError: no such column, a cell that is not text, or no text at all.
@@ -69,7 +69,7 @@ def texts_of(source: Table | Sequence[str], column: str, where: str, asked: Aske
     cells = _cells(source, column, asked) if isinstance(source, Table) else source
     texts = [text for cell in cells if (text := cell.strip())]
     if not texts:
-        raise DataError(f"{where} holds no text; expected at least one line. Give another {asked.place}")
+        raise DataError(f"{where} has no text; expected at least one line. Give another {asked.place}")
     return texts
 
 

@@ -1,4 +1,4 @@
-"""Rows of conversations: ``messages`` as lists of turns, and the columns that hold prompts and responses."""
+"""Read conversations: ``messages`` as lists of turns, and the columns of prompts and responses."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Turn:
     """One message of a conversation.
 
     Attributes:
-        role: who speaks: ``user``, ``assistant``, ``system`` or whatever else a chat template knows.
-        content: what is said.
+        role: the speaker: ``user``, ``assistant``, ``system`` or another role of the chat template.
+        content: the text.
     """
 
     role: str
@@ -31,9 +31,9 @@ class Turn:
 
 
 def with_usual_names(spec: TaskSpec, table: Table) -> Table:
-    """A generation task's table with ``messages`` under the name of the prompt, and ``completion`` of the response.
+    """Rename ``messages`` in a generation task's table to the prompt's column, and ``completion`` to the response's.
 
-    A column that the task names itself is taken as it is.
+    A column that the task names itself stays.
     """
     if spec.kind != "generation":
         return table
@@ -48,7 +48,7 @@ def with_usual_names(spec: TaskSpec, table: Table) -> Table:
 
 
 def read_turns(cell: Any, place: str) -> list[Turn]:
-    """The turns of a cell of ``messages``: a list of objects with ``role`` and ``content``, or the JSON text of one.
+    """Read the turns of a cell of ``messages``: a list of objects with ``role`` and ``content``, or its JSON text.
 
     Raises:
         DataError: anything else, with the place of the row and the number of the turn.
