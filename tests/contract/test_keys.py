@@ -52,10 +52,8 @@ def test_keys_of_study_files_are_recorded(study: Path) -> None:
 
 
 def test_keys_of_study_output_are_recorded(study: Path, command: Command) -> None:
-    printed = {
-        words: _keys_printed(command, *words.split(), str(study), "--json")
-        for words in ("study status", "study export")
-    }
+    words = ("study status", "study export")
+    printed = {each: _keys_printed(command, *each.split(), str(study), "--json") for each in words}
     check_json("keys/study-output.json", printed)
 
 
