@@ -31,7 +31,7 @@ def old(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", RUNS)
 def test_old_run_is_read(name: str, old: Path) -> None:
     run = gg.Run(old / name)
-    found = {"config": run.config.model_dump(mode="json"), "scores": run.scores, "best": run.best.dev}
+    found: dict[str, Any] = {"config": run.config.model_dump(mode="json"), "scores": run.scores, "best": run.best.dev}
     found["config"] = {key: found["config"][key] for key in ("method", "adapter", "seed", "steps", "lr")}
     found["losses"] = run.history["loss"].tolist()
     check_json(f"old/{name}.json", found)
@@ -41,7 +41,7 @@ def test_old_run_is_read(name: str, old: Path) -> None:
 def test_old_study_is_exported(name: str, old: Path, command: Command) -> None:
     exported = _printed(command, "study", "export", str(old / name), "--json")
     runs = exported["runs"] if isinstance(exported, dict) else exported
-    found = {"runs": [{key: run[key] for key in OF_RUN} for run in runs]}
+    found: dict[str, Any] = {"runs": [{key: run[key] for key in OF_RUN} for run in runs]}
     if isinstance(exported, dict):
         found |= {"budget": exported["budget"], "verdict": _chosen(exported["verdict"], OF_VERDICT)}
     check_json(f"old/{name}-export.json", found)
