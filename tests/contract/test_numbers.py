@@ -1,0 +1,67 @@
+"""Six methods on the embedded sample have the recorded plans, memory estimates and first losses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import gradgate as gg
+from support.contract import check_json
+
+METHODS = (
+    "full",
+    "freeze:layers=2",
+    "gradual:every=2",
+    "graddrop",
+    "lisa:layers=1,every=2",
+    "fun:unit=part,every=1,batches=2",
+)
+STEPS = 6
+OTHER_BUILD = 1e-6  # another build of torch, or another processor, may sum in another order
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_plan_and_losses_are_recorded(method: str, tmp_path: Path) -> None:
+    run = gg.train(
+        method=method,
+        model="sample",
+        task="sample",
+        languages="en",
+        train_size=64,
+        dev_size=16,
+        max_length=32,
+        batch_size=8,
+        steps=STEPS,
+        lr=1e-3,
+        seed=3,
+        device="cpu",
+        threads=1,
+        skip_test=True,
+        keep_model=False,
+        activation_cache="off",
+        out=tmp_path / "run",
+        quiet=True,
+    )
+    history = run.history
+    losses = history[history["split"] == "train"]["loss"].tolist()
+    assert len(losses) == STEPS
+    plan = yaml.safe_load((run.path / "plan.yaml").read_text(encoding="utf-8"))
+    check_json(f"numbers/{_stem(method)}.json", {"plan": plan, "losses": losses[:3]}, rel=OTHER_BUILD)
+
+
+def test_memory_estimates_are_recorded() -> None:
+    estimates = {method: _figures(method) for method in METHODS}
+    check_json("numbers/memory.json", estimates, rel=OTHER_BUILD)
+
+
+def _figures(method: str) -> Any:
+    estimate = gg.estimate_memory("sample", method, batch_size=8, max_length=32, total_steps=STEPS, steps_per_epoch=8)
+    peaks = [[phase.step, phase.steps, phase.usage.peak] for phase in estimate.phases]
+    return {**estimate.to_dict(), "peaks": peaks}
+
+
+def _stem(method: str) -> str:
+    return method.partition(":")[0]
