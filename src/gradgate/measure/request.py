@@ -16,12 +16,11 @@ Batches = Callable[[int], Iterable[Batch]]
 
 @dataclass(frozen=True)
 class FisherRequest:
-    """How to measure the trace of the Fisher information (FUN, Eq. 1 and Algorithm 2).
+    """A request for the trace of the Fisher information of each group (FUN, Eq. 1 and Algorithm 2).
 
     Attributes:
         groups: names of the groups to measure.
-        batches: how many batches of training data, 40 as in the paper; fewer where the data ends before; None for
-            all of them.
+        batches: number of training batches, 40 as in the paper; fewer if the data ends before; None for all of them.
         labels: ``sample`` draws y from the model (Eq. 1); ``argmax`` takes its mode (the authors' code); ``true``
             takes the data's labels (the empirical Fisher).
         gradient: ``per_example`` is Eq. 1, the mean over examples of the squared gradient of log p(y|x); ``batch``
@@ -30,7 +29,7 @@ class FisherRequest:
         qa: for span extraction, ``sum`` adds log p(start) and log p(end) of an example; ``stack`` takes them for two
             rows, as the code does: twice as many rows of half the information each.
         eval_mode: measure without dropout.
-        seed: of the sampled labels, and of dropout where there is any.
+        seed: of the sampled labels, and of dropout if there is any.
     """
 
     groups: tuple[str, ...]
@@ -43,61 +42,13 @@ class FisherRequest:
 
 
 @dataclass(frozen=True)
-class GradientRequest:
-    """How to measure the size of single elements' gradients: of the mean over batches of log p(y|x), with true labels.
-
-    Attributes:
-        groups: names of the groups to measure.
-        batches: how many batches of training data; fewer where the data ends before; None for all of them.
-        eval_mode: measure without dropout.
-        seed: of dropout where there is any.
-    """
-
-    groups: tuple[str, ...]
-    batches: int | None = None
-    eval_mode: bool = True
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class WeightRequest:
-    """Single elements by the size of their own value; needs no data.
-
-    Attributes:
-        groups: names of the groups to measure.
-        rank: None for the values as they are; a number for those of each matrix's best approximation of that rank.
-    """
-
-    groups: tuple[str, ...]
-    rank: int | None = None
-
-
-@dataclass(frozen=True)
-class SelectionRequest:
-    """Which single elements to choose: those with the largest scores.
-
-    Attributes:
-        share: how many are chosen, in (0, 1].
-        request: what the score of an element is. By its Fisher information that is the mean over batches of its
-            squared gradient of the batch's mean log p(y|x): ``gradient`` must be ``batch``.
-        within: what the share is of. ``all``: of all groups together, whatever parameter an element is in, and all
-            elements that are equal at the threshold. ``parameter``: of each parameter by itself, exactly so many
-            (rounded, at least one); of equal elements those that come first.
-    """
-
-    share: float
-    request: FisherRequest | GradientRequest | WeightRequest
-    within: Literal["all", "parameter"] = "all"
-
-
-@dataclass(frozen=True)
 class OutlierRequest:
-    """How to measure the share of outliers among weights, each weighted by the inputs that it multiplies.
+    """A request for the share of outliers among each group's weights, weighted by the inputs that they multiply.
 
     Attributes:
         groups: names of the groups to measure.
-        batches: how many batches of training data; fewer where the data ends before.
-        threshold: a weight is an outlier above so many times the mean of its group.
+        batches: number of training batches; fewer if the data ends before.
+        threshold: a weight is an outlier above this many times the mean of its group.
         seed: of the random states while the model runs.
     """
 
@@ -109,7 +60,7 @@ class OutlierRequest:
 
 @dataclass(frozen=True)
 class SignalRequest:
-    """The signal-to-noise ratio of weight matrices, which needs no data.
+    """A request for the signal-to-noise ratio of weight matrices; needs no data.
 
     Attributes:
         groups: names of the groups to measure; a group has the mean over its matrices.
@@ -118,4 +69,59 @@ class SignalRequest:
     groups: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class ScoreRequest:
+    """What the score of a single element is.
+
+    Attributes:
+        groups: names of the groups with the elements.
+        of: ``fisher``, the mean over batches of the squared gradient of the batch's mean log p(y|x); ``gradient``, the
+            size of the mean over batches of that gradient; ``weight``, the size of the element's own value, which
+            needs no data.
+        batches: number of training batches; fewer if the data ends before; None for all of them.
+        labels: the labels y, as for :class:`FisherRequest`.
+        eval_mode: measure without dropout.
+        seed: of the sampled labels, and of dropout if there is any.
+        rank: of a ``weight``: None for the values as they are; a number for those of each matrix's best approximation
+            of that rank.
+    """
+
+    groups: tuple[str, ...]
+    of: Literal["fisher", "gradient", "weight"]
+    batches: int | None = None
+    labels: Labels = "true"
+    eval_mode: bool = True
+    seed: int = 0
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class SelectionRequest:
+    """A request to choose the single elements with the largest scores.
+
+    Attributes:
+        share: how many to choose, in (0, 1].
+        scores: how elements are scored.
+        within: what the share is of. ``all``: of all groups together, whatever parameter an element is in, and all
+            elements that are equal at the threshold. ``parameter``: of each parameter by itself, exactly that many
+            (rounded, at least one); of equal elements those that come first.
+    """
+
+    share: float
+    scores: ScoreRequest
+    within: Literal["all", "parameter"] = "all"
+
+
+@dataclass(frozen=True)
+class WatchRequest:
+    """A request to watch groups in the next step of the training; the method's traits say what of them.
+
+    Attributes:
+        groups: names of the groups.
+    """
+
+    groups: tuple[str, ...]
+
+
 Measurement = FisherRequest | OutlierRequest | SignalRequest
+Request = Measurement | SelectionRequest | WatchRequest
