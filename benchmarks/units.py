@@ -51,7 +51,7 @@ def by_hand(method: str) -> Callable[[], None]:
     members = {group.name: [model.get_parameter(name) for name in group.parameter_names] for group in layers}
     read, choices = gg.method(method), []
     for done in range(60):
-        plan = read.plan(gg.Clock(done, 100, STEPS), layers, gg.Memory())
+        plan = read.plan(gg.Clock(done, 100, STEPS), layers, gg.MethodState())
         choices.append([(members[name], gate) for name, gate in plan.items()])
     batch, coming = batch_of(4, 64), iter(choices)
 

@@ -39,9 +39,9 @@ SPECS = [
 def shares(spec):
     """The share of each group that learns: one row a group, one column a step."""
     method = gg.method(spec)
-    own = layers.at(method.grouped_by)
+    own = layers.at(method.traits.unit)
     plans = (
-        method.plan(gg.Clock(step, 80, STEPS), own, gg.Memory(seed=0)) for step in range(STEPS)
+        method.plan(gg.Clock(step, 80, STEPS), own, gg.MethodState(seed=0)) for step in range(STEPS)
     )
     columns = np.array([[plan[name].share for name in own.names] for plan in plans]).T
     whole = [np.array([group.layer == layer.name for group in own]) for layer in layers]

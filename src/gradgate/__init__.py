@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradgate.lazy import lazy_names
-
-# Import these eagerly: later, the package gradgate.methods would replace the function of that name.
 from gradgate.methods import __all__ as _of_methods
-from gradgate.methods import method, methods, register
+from gradgate.methods import method, register
 
 if TYPE_CHECKING:
     from gradgate import adapters, deltas, gates
@@ -30,9 +28,7 @@ if TYPE_CHECKING:
         AnnealLayerGradDrop,
         BitFit,
         Blocks,
-        ByUnit,
         ChildTuning,
-        Closing,
         Combined,
         Freeze,
         Full,
@@ -47,19 +43,18 @@ if TYPE_CHECKING:
         Head,
         LayerGradDrop,
         LayerwiseRates,
-        Memory,
         Method,
         MethodInfo,
+        MethodState,
         Mixout,
-        Modifier,
         MoFO,
         NamedGroups,
         Plan,
         RandomOrder,
-        RateMethod,
         Sparse,
         Spectrum,
     )
+    from gradgate.methods import methods as methods
     from gradgate.training.gate_callback import GateCallback
     from gradgate.training.new_tokens import new_token_rows
     from gradgate.tuner import Tuner
@@ -76,10 +71,8 @@ __all__ = [
     "AnnealLayerGradDrop",
     "BitFit",
     "Blocks",
-    "ByUnit",
     "ChildTuning",
     "Clock",
-    "Closing",
     "Combined",
     "Freeze",
     "Full",
@@ -98,16 +91,14 @@ __all__ = [
     "LayerGradDrop",
     "LayerMap",
     "LayerwiseRates",
-    "Memory",
     "Method",
     "MethodInfo",
+    "MethodState",
     "Mixout",
     "MoFO",
-    "Modifier",
     "NamedGroups",
     "Plan",
     "RandomOrder",
-    "RateMethod",
     "Run",
     "Selection",
     "Sparse",

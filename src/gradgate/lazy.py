@@ -1,4 +1,4 @@
-"""Import a package's names when they are first used (PEP 562), so that a light command stays light."""
+"""Import a package's names when they are first used (PEP 562), so that light commands stay light."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Build the ``__getattr__`` and ``__dir__`` of a package whose names live in modules that are not imported yet.
+    """Return ``__getattr__`` and ``__dir__`` of a package with names from modules that are not imported yet.
 
-    A type checker does not see these names, so the package also imports them under ``TYPE_CHECKING``.
+    A type checker does not see these names: the package also imports them under ``TYPE_CHECKING``. ``dir`` of the
+    package shows what it lists as ``__all__``, and nothing that it imports for itself.
 
     Args:
         package: the package's ``__name__``.
-        homes: name to the module that defines it. A module under its own full name stands for itself.
+        homes: name to the module that has it. A module under its own full name stands for itself.
 
     Returns:
         ``__getattr__`` and ``__dir__``, to assign in the package.
@@ -30,6 +31,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+        module = sys.modules[package]
+        return sorted({*module.__all__, *(name for name in vars(module) if name.startswith("__"))})
 
     return get, names

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from gradgate import ActivationCache, Clock, Tuner, map_layers
 from gradgate.activation_cache import Horizon, RowCounts
 from gradgate.errors import UsageError
-from gradgate.methods import Memory
+from gradgate.methods import MethodState
 from gradgate.methods import method as read_method
-from gradgate.methods.plan_file import Timeline
+from gradgate.methods.timeline import Timeline
 from support.cached_loop import ROWS, STEPS, assert_close, collate, run, texts
 from support.crossed import some_fast
 from support.loop import adamw, assert_same_weights, build, fisher_data
@@ -248,7 +248,7 @@ def depths(method: str, steps: int, epoch: int | None, passes: float) -> list[in
     horizon = Horizon(read_method(method), layers, Clock(0, epoch, steps), 0, passes)
     timeline, found = Timeline(), []
     for step in range(steps):
-        timeline.record(step, read_method(method).plan(Clock(step, epoch, steps), layers, Memory()))
+        timeline.record(step, read_method(method).plan(Clock(step, epoch, steps), layers, MethodState()))
         found.append(horizon.layers_to_keep(step, timeline))
     return found
 

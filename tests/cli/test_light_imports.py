@@ -78,7 +78,7 @@ def test_the_package_alone_reads_no_settings_and_no_files() -> None:
 def test_the_package_has_what_it_lists() -> None:
     import gradgate
 
-    assert set(gradgate.__all__) <= set(dir(gradgate))
+    assert {name for name in dir(gradgate) if not name.startswith("__")} == set(gradgate.__all__)
     assert all(getattr(gradgate, name) is not None for name in gradgate.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Tunner'"):
         _ = gradgate.Tunner  # type: ignore[attr-defined]

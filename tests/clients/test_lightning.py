@@ -240,7 +240,7 @@ def test_without_lightning_it_says_what_to_install(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['lightning'] = None\n"
         "import gradgate as gg\n"
-        "assert 'lightning' in dir(gg) and 'torch' not in sys.modules\n"
+        "assert 'lightning' not in dir(gg) and 'torch' not in sys.modules\n"
         "try: gg.lightning\n"
         "except gg.GradgateError as error: print(type(error).__name__, error)"
     )

@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = yaml.safe_load(WORDS.read_text(encoding="utf-8"))["families"]
 WORDS_OF = {name: words for family in FAMILIES for name, words in family["methods"].items()}
 FORESEEN = [
-    info for info in gg.methods() if not gg.method(WORDS_OF[info.name].get("example", info.name)).decides_by_measuring
+    info
+    for info in gg.methods()
+    if not gg.method(WORDS_OF[info.name].get("example", info.name)).traits.decides_by_measuring
 ]
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from gradgate import Clock, method, methods
 from gradgate.errors import GradgateError, MethodError, RunError
-from gradgate.methods.plan_file import foresee, read_plan, read_timeline
+from gradgate.methods.plan_file import read_plan, read_timeline
+from gradgate.methods.timeline import foresee
 from gradgate.settings.run import make_config
 from support.every_method import FOUR
 

@@ -9,7 +9,7 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap, map_layers, named_parameters
 from gradgate.methods import method
-from gradgate.methods.base import Memory
+from gradgate.methods.traits import MethodState
 from support.placing import Closed, places
 from support.tiny_models import TINY
 from support.tiny_towers import TOWERS
@@ -108,7 +108,7 @@ def llava() -> LayerMap:
 def opened(text: str, layers: LayerMap, step: int = 0) -> set[str]:
     chosen = method(text)
     chosen.check(layers)
-    plan = chosen.checked_plan(Clock(step, 10, 100), layers, Memory())
+    plan = chosen.checked_plan(Clock(step, 10, 100), layers, MethodState())
     return {name for name, gate in plan.items() if not gate.closed}
 
 
@@ -136,7 +136,7 @@ def test_a_tower_opens_along_its_own_depth(llava: LayerMap) -> None:
 
 
 def test_rates_fall_along_one_tower(llava: LayerMap) -> None:
-    plan = method("layerwise-lr:decay=0.5,tower=text").plan(Clock(0, 10, 100), llava, Memory())
+    plan = method("layerwise-lr:decay=0.5,tower=text").plan(Clock(0, 10, 100), llava, MethodState())
     assert {name: gate.lr for name, gate in plan.items()} == {
         "embeddings": 0.125,
         "layers.0": 1.0,

@@ -36,7 +36,7 @@ OPTIMIZERS: dict[str, Any] = {"encoder": adamw, "decoder": momentum, "encoder-de
 
 def on_one_model(row: MethodInfo | str, place: int) -> str:
     """Each method on one of the models in turns; one that decides by measuring on the one where order matters least."""
-    return "encoder" if method_of(row).decides_by_measuring else list(MODELS)[place % 3]
+    return "encoder" if method_of(row).traits.decides_by_measuring else list(MODELS)[place % 3]
 
 
 # These take what another method in the table takes: they open and close layers, or mask elements, at other steps.

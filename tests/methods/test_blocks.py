@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradgate import Blocks, Clock, LayerMap, Memory, Tuner, map_layers, method
+from gradgate import Blocks, Clock, LayerMap, MethodState, Tuner, map_layers, method
 from gradgate.errors import MethodError
 from support.loop import adamw, build, moved, step, weights
 from support.schedules import open_groups, stack
@@ -19,9 +19,9 @@ def turns(text: str, layers: LayerMap = FOUR, count: int = 8, seed: int = 0) -> 
     found = []
     for turn in range(count):
         clocks = [Clock(turn * drawn.every + number) for number in range(drawn.every)]
-        opened = [open_groups(drawn.plan(clock, layers, Memory(seed=seed))) for clock in clocks]
+        opened = [open_groups(drawn.plan(clock, layers, MethodState(seed=seed))) for clock in clocks]
         assert all(one == opened[0] for one in opened)
-        assert {drawn.next_change(clock, layers, Memory()) for clock in clocks} == {(turn + 1) * drawn.every}
+        assert {drawn.next_change(clock, layers, MethodState()) for clock in clocks} == {(turn + 1) * drawn.every}
         found.append(opened[0])
     return found
 
@@ -71,7 +71,7 @@ def test_ends_as_blocks_take_turns_of_their_own() -> None:
 )
 def test_closed_ends_leave_the_fresh_head_of_a_task_open(model: str, ends: str, always: set[str]) -> None:
     layers, drawn = map_layers(build(model)), method(f"blocks:ends={ends}")
-    plans = [drawn.checked_plan(Clock(100 * turn), layers, Memory()) for turn in range(10)]
+    plans = [drawn.checked_plan(Clock(100 * turn), layers, MethodState()) for turn in range(10)]
     assert set.intersection(*map(open_groups, plans)) == always
     assert set.union(*map(open_groups, plans)) == drawn.reaches(layers)
 
@@ -112,4 +112,4 @@ def test_larger_blocks_than_the_model_are_refused() -> None:
     method("blocks:size=4").check(FOUR)
     with pytest.raises(MethodError, match=r"has blocks of 5 layers, but the model has 4\. Give size=1 to 4"):
         method("blocks:size=5").check(FOUR)
-    assert method("blocks:size=4").next_change(Clock(7), FOUR, Memory()) is None
+    assert method("blocks:size=4").next_change(Clock(7), FOUR, MethodState()) is None

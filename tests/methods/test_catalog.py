@@ -20,9 +20,9 @@ from gradgate import (
     Gradual,
     LayerGradDrop,
     LayerMap,
-    Memory,
     Method,
     MethodInfo,
+    MethodState,
     Plan,
     method,
     methods,
@@ -67,7 +67,7 @@ def test_plans_are_pure_and_name_each_group_in_order(entry: MethodInfo, data: st
         drawn.check(FOUR)
     except MethodError:
         assume(False)
-    memory = Memory(seed=data.draw(st.integers(0, 9)))
+    memory = MethodState(seed=data.draw(st.integers(0, 9)))
     clock = Clock(data.draw(st.integers(0, 99)), steps_per_epoch=10, total_steps=100)
     plan = drawn.plan(clock, FOUR, memory)
     assert tuple(plan) == FOUR.names
@@ -81,10 +81,12 @@ def test_plans_are_pure_and_name_each_group_in_order(entry: MethodInfo, data: st
 @EVERY_METHOD
 def test_what_a_method_reaches_it_opens_at_some_step(entry: MethodInfo) -> None:
     drawn = example(entry, 4)
-    plans = [drawn.plan(Clock(step, steps_per_epoch=100, total_steps=1000), FOUR, Memory()) for step in range(1000)]
+    plans = [
+        drawn.plan(Clock(step, steps_per_epoch=100, total_steps=1000), FOUR, MethodState()) for step in range(1000)
+    ]
     opened = {name for plan in plans for name, gate in plan.items() if gate.share > 0}
-    closes_by_measuring = drawn.watches is not None
-    if closes_by_measuring or not drawn.decides_by_measuring:
+    closes_by_measuring = drawn.traits.watches is not None
+    if closes_by_measuring or not drawn.traits.decides_by_measuring:
         assert opened == drawn.reaches(FOUR)
     else:
         assert opened < drawn.reaches(FOUR), "the rest opens by what is measured"
@@ -174,7 +176,7 @@ def own(name_: str) -> Any:
         source: ClassVar[str] = "kitchen"
         slices: int = 1
 
-        def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
             inner = layers.layers[self.slices : -self.slices]
             return Plan.opening(layers, {group.name: group not in inner for group in layers})
 
@@ -251,7 +253,7 @@ def test_a_file_of_methods_that_cannot_be_run_is_named(
     [
         (
             "gg.CLOSED",
-            r"step 1 cannot be made: AttributeError: .*'CLOSED' \(mine\.py, line \d+\)\. Mend its plan",
+            r"failed at step 1: AttributeError: .*'CLOSED' \(mine\.py, line \d+\)\. Fix plan\(\)",
         ),
         ("{name: True for name in layers.names}", r"plan\(\) of 'of-file' returned dict\. Expected a Plan"),
     ],

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 
-from gradgate import FUN, Clock, GateCallback, LayerMap, Memory, Tuner, map_layers, method
+from gradgate import FUN, Clock, GateCallback, LayerMap, MethodState, Tuner, map_layers, method
 from gradgate.errors import AttachError, MethodError
 from gradgate.measure import FisherRequest
 from support.loop import adamw, assert_same_weights, build, fisher_data, train
@@ -24,15 +24,14 @@ FOUR = tiny("BertConfig", "BertForSequenceClassification", **_ENCODER | {"num_hi
 
 def rehearse(
     fun: FUN, layers: LayerMap, steps: int, scores: dict[int, float] | None = None
-) -> tuple[dict[int, FisherRequest], list[tuple[str, ...]], Memory]:
+) -> tuple[dict[int, FisherRequest], list[tuple[str, ...]], MethodState]:
     """What is asked for after each step done, the open groups of each step, and the memory, for given traces."""
-    scores, memory = scores or {}, Memory(seed=3)
+    scores, memory = scores or {}, MethodState(seed=3)
     asked: dict[int, FisherRequest] = {}
     opened = []
     for step in range(steps):
         clock = Clock(step, None, None)
-        request = fun.measures(clock, layers, memory)
-        if request is not None:
+        for request in fun.requests(clock, layers, memory):
             asked[step] = request
             traces = {name: scores.get(int(name.split(".")[1]), 0.0) for name in request.groups}
             memory = fun.learned(traces, clock, memory)
@@ -41,7 +40,7 @@ def rehearse(
     return asked, opened, memory
 
 
-def order_of(memory: Memory) -> list[int]:
+def order_of(memory: MethodState) -> list[int]:
     return [event["layer"] for event in memory.notes["order"]]
 
 
@@ -95,8 +94,8 @@ def test_with_an_interval_of_one_the_first_event_comes_before_the_first_step(fou
 def test_a_measurement_is_not_repeated(four: LayerMap) -> None:
     fun = FUN(every=3)
     *_, memory = rehearse(fun, four, 6)
-    assert fun.measures(Clock(5, None, None), four, memory) is None
-    assert fun.measures(Clock(8, None, None), four, memory) is not None
+    assert fun.requests(Clock(5, None, None), four, memory) == ()
+    assert fun.requests(Clock(8, None, None), four, memory) != ()
 
 
 def test_the_papers_choices_are_asked_for(four: LayerMap) -> None:
@@ -223,7 +222,7 @@ def test_resuming_before_and_after_a_measurement_ends_with_the_same_bits() -> No
         assert_same_weights(unbroken, resumed)
 
 
-def trained(text: str, folder: Path, **options: Any) -> tuple[PreTrainedModel, Memory]:
+def trained(text: str, folder: Path, **options: Any) -> tuple[PreTrainedModel, MethodState]:
     model = build("bert", dropout=True)
     columns = tiny_batch(model, size=24)
     rows = [{name: column[row] for name, column in columns.items()} for row in range(24)]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradgate import Clock, GradES, Memory, Tuner, map_layers, method
+from gradgate import Clock, GradES, MethodState, Tuner, map_layers, method
 from gradgate.errors import MethodError, RunError
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
@@ -126,6 +126,8 @@ def test_what_cannot_be_is_refused() -> None:
 
 def test_a_matrix_without_a_gradient_is_no_settled_one() -> None:
     layers = map_layers(build("bert"))
-    memory = GradES(tau=1.0, alpha=0.0).noted({"layers.0": float("nan"), "layers.1": 2.0}, Clock(3, None, 9), Memory())
+    memory = GradES(tau=1.0, alpha=0.0).learned(
+        {"layers.0": float("nan"), "layers.1": 2.0}, Clock(3, None, 9), MethodState()
+    )
     assert not memory.notes
     assert GradES(tau=1.0).plan(Clock(3, None, 9), layers, memory)["layers.0"].open

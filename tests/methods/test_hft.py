@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from gradgate import Clock, LayerMap, Memory, Tuner, map_layers, method
+from gradgate import Clock, LayerMap, MethodState, Tuner, map_layers, method
 from gradgate.errors import MethodError
 from support.loop import adamw, build, moved, train, weights
 from support.schedules import open_groups, stack
@@ -22,7 +22,7 @@ def decoder(layers: int) -> LayerMap:
 
 
 def opened(text: str, layers: LayerMap, step: int = 0, seed: int = 0) -> set[str]:
-    return open_groups(method(text).checked_plan(Clock(step), layers, Memory(seed=seed)))
+    return open_groups(method(text).checked_plan(Clock(step), layers, MethodState(seed=seed)))
 
 
 def by_category(names: set[str], layer: int) -> Counter[str]:
@@ -56,9 +56,9 @@ def test_every_matrix_is_as_likely_and_halves_differ_between_layers_rounds_and_s
 def test_a_round_is_the_whole_training_or_so_many_steps() -> None:
     modules = decoder(4)
     assert opened("hft", modules, 0) == opened("hft", modules, 10**6)
-    assert method("hft").next_change(Clock(3), modules, Memory()) is None
+    assert method("hft").next_change(Clock(3), modules, MethodState()) is None
     assert opened("hft:every=5", modules, 0) == opened("hft:every=5", modules, 4) != opened("hft:every=5", modules, 5)
-    assert method("hft:every=5").next_change(Clock(3), modules, Memory()) == 5
+    assert method("hft:every=5").next_change(Clock(3), modules, MethodState()) == 5
 
 
 def test_other_units_are_halves_of_the_layers() -> None:

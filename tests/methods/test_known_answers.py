@@ -19,8 +19,8 @@ from gradgate import (
     GradDropEpoch,
     GradDropEpochToggle,
     GradFreeze,
-    Memory,
     Method,
+    MethodState,
     RandomOrder,
     gates,
 )
@@ -33,7 +33,7 @@ EPOCHS = pytest.mark.parametrize("epochs", [3, 5, 10, 20])
 def gate_of(method: Method, epoch: int, epochs: int, step: int = 0, group: str = "layers.3") -> Gate:
     """The gate of a layer in one step of an epoch; both count from 1 and 0."""
     clock = Clock((epoch - 1) * PER_EPOCH + step, PER_EPOCH, epochs * PER_EPOCH)
-    return method.plan(clock, TWELVE, Memory(seed=1))[group]
+    return method.plan(clock, TWELVE, MethodState(seed=1))[group]
 
 
 def mask_of(gate: Gate, name: str = "layers.3.weight", seed: int = 1) -> Tensor:
@@ -147,7 +147,9 @@ def test_one_epoch_has_no_decline() -> None:
 def test_layers_are_dropped_at_the_annealed_rate() -> None:
     method, steps = AnnealLayerGradDrop(), 500
     for epoch, rate in enumerate(LINEAR[5]):
-        plans = [method.plan(Clock(epoch * steps + step, steps, 5 * steps), TWELVE, Memory()) for step in range(steps)]
+        plans = [
+            method.plan(Clock(epoch * steps + step, steps, 5 * steps), TWELVE, MethodState()) for step in range(steps)
+        ]
         dropped = torch.tensor([[plan[group.name].dropped for group in TWELVE.layers] for plan in plans])
         assert errors(dropped, rate) < 4
 
@@ -174,7 +176,7 @@ def test_each_layer_is_as_likely_to_be_drawn_first() -> None:
     method, seeds = RandomOrder(every=50), 2200
     counts = torch.zeros(11)
     for seed in range(seeds):
-        plan = method.plan(Clock(49), TWELVE, Memory(seed=seed))
+        plan = method.plan(Clock(49), TWELVE, MethodState(seed=seed))
         counts += torch.tensor([plan[f"layers.{number}"].open for number in range(11)])
     assert counts.sum() == seeds
     assert ((counts - seeds / 11) ** 2 / (seeds / 11)).sum() < chi2.ppf(1 - 1e-4, 10)
@@ -202,7 +204,7 @@ def epochs_of(method: Method, epochs: int, layers: int = 12) -> list[list[int]]:
     """The open layers of each epoch; the same in all of its steps."""
     model, found = stack(layers), []
     for epoch in range(epochs):
-        plans = [method.plan(Clock(epoch * 3 + step, 3, 3 * epochs), model, Memory()) for step in range(3)]
+        plans = [method.plan(Clock(epoch * 3 + step, 3, 3 * epochs), model, MethodState()) for step in range(3)]
         assert plans[0] == plans[1] == plans[2]
         assert plans[0]["head"].open
         assert plans[0]["embeddings"].open == plans[0]["layers.0"].open

@@ -20,15 +20,16 @@ from gradgate import (
     Gradual,
     LayerMap,
     LayerwiseRates,
-    Memory,
     Method,
-    RateMethod,
+    MethodState,
     Tuner,
     method,
 )
 from gradgate.errors import AttachError, MethodError
+from gradgate.methods import RateModifier
 from gradgate.methods.phases import Phase
-from gradgate.methods.plan_file import foresee, read_plan
+from gradgate.methods.plan_file import read_plan
+from gradgate.methods.timeline import foresee
 from support.loop import adamw, build, fisher_data, train
 from support.schedules import stack
 
@@ -37,7 +38,7 @@ THREE = stack(3)
 
 def factors(one: Method, steps: int, layers: LayerMap = THREE, **clock: int) -> list[dict[str, float]]:
     """For each step the factor of every group that is open."""
-    plans = (one.plan(Clock(done, **clock), layers, Memory()) for done in range(steps))
+    plans = (one.plan(Clock(done, **clock), layers, MethodState()) for done in range(steps))
     return [{name: gate.lr for name, gate in plan.items() if not gate.closed} for plan in plans]
 
 
@@ -45,7 +46,7 @@ def factors(one: Method, steps: int, layers: LayerMap = THREE, **clock: int) -> 
 
 
 def test_each_layer_learns_at_the_rate_of_the_one_above_it_over_2_6() -> None:
-    rates = LayerwiseRates().rates(Clock(), THREE, Memory())
+    rates = LayerwiseRates().rates(Clock(), THREE, MethodState())
     assert rates["head"] == 1.0
     assert rates["layers.2"] == 1 / 2.6
     assert rates["layers.0"] == pytest.approx(2.6**-3)
@@ -54,7 +55,7 @@ def test_each_layer_learns_at_the_rate_of_the_one_above_it_over_2_6() -> None:
 
 
 def test_without_a_head_the_top_layer_has_the_full_rate() -> None:
-    assert LayerwiseRates(decay=0.5).rates(Clock(), stack(2, head=False), Memory()) == {
+    assert LayerwiseRates(decay=0.5).rates(Clock(), stack(2, head=False), MethodState()) == {
         "embeddings": 0.25,
         "layers.0": 0.5,
         "layers.1": 1.0,
@@ -96,8 +97,8 @@ def test_gradfreeze_warms_up_from_the_first_step_of_an_epoch(cumulative: bool) -
 
 
 def test_a_schedule_without_warm_up_has_no_factors() -> None:
-    assert Gradual(every=3, warm_open=1).plan(Clock(5), THREE, Memory()) == Gradual(every=3).plan(
-        Clock(5), THREE, Memory()
+    assert Gradual(every=3, warm_open=1).plan(Clock(5), THREE, MethodState()) == Gradual(every=3).plan(
+        Clock(5), THREE, MethodState()
     )
     assert Gradual(every=3, warm_open=4, freeze_embeddings="never", order="bottom-up").spec == (
         "gradual:every=3,freeze_embeddings=never,warm_open=4,order=bottom-up"
@@ -141,8 +142,8 @@ def test_the_first_of_joined_methods_opens_and_the_factors_multiply() -> None:
 
 
 def test_a_sparse_gate_keeps_its_window_at_another_rate() -> None:
-    plan = method("graddrop:p=0.2+layerwise-lr:decay=0.5").plan(Clock(4), THREE, Memory())
-    alone = GradDrop(p=0.2).plan(Clock(4), THREE, Memory())
+    plan = method("graddrop:p=0.2+layerwise-lr:decay=0.5").plan(Clock(4), THREE, MethodState())
+    alone = GradDrop(p=0.2).plan(Clock(4), THREE, MethodState())
     assert plan["layers.1"].lr == 0.25
     assert {**vars(plan["layers.1"]), "lr": 1.0} == vars(alone["layers.1"])
 
@@ -202,11 +203,11 @@ def test_factors_are_written_down_and_read_back(tmp_path: Path) -> None:
     assert list(again.phases) == timeline.phases
     for done in range(6):
         now = Clock(done, 2, 6)
-        assert again.plan(now, THREE, Memory()) == one.plan(now, THREE, Memory())
+        assert again.plan(now, THREE, MethodState()) == one.plan(now, THREE, MethodState())
 
 
 def test_a_factor_of_one_is_not_written() -> None:
-    assert Phase.of(0, Full().plan(Clock(), THREE, Memory())).to_dict() == {"step": 0, "open": list(THREE.names)}
+    assert Phase.of(0, Full().plan(Clock(), THREE, MethodState())).to_dict() == {"step": 0, "open": list(THREE.names)}
 
 
 @pytest.mark.parametrize(
@@ -228,12 +229,12 @@ def test_a_factor_that_cannot_be_is_refused(tmp_path: Path, lr: Any, message: st
 
 def test_a_method_of_ones_own_may_scale_rates() -> None:
     @dataclass(frozen=True, kw_only=True)
-    class SlowStart(RateMethod):
+    class SlowStart(RateModifier):
         name: ClassVar[str] = "slow-start"
         summary: ClassVar[str] = "half the rate in the first steps"
         source: ClassVar[str] = "here"
 
-        def rates(self, clock: Clock, layers: LayerMap, memory: Memory) -> Mapping[str, float]:
+        def rates(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Mapping[str, float]:
             return dict.fromkeys(layers.names, 0.5 if clock.step < 2 else 1.0)
 
     joined = Combined(methods=(Gradual(every=1), SlowStart()))

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from gradgate import LISA, Clock, LayerMap, Memory, Tuner, map_layers
+from gradgate import LISA, Clock, LayerMap, MethodState, Tuner, map_layers
 from gradgate import method as read_method
 from gradgate.errors import MethodError
 from support.loop import adamw, build, fisher_data, step
@@ -17,7 +17,7 @@ TWELVE = stack(12)
 
 
 def drawn(method: LISA, step: int, layers: LayerMap = TWELVE, seed: int = 0) -> frozenset[str]:
-    opened = open_groups(method.plan(Clock(step), layers, Memory(seed=seed)))
+    opened = open_groups(method.plan(Clock(step), layers, MethodState(seed=seed)))
     assert {"embeddings", "head"} <= opened
     return frozenset(opened - {"embeddings", "head"})
 
@@ -72,7 +72,7 @@ def test_one_layer_for_all_depths_is_refused() -> None:
 def weighted(draw: str, scores: dict[str, float], periods: int, **options: object) -> list[frozenset[str]]:
     """The layers of each period for a model of four, under what was measured."""
     method = LISA(draw=draw, every=1, **options)  # type: ignore[arg-type]
-    memory = Memory(notes={"scores": scores, "measured": 0})
+    memory = MethodState(notes={"scores": scores, "measured": 0})
     return [
         frozenset(open_groups(method.plan(Clock(step), stack(4), memory)) - {"embeddings", "head"})
         for step in range(periods)
@@ -117,7 +117,7 @@ def test_the_weights_of_gradients_are_a_softmax_of_their_root_mean_squares() -> 
     norms = [1.0, 2.0, 3.0]  # root mean squares; in units of their mean 0.5, 1 and 1.5
     scores = {f"layers.{i}": norms[i] ** 2 * sizes[i] for i in range(3)}
     method, periods = LISA(layers=1, every=1, draw="gradient", temperature=0.5), 6000
-    memory = Memory(notes={"scores": scores, "measured": 0})
+    memory = MethodState(notes={"scores": scores, "measured": 0})
     drawn = [
         next(iter(open_groups(method.plan(Clock(step), layers, memory)) - {"embeddings", "head"}))
         for step in range(periods)
@@ -154,7 +154,7 @@ def open_layers(tuner: Tuner) -> list[str]:
 def test_closed_ends_leave_a_task_s_head_open_and_close_an_output_layer_over_tokens() -> None:
     for name, head in (("bert", {"head"}), ("llama", set())):
         layers, method = map_layers(build(name)), LISA(layers=3, ends="closed")
-        assert open_groups(method.plan(Clock(0), layers, Memory())) == {f"layers.{i}" for i in range(3)} | head
+        assert open_groups(method.plan(Clock(0), layers, MethodState())) == {f"layers.{i}" for i in range(3)} | head
 
 
 @pytest.mark.parametrize("option", ["batches=0", "threshold=0", "temperature=0", "temperature=inf", "draw=luck"])

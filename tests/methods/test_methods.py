@@ -18,8 +18,8 @@ from gradgate import (
     Gradual,
     Head,
     LayerGradDrop,
-    Memory,
     Method,
+    MethodState,
 )
 from gradgate.errors import MethodError
 from support.schedules import FROM_50, NEVER, TWELVE, of_layers, open_groups, openings, stack
@@ -28,7 +28,7 @@ from support.schedules import FROM_50, NEVER, TWELVE, of_layers, open_groups, op
 
 
 def test_full_opens_everything() -> None:
-    assert open_groups(Full().plan(Clock(), TWELVE, Memory())) == set(TWELVE.names)
+    assert open_groups(Full().plan(Clock(), TWELVE, MethodState())) == set(TWELVE.names)
 
 
 def test_head_opens_the_head_alone() -> None:
@@ -39,12 +39,12 @@ def test_head_opens_the_head_alone() -> None:
 @pytest.mark.parametrize("closed", [0, 1, 6, 9, 11, 12])
 def test_freeze_closes_the_embeddings_and_the_lowest_layers(closed: int) -> None:
     upper = {f"layers.{number}" for number in range(closed, 12)}
-    assert open_groups(Freeze(layers=closed).plan(Clock(), TWELVE, Memory())) == upper | {"head"}
+    assert open_groups(Freeze(layers=closed).plan(Clock(), TWELVE, MethodState())) == upper | {"head"}
     assert Freeze(layers=closed).reaches(TWELVE) == upper | {"head"}
 
 
 def test_freezing_every_layer_is_the_head_alone() -> None:
-    assert Freeze(layers=12).plan(Clock(), TWELVE, Memory()) == Head().plan(Clock(), TWELVE, Memory())
+    assert Freeze(layers=12).plan(Clock(), TWELVE, MethodState()) == Head().plan(Clock(), TWELVE, MethodState())
 
 
 def test_freezing_more_layers_than_there_are_is_refused() -> None:
@@ -109,8 +109,8 @@ def test_embeddings_that_stay_closed_need_not_be_in_the_optimizer() -> None:
 
 def test_a_layer_learns_from_the_step_decided_before_its_forward() -> None:
     method = Gradual(every=50)
-    assert "layers.10" not in open_groups(method.plan(Clock(48), TWELVE, Memory()))
-    assert "layers.10" in open_groups(method.plan(Clock(49), TWELVE, Memory()))
+    assert "layers.10" not in open_groups(method.plan(Clock(48), TWELVE, MethodState()))
+    assert "layers.10" in open_groups(method.plan(Clock(49), TWELVE, MethodState()))
 
 
 @pytest.mark.parametrize("order", ["top-down", "bottom-up"])
@@ -140,7 +140,7 @@ def test_shared_layers_have_no_order() -> None:
 
 @given(st.floats(0.0, 1.0, exclude_max=True), st.integers(0, 10**6))
 def test_graddrop_masks_the_layers_and_nothing_else(p: float, step: int) -> None:
-    plan = GradDrop(p=p).plan(Clock(step), TWELVE, Memory(seed=3))
+    plan = GradDrop(p=p).plan(Clock(step), TWELVE, MethodState(seed=3))
     assert plan["embeddings"] == plan["head"] == Gate()
     for group in TWELVE.layers:
         gate = plan[group.name]
@@ -149,15 +149,15 @@ def test_graddrop_masks_the_layers_and_nothing_else(p: float, step: int) -> None
 
 
 def test_graddrop_scales_what_passes_by_a_quarter_more_at_its_default() -> None:
-    assert GradDrop().plan(Clock(), TWELVE, Memory())["layers.0"].scale == 1.25
+    assert GradDrop().plan(Clock(), TWELVE, MethodState())["layers.0"].scale == 1.25
 
 
 def test_graddrop_can_hold_what_is_masked() -> None:
-    assert GradDrop(mask_target="update").plan(Clock(), TWELVE, Memory())["layers.3"].hold
+    assert GradDrop(mask_target="update").plan(Clock(), TWELVE, MethodState())["layers.3"].hold
 
 
 def test_each_step_has_a_mask_of_its_own() -> None:
-    draws = [GradDrop().plan(Clock(step), TWELVE, Memory())["layers.0"].draw for step in range(5)]
+    draws = [GradDrop().plan(Clock(step), TWELVE, MethodState())["layers.0"].draw for step in range(5)]
     assert draws == [0, 1, 2, 3, 4]
 
 
@@ -165,7 +165,7 @@ def test_each_step_has_a_mask_of_its_own() -> None:
 
 
 def dropped(method: LayerGradDrop, clock: Clock, seed: int = 0) -> list[bool]:
-    plan = method.plan(clock, TWELVE, Memory(seed=seed))
+    plan = method.plan(clock, TWELVE, MethodState(seed=seed))
     assert plan["embeddings"].open
     assert plan["head"].open
     return [plan[group.name].share == 0.0 for group in TWELVE.layers]
@@ -208,7 +208,7 @@ def test_one_draw_an_epoch() -> None:
 def test_a_dropped_layer_may_move_by_momentum_or_not_at_all() -> None:
     def gate(target: str) -> Gate:
         method = LayerGradDrop(p=0.99, mask_target=target)  # type: ignore[arg-type]
-        return min(method.plan(Clock(), TWELVE, Memory()).values(), key=lambda gate: gate.share)
+        return min(method.plan(Clock(), TWELVE, MethodState()).values(), key=lambda gate: gate.share)
 
     assert gate("grad").dropped
     assert not gate("grad").closed
@@ -216,8 +216,8 @@ def test_a_dropped_layer_may_move_by_momentum_or_not_at_all() -> None:
 
 
 def test_kept_layers_are_scaled_on_request_only() -> None:
-    assert {g.scale for g in LayerGradDrop(p=0.5).plan(Clock(), TWELVE, Memory()).values() if g.share} == {1.0}
-    plan = LayerGradDrop(p=0.5, layer_scale=True).plan(Clock(), TWELVE, Memory())
+    assert {g.scale for g in LayerGradDrop(p=0.5).plan(Clock(), TWELVE, MethodState()).values() if g.share} == {1.0}
+    plan = LayerGradDrop(p=0.5, layer_scale=True).plan(Clock(), TWELVE, MethodState())
     assert {plan[group.name].scale for group in TWELVE.layers if plan[group.name].share} == {2.0}
     assert plan["head"].scale == plan["embeddings"].scale == 1.0
 

@@ -13,11 +13,12 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gradgate import Clock, Memory, Method, MethodInfo, Plan, method
+from gradgate import Clock, Method, MethodInfo, MethodState, Plan, method
 from gradgate.errors import MethodError
 from gradgate.methods import OPEN, Gate, plan_file
 from gradgate.methods.phases import Phase
-from gradgate.methods.plan_file import PlanFile, Timeline, changes, foresee, read_plan, read_timeline
+from gradgate.methods.plan_file import PlanFile, read_plan, read_timeline
+from gradgate.methods.timeline import Timeline, changes, foresee
 from support.every_method import EVERY_METHOD, FOUR, a_method
 
 GROUPS = FOUR.names
@@ -27,7 +28,7 @@ def step_by_step(method: Method, clock: Clock, seed: int) -> Timeline:
     """The definition of a timeline: one plan for each step."""
     timeline = Timeline()
     for step in range(clock.known_total):
-        timeline.record(step, method.plan(replace(clock, step=step), FOUR, Memory(seed)))
+        timeline.record(step, method.plan(replace(clock, step=step), FOUR, MethodState(seed)))
     return timeline.described(method, FOUR, clock.known_total)
 
 
@@ -41,14 +42,14 @@ def test_what_is_foreseen_is_the_plan_of_each_step(
     clock = Clock(0, length, total)
     try:
         drawn.check(FOUR)
-        plans = list(changes(drawn, FOUR, clock, Memory(seed)))
+        plans = list(changes(drawn, FOUR, clock, MethodState(seed)))
     except MethodError:
         assume(False)
     foreseen = Timeline()
     for now, plan in plans:
         foreseen.record(now.step, plan)
     assert foreseen.described(drawn, FOUR, total) == step_by_step(drawn, clock, seed)
-    if drawn.decides_by_measuring:
+    if drawn.traits.decides_by_measuring:
         return
     assert foresee(drawn, FOUR, clock, seed).phases == foreseen.phases
     followed = PlanFile(file="plan.yaml", phases=tuple(foreseen.phases))
@@ -56,7 +57,9 @@ def test_what_is_foreseen_is_the_plan_of_each_step(
     assert again.phases == foreseen.phases
     for step in range(total):
         now = replace(clock, step=step)
-        assert Phase.of(0, followed.plan(now, FOUR, Memory())) == Phase.of(0, drawn.plan(now, FOUR, Memory(seed)))
+        assert Phase.of(0, followed.plan(now, FOUR, MethodState())) == Phase.of(
+            0, drawn.plan(now, FOUR, MethodState(seed))
+        )
 
 
 @pytest.mark.parametrize(
@@ -147,5 +150,5 @@ def test_a_long_plan_is_followed_without_going_through_all_of_it(monkeypatch: py
     followed.check(FOUR)
     monkeypatch.setattr(plan_file.Phase, "plan", lambda *arguments: Plan(dict.fromkeys(GROUPS, OPEN)))
     assert followed.reaches(FOUR) is followed.reaches(FOUR)
-    assert followed.next_change(Clock(17, 1, 9_999), FOUR, Memory()) == 18
-    assert followed.next_change(Clock(4_999, 1, 9_999), FOUR, Memory()) is None
+    assert followed.next_change(Clock(17, 1, 9_999), FOUR, MethodState()) == 18
+    assert followed.next_change(Clock(4_999, 1, 9_999), FOUR, MethodState()) is None

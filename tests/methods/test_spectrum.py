@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from gradgate import Clock, LayerMap, Memory, Tuner, map_layers, method
+from gradgate import Clock, LayerMap, MethodState, Tuner, map_layers, method
 from gradgate.errors import MethodError
 from gradgate.measure.signal import signal_to_noise
 from gradgate.methods.spectrum import clearest, kinds_of
@@ -113,5 +113,5 @@ def test_what_is_frozen_counts_for_nothing() -> None:
     frozen = layers.with_frozen(name for name in layers.weights if "layers.0." in name or "mlp" in name)
     assert set(kinds_of(frozen)) == {f"attention.{n}_proj" for n in "qkvo"}
     assert all(len(names) == 2 for names in kinds_of(frozen).values())
-    plan = method("spectrum:share=1").plan(Clock(0), frozen, Memory())
+    plan = method("spectrum:share=1").plan(Clock(0), frozen, MethodState())
     assert not any(name.startswith("layers.0.") for name in open_groups(plan))

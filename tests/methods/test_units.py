@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gradgate import ActivationCache, Clock, LayerMap, Memory, Tuner, map_layers, method
+from gradgate import ActivationCache, Clock, LayerMap, MethodState, Tuner, map_layers, method
 from gradgate.cli.models import draw_timeline
 from gradgate.errors import MethodError
-from gradgate.methods.plan_file import foresee
+from gradgate.methods.timeline import foresee
 from support.loop import adamw, build, fisher_data, moved, train, weights
 
 
@@ -20,7 +20,7 @@ def parts() -> LayerMap:
 
 
 def opened(text: str, layers: LayerMap, step: int, seed: int = 0) -> set[str]:
-    plan = method(text).checked_plan(Clock(step, 10, 100), layers, Memory(seed=seed))
+    plan = method(text).checked_plan(Clock(step, 10, 100), layers, MethodState(seed=seed))
     return {name for name, gate in plan.items() if not gate.closed}
 
 
@@ -130,7 +130,7 @@ def test_a_written_plan_is_followed_by_units(parts: LayerMap, tmp_path: Path) ->
 
 
 def test_rates_by_layer_are_those_of_its_units(parts: LayerMap) -> None:
-    plan = method("lisa:layers=9,unit=part+layerwise-lr:decay=0.5").checked_plan(Clock(0), parts, Memory())
+    plan = method("lisa:layers=9,unit=part+layerwise-lr:decay=0.5").checked_plan(Clock(0), parts, MethodState())
     assert {plan[f"layers.1.{part}"].lr for part in ("attention", "mlp", "norm")} == {0.25}
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 from gradgate.errors import UsageError
 from gradgate.methods import OPEN, Gate
 from gradgate.methods.phases import Phase
-from gradgate.methods.plan_file import Timeline
+from gradgate.methods.timeline import Timeline
 from gradgate.papers.claims import Outcome, check, claims, find_claim
 from gradgate.papers.claims.base import above, all_of, any_of, below, most_of
 from gradgate.papers.claims.elsa import frozen_share

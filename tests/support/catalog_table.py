@@ -171,9 +171,9 @@ def changed(before: Weights, after: Weights) -> set[str]:
 
 def names_of(method: Method, layers: LayerMap, plan: Plan, wanted: Callable[[Gate], bool]) -> set[str]:
     """The parameters that the method trains in groups whose gate is as wanted."""
-    layers = layers.at(method.grouped_by)
+    layers = layers.at(method.traits.unit)
     groups = (group for group in layers if wanted(plan[group.name]))
-    named = {name for group in groups for name in group.parameter_names if method.trains(name, group.name)}
+    named = {name for group in groups for name in group.parameter_names}
     selection = method.selection(layers)
     return named if selection is None else named & set(selection.names)
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from gradgate import ByUnit, Group, LayerMap, Method, MethodInfo, method, methods
+from gradgate import Group, LayerMap, Method, MethodInfo, method, methods
 from gradgate.errors import MethodError
+from gradgate.methods import HasUnitOption
 from gradgate.methods.base import option_types
 
 EVERY_METHOD = pytest.mark.parametrize("entry", methods(), ids=lambda entry: entry.name)
@@ -30,7 +31,7 @@ def a_method(draw: st.DrawFn, entry: MethodInfo) -> Method:
     # A map of bare groups has no other units than layers, and any text is no selector.
     free = {name: hints[name] for name, default in entry.defaults.items() if default is not ...}
     free = {name: kind for name, kind in free.items() if name not in ("unit", "only", "open", "closed")}
-    unit = {"unit": "layer"} if issubclass(entry.cls, ByUnit) else {}
+    unit = {"unit": "layer"} if issubclass(entry.cls, HasUnitOption) else {}
     options = {name: draw(OPTIONS[kind] if kind in OPTIONS else st.from_type(kind)) for name, kind in free.items()}
     try:
         return replace(example(entry, 4, **unit), **options)

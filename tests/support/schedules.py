@@ -6,8 +6,8 @@ from gradgate import (
     Clock,
     Group,
     LayerMap,
-    Memory,
     Method,
+    MethodState,
     Plan,
 )
 
@@ -46,7 +46,7 @@ def openings(method: Method, layers: LayerMap = TWELVE, steps: int = 700) -> dic
     """For each group the paper's 1-based step from which on it learns; 0 if it is on before the first step."""
     first: dict[str, int | None] = dict.fromkeys(layers.names, NEVER)
     for step in range(steps):
-        plan = method.plan(Clock(step), layers, Memory())
+        plan = method.plan(Clock(step), layers, MethodState())
         assert tuple(plan) == layers.names
         opened = open_groups(plan)
         for name in layers.names:

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, TrainerCallback
 
-from gradgate import Clock, GateCallback, Gradual, Memory, map_layers, method
+from gradgate import Clock, GateCallback, Gradual, MethodState, map_layers, method
 from gradgate.errors import AttachError, AuditError, NonFiniteError, RunError, UsageError
-from gradgate.methods.plan_file import foresee
+from gradgate.methods.timeline import foresee
 from support.loop import Weights, assert_same_weights, build, moved, weights
 from support.trainers import BATCH, ROWS, StopAt, trainer_of
 
@@ -60,7 +60,7 @@ def test_what_is_open_at_each_step_is_what_was_foreseen(text: str, tmp_path: Pat
     happened = gate.tuner.timeline
     assert happened.described(chosen, layers, 12) == foreseen
     for step, plan in enumerate(recorder.plans):
-        assert plan == chosen.plan(Clock(step, PER_EPOCH, 12), layers, Memory(seed=3))
+        assert plan == chosen.plan(Clock(step, PER_EPOCH, 12), layers, MethodState(seed=3))
 
 
 def test_layers_that_open_late_learn(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from torch import nn
 
-from gradgate import Clock, Gate, LayerMap, Memory, Method, Plan, Tuner, map_layers
+from gradgate import Clock, Gate, LayerMap, Method, MethodState, Plan, Tuner, map_layers
 from gradgate.errors import AttachError, MethodError, NonFiniteError
 from gradgate.methods import CLOSED, OPEN
 from support.loop import adamw, assert_same_weights, batch, build, moved, step, train, weights
@@ -38,7 +38,7 @@ class Odd(Method):
     name: ClassVar[str] = "odd"
     gates: Callable[[Clock, LayerMap], dict[str, Gate]]
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return Plan(self.gates(clock, layers))
 
 

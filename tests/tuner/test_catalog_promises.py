@@ -65,7 +65,7 @@ def test_what_a_gate_holds_keeps_every_bit(row: Row, name: str) -> None:
     run = trained(method, name)
     for number in range(STEPS):
         plan, before, after = run.plans[number], run.weights[number], run.weights[number + 1]
-        for group in layers.at(method.grouped_by):
+        for group in layers.at(method.traits.unit):
             gate = plan[group.name]
             for parameter in group.parameter_names if gate.hold and gate.sparse else ():
                 shape = before[parameter].shape

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import gradgate as gg
-from gradgate import Clock, Gate, Gradual, LayerMap, LayerwiseRates, Memory, Method, Plan, Tuner, map_layers
+from gradgate import Clock, Gate, Gradual, LayerMap, LayerwiseRates, Method, MethodState, Plan, Tuner, map_layers
 from gradgate.errors import AttachError, SelectorError, UsageError
 from support.loop import adamw, assert_same_weights, batch, build, fisher_data, momentum, step, train, weights
 
@@ -33,7 +33,7 @@ def test_layerwise_rates_are_those_of_groups_made_by_hand(optimizer_of: Callable
     optimizer = optimizer_of(ours, lr=1e-2)
     with Tuner(ours, optimizer, "layerwise-lr:decay=0.5", audit=True):
         train(ours, optimizer, 4)
-    rates = LayerwiseRates(decay=0.5).rates(Clock(), map_layers(theirs), Memory())
+    rates = LayerwiseRates(decay=0.5).rates(Clock(), map_layers(theirs), MethodState())
     reference = optimizer_of(theirs, lr=1e-2)
     reference.param_groups[:] = [{**reference.param_groups[0], **group} for group in by_hand(theirs, rates)]
     train(theirs, reference, 4)
@@ -64,7 +64,7 @@ def test_a_warm_up_is_that_of_rates_set_by_hand_under_a_scheduler(optimizer_of: 
         {**reference.param_groups[0], **group} for group in by_hand(theirs, dict.fromkeys(layers.names, 1.0))
     ]
     for done in range(8):
-        plan = schedule.plan(Clock(done), layers, Memory())
+        plan = schedule.plan(Clock(done), layers, MethodState())
         for group, gate in zip(reference.param_groups, plan.values(), strict=True):
             group["lr"] = 1e-2 * falling(done) * gate.lr
             for parameter in group["params"]:
@@ -107,7 +107,7 @@ def test_a_factor_multiplies_that_of_the_method() -> None:
             step(model, optimizer, 0)
         return dense.detach() - before
 
-    rates = LayerwiseRates(decay=0.5).rates(Clock(), map_layers(build("bert")), Memory())
+    rates = LayerwiseRates(decay=0.5).rates(Clock(), map_layers(build("bert")), MethodState())
     both = moved_by("layerwise-lr:decay=0.5", lr_scale={"layers.0": 4.0})
     assert torch.allclose(both, 4.0 * rates["layers.0"] * moved_by("full"), atol=1e-7)
 
@@ -268,7 +268,7 @@ def test_outside_the_scope_of_a_gate_the_rate_holds_as_well() -> None:
 
         lr: float = 0.5
 
-        def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+        def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
             return Plan(dict.fromkeys(layers.names, Gate(scale=2.0, scope="attention", lr=self.lr)))
 
     def moved_by(lr: float) -> torch.Tensor:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradgate import Clock, Gate, LayerGradDrop, LayerMap, Memory, Method, Plan, Tuner, gates, map_layers
+from gradgate import Clock, Gate, LayerGradDrop, LayerMap, Method, MethodState, Plan, Tuner, gates, map_layers
 from support.loop import Weights, adamw, assert_same_weights, build, layers_of, momentum, moved, same, train, weights
 from support.tiny_models import tiny_batch
 
@@ -25,7 +25,7 @@ class Sparse(Method):
     name: ClassVar[str] = "sparse"
     lo: float = 0.5
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         gate = Gate(lo=self.lo, scale=1 / (1 - self.lo), stream=self.name, draw=clock.step, hold=False)
         return Plan({group.name: gate for group in layers})
 
@@ -209,7 +209,7 @@ class LayerHold(Method):
     name: ClassVar[str] = "hold"
     lo: float = 0.5
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return Plan({group.name: Gate(lo=self.lo, stream=self.name, draw=clock.step) for group in layers})
 
 
@@ -218,7 +218,7 @@ class LayerHold(Method):
 
 def dropped_layers(model: nn.Module, method: LayerGradDrop, step: int) -> set[str]:
     layers = map_layers(model)
-    plan = method.plan(Clock(step), layers, Memory(seed=SEED))
+    plan = method.plan(Clock(step), layers, MethodState(seed=SEED))
     return {name for group in layers if plan[group.name].share == 0.0 for name in group.parameter_names}
 
 

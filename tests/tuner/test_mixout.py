@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from gradgate import GateCallback, Mixout, Tuner, method
 from gradgate.errors import AttachError, MethodError, RunError
-from gradgate.methods.base import MixoutSettings
+from gradgate.methods.traits import MixoutSettings
 from gradgate.tuner.mixout import Mixing
 from support.loop import adamw, assert_same_weights, batch, build, same, step, train, weights
 from support.tiny_models import TINY

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 import gradgate.tuner.offloaded_states
 import gradgate.tuner.optimizer_groups
-from gradgate import Clock, Closing, LayerMap, Memory, Plan, Tuner, map_layers, method
+from gradgate import Clock, LayerMap, MethodState, Plan, Tuner, map_layers, method
 from gradgate.errors import AttachError, MethodError
+from gradgate.methods import HasStateOption
 from gradgate.tuner.offloaded_states import OffloadedStates
 from support.crossed import each_once
 from support.loop import Weights, adamw, assert_same_weights, build, momentum, same, train, weights
@@ -25,14 +26,14 @@ STEPS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pause(Closing):
+class Pause(HasStateOption):
     """One layer is closed in the third and fourth step."""
 
     name: ClassVar[str] = "pause"
     summary: ClassVar[str] = "one layer rests"
     source: ClassVar[str] = "here"
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return Plan.opening(layers, {name: name != NAME or clock.step not in (2, 3) for name in layers.names})
 
 
@@ -243,9 +244,9 @@ def test_offloading_moves_tensors_of_a_device_and_nothing_else() -> None:
 
 
 def test_a_joined_method_has_the_policy_of_its_first() -> None:
-    assert method("lisa:state=drop+layerwise-lr").state_of_closed == "drop"
-    assert method("gradfreeze:cumulative=false,state=reset").state_of_closed == "reset"
-    assert method("gradual").state_of_closed == "keep"
+    assert method("lisa:state=drop+layerwise-lr").traits.state_of_closed == "drop"
+    assert method("gradfreeze:cumulative=false,state=reset").traits.state_of_closed == "reset"
+    assert method("gradual").traits.state_of_closed == "keep"
 
 
 def test_an_unknown_policy_is_refused() -> None:

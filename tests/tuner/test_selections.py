@@ -11,7 +11,7 @@ from torch import nn
 import gradgate as gg
 from gradgate.clock import Clock
 from gradgate.errors import MethodError, SelectorError
-from gradgate.methods.plan_file import foresee
+from gradgate.methods.timeline import foresee
 from support.loop import Weights, adamw, build, momentum, moved, same, train, weights
 
 TABLE = "model.embed_tokens.weight"

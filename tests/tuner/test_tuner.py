@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from gradgate import Clock, Gate, Gradual, LayerMap, Memory, Method, Plan, Tuner, map_layers
+from gradgate import Clock, Gate, Gradual, LayerMap, Method, MethodState, Plan, Tuner, map_layers
 from gradgate.methods import CLOSED, OPEN
 from support.crossed import some_fast
 from support.loop import adamw, assert_same_weights, build, layers_of, learnable, moved, same, step, train, weights
@@ -24,7 +24,7 @@ class Blink(Method):
     name: ClassVar[str] = "blink"
     every: int = 2
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         top = CLOSED if clock.step // self.every % 2 else OPEN
         return Plan({group.name: top if group == layers.layers[-1] else OPEN for group in layers})
 
@@ -64,7 +64,7 @@ def test_gradual_moves_each_group_from_its_step_on(name: str) -> None:
         train(model, optimizer, steps, after=lambda _: seen.append(moved(before, model)))
     opened: set[str] = set()
     for number in range(steps):
-        plan = method.plan(Clock(number), layers, Memory())
+        plan = method.plan(Clock(number), layers, MethodState())
         opened |= names_of(model, *(group for group, gate in plan.items() if gate.open))
         assert opened & learns <= seen[number] <= opened, f"step {number + 1}"
     assert opened == set(before)

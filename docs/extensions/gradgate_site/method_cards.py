@@ -48,7 +48,7 @@ def card(info: MethodInfo, words: dict[str, Any], folder: Path) -> str:
     """The page of one method."""
     spec = words.get("example", info.name)
     timeline = timeline_of(spec, words.get("steps", 60), folder)
-    foreseen = not method(spec).decides_by_measuring
+    foreseen = not method(spec).traits.decides_by_measuring
     parts = [
         f"# {info.name}",
         f"{_sentence(info.summary)}",

@@ -8,7 +8,8 @@ from pathlib import Path
 from gradgate import method
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap, map_layers
-from gradgate.methods.plan_file import Timeline, foresee, read_timeline
+from gradgate.methods.plan_file import read_timeline
+from gradgate.methods.timeline import Timeline, foresee
 
 MODEL = "sample"
 STEPS, EPOCHS = 400, 5
@@ -31,7 +32,7 @@ def timeline_of(spec: str, steps: int, folder: Path) -> Timeline:
         folder: where trainings stay, so that the next build need not repeat them.
     """
     chosen = method(spec)
-    if not chosen.decides_by_measuring:
+    if not chosen.traits.decides_by_measuring:
         return foresee(chosen, layers(), Clock(0, STEPS // EPOCHS, STEPS))
     run = folder / f"{chosen.name}-{steps}"
     if not (run / "plan.yaml").is_file():

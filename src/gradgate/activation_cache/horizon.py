@@ -9,8 +9,9 @@ from dataclasses import replace
 from gradgate.activation_cache.frozen_prefix import closed_layers, closed_prefix
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import Memory, Method
-from gradgate.methods.plan_file import Timeline, changes
+from gradgate.methods.base import Method
+from gradgate.methods.timeline import Timeline, changes
+from gradgate.methods.traits import MethodState
 
 
 class Horizon:
@@ -23,14 +24,14 @@ class Horizon:
 
     def __init__(self, method: Method, layers: LayerMap, clock: Clock, seed: int, passes: float) -> None:
         self._layers = layers
-        self._foreseen = not method.decides_by_measuring
+        self._foreseen = not method.traits.decides_by_measuring
         epoch = clock.steps_per_epoch
         self._needed = None if epoch is None else epoch * (passes if self._foreseen else 1.0)
         self._starts: list[int] = []
         self._depths: list[int] = []
         self._end = clock.total_steps
         if self._foreseen and self._needed is not None and self._end is not None:
-            self._foresee(method, replace(clock, step=0), Memory(seed=seed))
+            self._foresee(method, replace(clock, step=0), MethodState(seed=seed))
 
     def layers_to_keep(self, step: int, timeline: Timeline) -> int:
         """Return the number of layers to cache in the coming step; 0 for none.
@@ -62,7 +63,7 @@ class Horizon:
         end = self._starts[last + 1] if last + 1 < len(self._starts) else self._end
         return end is not None and end - self._starts[first] >= self._needed
 
-    def _foresee(self, method: Method, clock: Clock, memory: Memory) -> None:
+    def _foresee(self, method: Method, clock: Clock, memory: MethodState) -> None:
         for at, plan in changes(method, self._layers, clock, memory):
             depth = closed_layers(closed_prefix(plan, self._layers))
             if not self._depths or self._depths[-1] != depth:

@@ -16,7 +16,7 @@ from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap, Unit
 
 if TYPE_CHECKING:
-    from gradgate.methods.plan_file import Timeline
+    from gradgate.methods.timeline import Timeline
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
 
@@ -134,7 +134,7 @@ def plan(
 
     from gradgate.files import write_text  # torch loads after the settings are checked
     from gradgate.layers import map_layers
-    from gradgate.methods.plan_file import foresee
+    from gradgate.methods.timeline import foresee
     from gradgate.training.pretrained import load_bare
 
     layer_map = map_layers(load_bare(config.model, config.trust_remote_code), layers=config.layers)

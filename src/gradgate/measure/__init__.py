@@ -1,4 +1,4 @@
-"""Measure what parameters are worth to a training, without an effect on it.
+"""Measure what parameters are worth to a training, without affecting it.
 
 Methods request measurements with the plain data of :mod:`gradgate.measure.request`. The other modules measure, and need
 torch: the Fisher information of groups or of single weights, outliers among weights, and the signal-to-noise ratio of
@@ -11,13 +11,14 @@ from gradgate.measure.request import (
     Batches,
     FisherRequest,
     Gradient,
-    GradientRequest,
     Labels,
     Measurement,
     OutlierRequest,
+    Request,
+    ScoreRequest,
     SelectionRequest,
     SignalRequest,
-    WeightRequest,
+    WatchRequest,
 )
 
 __all__ = [
@@ -26,11 +27,12 @@ __all__ = [
     "Batches",
     "FisherRequest",
     "Gradient",
-    "GradientRequest",
     "Labels",
     "Measurement",
     "OutlierRequest",
+    "Request",
+    "ScoreRequest",
     "SelectionRequest",
     "SignalRequest",
-    "WeightRequest",
+    "WatchRequest",
 ]

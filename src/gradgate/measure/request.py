@@ -16,12 +16,11 @@ Batches = Callable[[int], Iterable[Batch]]
 
 @dataclass(frozen=True)
 class FisherRequest:
-    """A request for the trace of the Fisher information (FUN, Eq. 1 and Algorithm 2).
+    """A request for the trace of the Fisher information of each group (FUN, Eq. 1 and Algorithm 2).
 
     Attributes:
         groups: names of the groups to measure.
-        batches: number of batches of training data, 40 as in the paper; fewer if the data ends earlier; None for
-            all of them.
+        batches: number of training batches, 40 as in the paper; fewer if the data ends before; None for all of them.
         labels: ``sample`` draws y from the model (Eq. 1); ``argmax`` takes its mode (the authors' code); ``true``
             takes the data's labels (the empirical Fisher).
         gradient: ``per_example`` is Eq. 1, the mean over examples of the squared gradient of log p(y|x); ``batch``
@@ -30,7 +29,7 @@ class FisherRequest:
         qa: for span extraction, ``sum`` adds log p(start) and log p(end) of an example; ``stack`` treats them as two
             rows, as the code does: twice as many rows with half the information each.
         eval_mode: measure without dropout.
-        seed: for the sampled labels, and for dropout if there is any.
+        seed: of the sampled labels, and of dropout if there is any.
     """
 
     groups: tuple[str, ...]
@@ -43,62 +42,14 @@ class FisherRequest:
 
 
 @dataclass(frozen=True)
-class GradientRequest:
-    """A request for the absolute gradient of each element, of the mean over batches of log p(y|x), with true labels.
-
-    Attributes:
-        groups: names of the groups to measure.
-        batches: number of batches of training data; fewer if the data ends earlier; None for all of them.
-        eval_mode: measure without dropout.
-        seed: for dropout if there is any.
-    """
-
-    groups: tuple[str, ...]
-    batches: int | None = None
-    eval_mode: bool = True
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class WeightRequest:
-    """A request for the absolute value of each element; needs no data.
-
-    Attributes:
-        groups: names of the groups to measure.
-        rank: None for the values as they are; a number for those of each matrix's best approximation of that rank.
-    """
-
-    groups: tuple[str, ...]
-    rank: int | None = None
-
-
-@dataclass(frozen=True)
-class SelectionRequest:
-    """A request to choose the single elements with the largest scores.
-
-    Attributes:
-        share: share of elements to choose, in (0, 1].
-        request: defines the score of an element. By Fisher information that is the mean over batches of its
-            squared gradient of the batch's mean log p(y|x): ``gradient`` must be ``batch``.
-        within: the population of the share. ``all``: all groups together, regardless of parameters, including all
-            elements equal to the threshold. ``parameter``: each parameter alone, exactly the share (rounded, at least
-            one element); of equal elements the first ones.
-    """
-
-    share: float
-    request: FisherRequest | GradientRequest | WeightRequest
-    within: Literal["all", "parameter"] = "all"
-
-
-@dataclass(frozen=True)
 class OutlierRequest:
-    """A request for the share of outliers among weights, each weighted by the inputs that it multiplies.
+    """A request for the share of outliers among each group's weights, weighted by the inputs that they multiply.
 
     Attributes:
         groups: names of the groups to measure.
-        batches: number of batches of training data; fewer if the data ends earlier.
-        threshold: a weight is an outlier if it exceeds this multiple of its group's mean.
-        seed: for the random states while the model runs.
+        batches: number of training batches; fewer if the data ends before.
+        threshold: a weight is an outlier above this many times the mean of its group.
+        seed: of the random states while the model runs.
     """
 
     groups: tuple[str, ...]
@@ -118,4 +69,59 @@ class SignalRequest:
     groups: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class ScoreRequest:
+    """What the score of a single element is.
+
+    Attributes:
+        groups: names of the groups with the elements.
+        of: ``fisher``, the mean over batches of the squared gradient of the batch's mean log p(y|x); ``gradient``, the
+            size of the mean over batches of that gradient; ``weight``, the size of the element's own value, which
+            needs no data.
+        batches: number of training batches; fewer if the data ends before; None for all of them.
+        labels: the labels y, as for :class:`FisherRequest`.
+        eval_mode: measure without dropout.
+        seed: of the sampled labels, and of dropout if there is any.
+        rank: of a ``weight``: None for the values as they are; a number for those of each matrix's best approximation
+            of that rank.
+    """
+
+    groups: tuple[str, ...]
+    of: Literal["fisher", "gradient", "weight"]
+    batches: int | None = None
+    labels: Labels = "true"
+    eval_mode: bool = True
+    seed: int = 0
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class SelectionRequest:
+    """A request to choose the single elements with the largest scores.
+
+    Attributes:
+        share: how many to choose, in (0, 1].
+        scores: how elements are scored.
+        within: what the share is of. ``all``: of all groups together, whatever parameter an element is in, and all
+            elements that are equal at the threshold. ``parameter``: of each parameter by itself, exactly that many
+            (rounded, at least one); of equal elements those that come first.
+    """
+
+    share: float
+    scores: ScoreRequest
+    within: Literal["all", "parameter"] = "all"
+
+
+@dataclass(frozen=True)
+class WatchRequest:
+    """A request to watch groups in the next step of the training; the method's traits say what of them.
+
+    Attributes:
+        groups: names of the groups.
+    """
+
+    groups: tuple[str, ...]
+
+
 Measurement = FisherRequest | OutlierRequest | SignalRequest
+Request = Measurement | SelectionRequest | WatchRequest

@@ -12,22 +12,18 @@ from gradgate.distributed.shards import whole
 from gradgate.errors import AttachError, NonFiniteError
 from gradgate.layers import named_parameters
 from gradgate.layers.names import canonical_name
-from gradgate.measure.request import Batch, FisherRequest, GradientRequest, WeightRequest
+from gradgate.measure.request import Batch, FisherRequest, ScoreRequest
 from gradgate.measure.trace import likelihoods_of, separate_tensors
 from gradgate.torch_state import preserved_state
 
-_MEASURED = {
-    FisherRequest: "Fisher information",
-    GradientRequest: "gradient of the calibration batches",
-    WeightRequest: "value",
-}
+_MEASURED = {"fisher": "Fisher information", "gradient": "gradient of the calibration batches", "weight": "value"}
 
 
 def scores(
     model: nn.Module,
     names: Collection[str],
     batches: Callable[[], Iterable[Batch]],
-    request: FisherRequest | GradientRequest | WeightRequest,
+    request: ScoreRequest,
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield the score of each element of some parameters, one parameter at a time.
 
@@ -47,16 +43,16 @@ def scores(
         AttachError: if the model's output or the batches do not allow it.
         NonFiniteError: if a score is not finite.
     """
-    if isinstance(request, WeightRequest):
+    if request.of == "weight":
         measured = _by_weight(model, names, request)
     else:
         measured = _by_gradient(model, names, batches(), request)
     for name, values in measured:
         if not bool(torch.isfinite(values).all()):
-            weight = "Repair the model" if isinstance(request, WeightRequest) else "Use bf16 or fp32, not fp16"
+            weight = "Repair the model" if request.of == "weight" else "Use bf16 or fp32, not fp16"
             raise NonFiniteError(
-                f"Weights are chosen by their {_MEASURED[type(request)]}, which is not finite in "
-                f"{int((~torch.isfinite(values)).sum())} elements of {name}; expected finite numbers. {weight}."
+                f"Weights are chosen by their {_MEASURED[request.of]}, which is not finite in "
+                f"{int((~torch.isfinite(values)).sum())} elements of {name}; expected a number for each. {weight}."
             )
         yield name, values
 
@@ -81,7 +77,7 @@ def low_rank(weights: Tensor, rank: int) -> Tensor:
     return approximation
 
 
-def _by_weight(model: nn.Module, names: Collection[str], request: WeightRequest) -> Iterator[tuple[str, Tensor]]:
+def _by_weight(model: nn.Module, names: Collection[str], request: ScoreRequest) -> Iterator[tuple[str, Tensor]]:
     parameters = named_parameters(model)
     for name in names:
         weights = whole(parameters[name]).to(torch.float32)
@@ -91,22 +87,21 @@ def _by_weight(model: nn.Module, names: Collection[str], request: WeightRequest)
 
 
 def _by_gradient(
-    model: nn.Module, names: Collection[str], batches: Iterable[Batch], request: FisherRequest | GradientRequest
+    model: nn.Module, names: Collection[str], batches: Iterable[Batch], request: ScoreRequest
 ) -> Iterator[tuple[str, Tensor]]:
-    squared = isinstance(request, FisherRequest)
-    fisher = request if isinstance(request, FisherRequest) else _true_labels(request)
+    likelihood = FisherRequest(request.groups, request.batches, request.labels, "batch")
     generator = torch.Generator().manual_seed(request.seed)
     counted = 0
     with preserved_state(model, training=not request.eval_mode, gradients=True, seed=request.seed):
         chosen, rest = separate_tensors(model, names)
         sums = {name: torch.zeros_like(tensor, dtype=torch.float32) for name, tensor in chosen.items()}
         for batch in islice(batches, request.batches):
-            loss = likelihoods_of(model, chosen | rest, batch, fisher, generator).mean()
+            loss = likelihoods_of(model, chosen | rest, batch, likelihood, generator).mean()
             gradients = torch.autograd.grad(loss, list(chosen.values()), allow_unused=True)
             for total, gradient in zip(sums.values(), gradients, strict=True):
                 if gradient is not None:
                     gradient = gradient.float()
-                    total.addcmul_(gradient, gradient) if squared else total.add_(gradient)
+                    total.addcmul_(gradient, gradient) if request.of == "fisher" else total.add_(gradient)
             counted += 1
     if counted == 0:
         raise AttachError(
@@ -114,7 +109,3 @@ def _by_gradient(
         )
     for name, total in sums.items():
         yield canonical_name(name), (total / counted).abs_()
-
-
-def _true_labels(request: GradientRequest) -> FisherRequest:
-    return FisherRequest(request.groups, request.batches, "true", "batch", eval_mode=request.eval_mode)

@@ -11,7 +11,7 @@ from gradgate.clock import Clock
 from gradgate.errors import UsageError
 from gradgate.layers import LayerMap, map_layers
 from gradgate.memory.optimizer_cost import OWN_PRECISION, MakeOptimizer, OptimizerCost
-from gradgate.memory.phases import stretches, suppositions
+from gradgate.memory.phases import planned_phases, suppositions
 from gradgate.memory.training_memory import TrainingMemory
 from gradgate.memory.usage import MemoryEstimate
 from gradgate.memory.workload import Workload
@@ -100,8 +100,8 @@ class Estimator:
 
     def _of(self, method: Method, setup: Setup, label: str | None) -> MemoryEstimate:
         clock = Clock(0, setup.steps_per_epoch or setup.total_steps, setup.total_steps)
-        layers = self.layers.at(method.grouped_by)
-        supposed = [stretches(method, layers, clock, setup.seed, order) for order in suppositions(method)]
+        layers = self.layers.at(method.traits.unit)
+        supposed = [planned_phases(method, layers, clock, setup.seed, order) for order in suppositions(method)]
         memory = TrainingMemory(
             self._model, self.layers, method, setup.workload, self._cost, setup.masters, setup.shards
         )

@@ -11,11 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from gradgate.layers import LayerMap
-from gradgate.measure import FisherRequest, SelectionRequest
-from gradgate.measure.request import GradientRequest, Labels
-from gradgate.memory.opening import Opening
+from gradgate.measure import FisherRequest, Labels, Request, ScoreRequest, SelectionRequest
+from gradgate.memory.open_pattern import OpenPattern
 from gradgate.memory.passes import Loss, Passes
-from gradgate.memory.phases import Request
 from gradgate.memory.shrunken import LayerStack
 from gradgate.memory.usage import Usage
 from gradgate.memory.workload import Workload
@@ -66,11 +64,12 @@ class Measurements:
 
     def peaks(self, request: Request, now: Usage) -> Iterator[Usage]:
         """The usage at the peaks of a measurement that begins with this one."""
-        inner = request.request if isinstance(request, SelectionRequest) else request
+        inner = request.scores if isinstance(request, SelectionRequest) else request
         names = {name for group in inner.groups for name in self._gating.groups[group]}
         sizes = {name: self._gating.parameters[name].numel() for name in names}
         largest, choosing = max(sizes.values(), default=0), isinstance(request, SelectionRequest)
-        if isinstance(inner, FisherRequest | GradientRequest):
+        scored = inner.of if isinstance(inner, ScoreRequest) else ""
+        if isinstance(inner, FisherRequest | ScoreRequest) and scored != "weight":
             before = now.plus(activations=self._buffers + (_FLOAT32 * sum(sizes.values()) if choosing else 0))
             if choosing and (inner.batches is None or inner.batches > 1):  # the gradients of the batch before
                 before = before.plus(gradients=sum(self._gating.parameters[name].nbytes for name in names))
@@ -78,21 +77,21 @@ class Measurements:
         if isinstance(request, SelectionRequest) and request.within == "all":
             yield replace(now.plus(activations=_CHOOSING * sum(sizes.values())), at="forward")
         else:
-            kept = _FLOAT32 * sum(sizes.values()) if isinstance(inner, GradientRequest) else 0
+            kept = _FLOAT32 * sum(sizes.values()) if scored == "gradient" else 0
             yield replace(now.plus(activations=kept + _ONE_MATRIX * largest), at="forward")
 
     def _derived(
-        self, request: FisherRequest | GradientRequest, now: Usage, choosing: bool, largest: int
+        self, request: FisherRequest | ScoreRequest, now: Usage, choosing: bool, largest: int
     ) -> Iterator[Usage]:
         """The peaks of the passes through the groups of a request."""
         plan = Plan({name: OPEN if name in request.groups else CLOSED for name in self._gating.groups})
-        key = request.eval_mode, request.labels if isinstance(request, FisherRequest) else "true", choosing
+        key = request.eval_mode, request.labels, choosing
         if key not in self._made:
             self._made[key] = self._passes(key)
-        yield from self._passed(Opening(plan, self._gating, self._layers), now, key, largest)
+        yield from self._passed(OpenPattern(plan, self._gating, self._layers), now, key, largest)
 
-    def _passed(self, opening: Opening, now: Usage, key: Key, largest: int) -> Iterator[Usage]:
-        for segment in self._made[key].trace(opening).segments:
+    def _passed(self, pattern: OpenPattern, now: Usage, key: Key, largest: int) -> Iterator[Usage]:
+        for segment in self._made[key].trace(pattern).segments:
             others = segment.peak - segment.gradients_at_peak
             yield replace(now.plus(gradients=segment.gradients_at_peak, activations=others), at=segment.at)
             now = now.plus(gradients=segment.gradients, activations=segment.delta - segment.gradients)

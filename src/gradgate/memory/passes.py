@@ -18,12 +18,12 @@ from gradgate.errors import RunError
 from gradgate.hub import first_line
 from gradgate.layers import LayerMap
 from gradgate.memory.live_bytes import LiveBytes
-from gradgate.memory.opening import FixedGates, Opening, form
+from gradgate.memory.open_pattern import OpenPattern, form, selection_within
 from gradgate.memory.shrunken import LayerStack, shrunken, without
 from gradgate.memory.workload import Workload, without_padding
 from gradgate.methods.base import Method
 from gradgate.methods.plan import Plan
-from gradgate.methods.plan_file import Timeline
+from gradgate.methods.timeline import Timeline
 from gradgate.tuner.backward import Checkpointing
 from gradgate.tuner.dropout import DropoutOff
 from gradgate.tuner.effect import ComingStep, Effect, Effects
@@ -116,12 +116,12 @@ class Passes:
         self._around: dict[Any, list[Segment]] = {}
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
 
-    def trace(self, opening: Opening) -> StepTrace:
+    def trace(self, pattern: OpenPattern) -> StepTrace:
         """The trace of a step."""
-        kinds = opening.kinds(self._stacks, self._forms)
-        around = opening.around(self._stacks)
+        kinds = pattern.kinds(self._stacks, self._forms)
+        around = pattern.around(self._stacks)
         if around not in self._around or any(kind not in self._of_layer for kind in kinds.values()):
-            self._execute(opening, kinds, around)
+            self._execute(pattern, kinds, around)
         segments: list[Segment] = []
         for segment in self._around[around]:
             segments += self._expanded(segment, kinds) if segment.group else [segment]
@@ -139,7 +139,7 @@ class Passes:
             if found := self._of_layer[kinds[group]].get(segment.at):
                 yield found._replace(group=group)
 
-    def _execute(self, opening: Opening, kinds: dict[str, Any], around: Any) -> None:
+    def _execute(self, pattern: OpenPattern, kinds: dict[str, Any], around: Any) -> None:
         """Run a step of a model with one layer of each kind."""
         first = {kind: group for group, kind in reversed(kinds.items())}
         dropped = kinds.keys() - set(first.values())
@@ -148,7 +148,7 @@ class Passes:
             settings: Any = getattr(self._model, "config", None)  # restored with the weights
             if getattr(settings, "problem_type", "") is None and getattr(settings, "num_labels", 1) > 1:
                 settings.problem_type = "single_label_classification"  # else some models look for the labels' values
-            plan = Plan({group.name: opening.plan[group.name] for group in layers})
+            plan = Plan({group.name: pattern.plan[group.name] for group in layers})
             with self._in_force(layers, plan):
                 segments, unused = self._measured(kinds.keys() - dropped)
         begun: set[tuple[str, str]] = set()
@@ -181,7 +181,8 @@ class Passes:
     def _in_force(self, layers: LayerMap, plan: Plan) -> Iterator[None]:
         """Everything of a tuner that acts on forward and backward passes."""
         model, method = self._model, self._method
-        gating = Gating(model, layers, FixedGates.of(method, self._layers, layers), 0, {})
+        traits = method.traits
+        gating = Gating(model, layers, selection_within(method.selection(self._layers), layers), 0, {})
         gating.chosen = {
             name: torch.zeros(-(-gating.parameters[name].numel() // 8), dtype=torch.uint8)
             for group, gate in plan.items()
@@ -191,9 +192,9 @@ class Passes:
             gating,
             Checkpointing(model, gating.by_group),
             FrozenLayers(model, layers),
-            *([Mixing(model, method.mixing, gating.trainable, 0)] if method.mixing else []),
+            *([Mixing(model, traits.mixing, gating.trainable, 0)] if traits.mixing else []),
             SwitchedAdapters(model, gating),
-            *([DropoutOff(model)] if method.turns_dropout_off else []),
+            *([DropoutOff(model)] if traits.dropout_off else []),
         ]
         effects = Effects(ordered)
         with self._workload.in_training(model, self._loss.training), without_padding(), _no_log():

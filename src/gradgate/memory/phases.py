@@ -1,24 +1,23 @@
-"""The phases of a training that has not begun, those of methods that measure as far as memory needs them."""
+"""Predict the phases of a training run, as far as they matter for memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.measure import Measurement, SelectionRequest
-from gradgate.methods.base import Memory, Method
+from gradgate.measure import Request, SelectionRequest, WatchRequest
+from gradgate.methods.base import Method
 from gradgate.methods.phases import Phase
 from gradgate.methods.plan import Plan
-from gradgate.methods.plan_file import next_clock
-
-Request = Measurement | SelectionRequest
+from gradgate.methods.timeline import changes
+from gradgate.methods.traits import MethodState
+from gradgate.tuner.watching import watched_groups
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Steps in a row with the same gates.
+class PlannedPhase:
+    """A phase of a training that has not begun.
 
     Attributes:
         step: optimizer steps done when it begins.
@@ -38,15 +37,15 @@ class Stretch:
 
 
 def suppositions(method: Method) -> tuple[int, ...]:
-    """Orders of measured groups that are worth a look: the lowest score highest (-1), or the topmost (1).
+    """Return the orders of measured groups to estimate: the lowest has the highest score (-1), or the topmost (1).
 
     The former keeps the most activations from early on, the latter while it measures.
     """
-    return (-1, 1) if method.measures_on_data else (1,)
+    return (-1, 1) if method.traits.measures == "data" else (1,)
 
 
-def stretches(method: Method, layers: LayerMap, clock: Clock, seed: int = 0, order: int = 1) -> list[Stretch]:
-    """The plans of a whole training in order.
+def planned_phases(method: Method, layers: LayerMap, clock: Clock, seed: int = 0, order: int = 1) -> list[PlannedPhase]:
+    """Return the phases of a whole training in order.
 
     Args:
         method: what learns when.
@@ -59,40 +58,49 @@ def stretches(method: Method, layers: LayerMap, clock: Clock, seed: int = 0, ord
         MethodError: if the method does not fit the model.
     """
     method.check(layers)
+    supposed = _Supposed(method, layers, order)
     found: list[tuple[Phase, Plan, list[Request]]] = []
-    for step, plan, requests in _plans(method, layers, clock, Memory(seed=seed), order):
-        phase = Phase.of(step, plan)
+    for at, plan in changes(method, layers, clock, MethodState(seed=seed), supposed.measure):
+        phase = Phase.of(at.step, plan)
         if not found or found[-1][0].gates != phase.gates:
             found.append((phase, plan, []))
-        found[-1][2].extend(requests)
+        found[-1][2].extend(supposed.requests)
     ends = [*(phase.step for phase, *_ in found[1:]), clock.known_total]
-    supposed = method.decides_by_measuring
     return [
-        Stretch(
+        PlannedPhase(
             phase.step,
             end - phase.step,
             plan,
-            supposed and phase.step > 0,
+            method.traits.decides_by_measuring and phase.step > 0,
             tuple(requests),
-            method.watched(replace(clock, step=end - 1), layers, Memory(seed=seed)),
+            watched_groups(method, replace(clock, step=end - 1), layers, MethodState(seed=seed)),
         )
         for (phase, plan, requests), end in zip(found, ends, strict=True)
     ]
 
 
-def _plans(
-    method: Method, layers: LayerMap, clock: Clock, memory: Memory, order: int
-) -> Iterator[tuple[int, Plan, list[Request]]]:
-    at: Clock | None = clock
-    while at is not None:
-        request = method.measures(at, layers, memory)
-        selection = method.selects(at, layers, memory)
-        requests: list[Request] = [one for one in (request, selection) if one is not None]
-        if request is not None:
-            count = len(request.groups)
-            scores = {
-                name: float(place + 1 if order > 0 else count - place) for place, name in enumerate(request.groups)
-            }
-            memory = method.learned(scores, at, memory)
-        yield at.step, method.checked_plan(at, layers, memory), requests
-        at = next_clock(method, layers, at, memory)
+class _Supposed:
+    """Answers what a method measures with scores in a supposed order.
+
+    Attributes:
+        requests: those of the step that was asked about last.
+    """
+
+    def __init__(self, method: Method, layers: LayerMap, order: int) -> None:
+        self.requests: list[Request] = []
+        self._method, self._layers, self._order = method, layers, order
+
+    def measure(self, clock: Clock, memory: MethodState) -> MethodState:
+        """Return the memory with the supposed scores in it."""
+        self.requests = []
+        for request in self._method.requests(clock, self._layers, memory):
+            if not isinstance(request, SelectionRequest | WatchRequest):
+                memory = self._method.learned(self._scores(request.groups), clock, memory)
+                self.requests.append(request)
+        choices = self._method.requests(clock, self._layers, memory)
+        self.requests += [request for request in choices if isinstance(request, SelectionRequest)]
+        return memory
+
+    def _scores(self, groups: tuple[str, ...]) -> dict[str, float]:
+        count = len(groups)
+        return {name: float(place if self._order > 0 else count + 1 - place) for place, name in enumerate(groups, 1)}

@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from gradgate.layers import LayerMap
-from gradgate.measure import SelectionRequest
+from gradgate.measure import FisherRequest, OutlierRequest, Request, SelectionRequest
 from gradgate.memory.measurements import Measurements
-from gradgate.memory.opening import Opening
+from gradgate.memory.open_pattern import OpenPattern
 from gradgate.memory.optimizer_cost import Cost, OptimizerCost
 from gradgate.memory.passes import Passes, StepTrace
-from gradgate.memory.phases import Request, Stretch
+from gradgate.memory.phases import PlannedPhase
 from gradgate.memory.sharding import Sharding
 from gradgate.memory.shrunken import layer_stacks
 from gradgate.memory.usage import PhaseMemory, Usage, in_words
@@ -84,12 +84,12 @@ class TrainingMemory:
         masters: bool,
         shards: int,
     ) -> None:
-        self._layers = layers.at(method.grouped_by)
+        self._layers = layers.at(method.traits.unit)
         self._method, self._optimizer, self._masters = method, optimizer, masters
-        self._measures = method.decides_by_measuring
-        self._gating = Gating(model, self._layers, method, 0, {})
-        self._parameters = self._gating.parameters
+        self._traits = method.traits
         selection = method.selection(self._layers)
+        self._gating = Gating(model, self._layers, selection, 0, {})
+        self._parameters = self._gating.parameters
         self._rows = frozenset(selection.partial if selection is not None else ())
         self._sharding = Sharding(self._parameters, self._layers.at("layer"), shards)
         stacks = layer_stacks(model, layers)
@@ -99,58 +99,59 @@ class TrainingMemory:
         self._kept = self._weights(model)
         self._seen: dict[Any, tuple[Usage, State]] = {}
 
-    def phases(self, plans: list[Stretch]) -> tuple[PhaseMemory, ...]:
-        """The peak of each stretch of a training, in order."""
+    def phases(self, plans: list[PlannedPhase]) -> tuple[PhaseMemory, ...]:
+        """The peak of each phase of a training, in order."""
         state = State()
         found = []
-        for stretch in plans:
-            gates = tuple(_as_memory_sees(gate) for gate in stretch.plan.values())
-            key = gates, state, stretch.steps > 1, _as_memory_measures(stretch.measured), stretch.watched
+        for phase in plans:
+            gates = tuple(_as_memory_sees(gate) for gate in phase.plan.values())
+            key = gates, state, phase.steps > 1, tuple(map(_without_seed, phase.measured)), phase.watched
             if key not in self._seen:
-                self._seen[key] = self._phase(stretch, state)
+                self._seen[key] = self._phase(phase, state)
             usage, state = self._seen[key]
-            learning = [name for name, gate in stretch.plan.items() if gate.share > 0.0 and self._gating.groups[name]]
-            words = in_words(learning, [name for name in stretch.plan if self._gating.groups[name]])
-            found.append(PhaseMemory(stretch.step, stretch.steps, words, usage, stretch.supposed))
+            learning = [name for name, gate in phase.plan.items() if gate.share > 0.0 and self._gating.groups[name]]
+            words = in_words(learning, [name for name in phase.plan if self._gating.groups[name]])
+            found.append(PhaseMemory(phase.step, phase.steps, words, usage, phase.supposed))
         return tuple(found)
 
     def _weights(self, model: nn.Module) -> int:
         """Bytes of the weights and of what a method keeps beside them."""
         buffers = {id(buffer): buffer.nbytes for buffer in model.buffers()}
         kept = self._sharding.bytes(self._parameters) + sum(buffers.values())
-        if self._method.mixing:
-            mixing = Mixing(model, self._method.mixing, self._gating.trainable, 0)
+        if self._traits.mixing:
+            mixing = Mixing(model, self._traits.mixing, self._gating.trainable, 0)
             kept += sum(self._parameters[name].nbytes for name in mixing.names)
         return kept
 
-    def _phase(self, stretch: Stretch, state: State) -> tuple[Usage, State]:
-        """The peak of a stretch that begins with a state, and the state when it ends."""
+    def _phase(self, phase: PlannedPhase, state: State) -> tuple[Usage, State]:
+        """The peak of a phase that begins with a state, and the state when it ends."""
         stepped = state.stepped
-        opening = Opening(stretch.plan, self._gating, self._layers)
-        trace = self._passes.trace(opening)
-        alive = opening.opened | opening.dropped
-        if self._method.state_of_closed in ("drop", "offload"):
-            stepped &= {name for group, gate in stretch.plan.items() if not gate.closed for name in self._names(group)}
-        masked = [n for n, _ in self._gating.gated(lambda gate: gate.chosen and not gate.closed, stretch.plan)]
+        pattern = OpenPattern(phase.plan, self._gating, self._layers)
+        trace = self._passes.trace(pattern)
+        alive = pattern.opened | pattern.dropped
+        if self._traits.state_of_closed in ("drop", "offload"):
+            stepped &= {name for group, gate in phase.plan.items() if not gate.closed for name in self._names(group)}
+        masked = [n for n, _ in self._gating.gated(lambda gate: gate.chosen and not gate.closed, phase.plan)]
         base = Usage(
             weights=self._kept + sum(-(-self._parameters[name].numel() // 8) for name in masked),
             masters=sum(4 * self._sharding.elements(name) for name in alive if self._has_master(name)),
             activations=self._inputs,
         )
-        watched = frozenset(name for group in stretch.watched for name in self._names(group))
-        step = self._step_of(opening, trace, watched)
+        watched = frozenset(name for group in phase.watched for name in self._names(group))
+        step = self._step_of(pattern, trace, watched)
         before = base.plus(optimizer=self._states(state.stepped), gradients=state.gradients)
-        peaks = [usage for request in stretch.measured for usage in self._measurements.peaks(request, before)]
-        opening = Opening(stretch.plan, self._gating, self._layers)  # what was measured opened others
-        past = self._watching(watched, step)[0] if self._method.watches == "change" else 0
-        for number in range(min(2, stretch.steps)):
-            now = base.plus(optimizer=self._states(stepped), activations=past if number or stretch.step else 0)
+        peaks = [usage for request in phase.measured for usage in self._measurements.peaks(request, before)]
+        pattern = OpenPattern(phase.plan, self._gating, self._layers)  # what was measured opened others
+        past = self._watching(watched, step)[0] if self._traits.watches == "change" else 0
+        for number in range(min(2, phase.steps)):
+            now = base.plus(optimizer=self._states(stepped), activations=past if number or phase.step else 0)
             passed = list(self._passed(now, trace))
             peaks += passed
             peaks += self._stepped(replace(passed[-1], at="step"), step, stepped)
             stepped |= set(step.names)
         left = sum(self._sharding.nbytes(name) for name in step.names)
-        return max(peaks, key=lambda usage: usage.peak), State(stepped, left if self._measures else 0)
+        kept = left if self._traits.decides_by_measuring else 0
+        return max(peaks, key=lambda usage: usage.peak), State(stepped, kept)
 
     def _states(self, names: frozenset[str]) -> int:
         """Bytes of the optimizer's states of parameters."""
@@ -168,13 +169,13 @@ class TrainingMemory:
             now = _added(now, segment.delta, segment.gradients)
         yield replace(now, at="backward", gradients=gradients)
 
-    def _step_of(self, opening: Opening, trace: StepTrace, watched: frozenset[str]) -> Step:
-        learning = opening.opened - trace.unused
-        names = tuple(name for name in self._parameters if name in learning or name in opening.dropped)
-        held = dict(self._gating.gated(_holds_elements, opening.plan))
+    def _step_of(self, pattern: OpenPattern, trace: StepTrace, watched: frozenset[str]) -> Step:
+        learning = pattern.opened - trace.unused
+        names = tuple(name for name in self._parameters if name in learning or name in pattern.dropped)
+        held = dict(self._gating.gated(_holds_elements, pattern.plan))
         return Step(
             names,
-            opening.dropped,
+            pattern.dropped,
             frozenset(n for n in names if (n in held or n in self._rows) and n in learning),
             watched,
         )
@@ -184,7 +185,7 @@ class TrainingMemory:
         now = now.plus(gradients=sum(self._sharding.nbytes(name) for name in step.zeros))
         yield now.plus(activations=self._check_of_gradients(step))
         kept, moment = self._watching(step.watched, step)
-        now = now.plus(activations=kept if self._method.watches == "weights" else 0)
+        now = now.plus(activations=kept if self._traits.watches == "weights" else 0)
         yield now.plus(activations=moment)
         parts = [*self._parts(step)]
         before = set(chain.from_iterable(parts[:-1]))
@@ -203,11 +204,9 @@ class TrainingMemory:
     def _watching(self, watched: frozenset[str], step: Step) -> tuple[int, int]:
         """Bytes that a method keeps of what it watches in a step, and that it takes for a moment."""
         sizes = [self._sharding.nbytes(name) for name in step.names if name in watched]
-        if self._method.watches is None or not sizes:
+        if self._traits.watches is None or not sizes:
             return 0, 0
-        return 0 if self._method.watches == "norm" else sum(sizes), (1 if self._method.watches == "norm" else 2) * max(
-            sizes
-        )
+        return (0, max(sizes)) if self._traits.watches == "norm" else (sum(sizes), 2 * max(sizes))
 
     def _parts(self, step: Step) -> Iterator[tuple[str, ...]]:
         """The parameters with copies, as they are stepped together."""
@@ -277,13 +276,10 @@ def _as_memory_sees(gate: Gate) -> Gate:
     )
 
 
-def _as_memory_measures(requests: tuple[Request, ...]) -> tuple[Any, ...]:
-    """The requests without their seeds."""
-    return tuple(
-        (type(one), tuple((k, repr(v)) for k, v in vars(one).items() if k not in ("seed", "request")), inner)
-        for one in requests
-        for inner in [_as_memory_measures((one.request,)) if isinstance(one, SelectionRequest) else ()]  # type: ignore[arg-type]
-    )
+def _without_seed(request: Request) -> Request:
+    if isinstance(request, SelectionRequest):
+        return replace(request, scores=replace(request.scores, seed=0))
+    return replace(request, seed=0) if isinstance(request, FisherRequest | OutlierRequest) else request
 
 
 def _added(now: Usage, total: int, gradients: int) -> Usage:

@@ -1,13 +1,20 @@
-"""What learns when: one file a family of methods, and the catalogue of all of them."""
+"""Decide what learns when: one file per family of methods, and the catalogue of all of them.
+
+Calling this module lists the catalogue, as :func:`gradgate.methods.catalog.methods` does.
+"""
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gradgate.lazy import lazy_names
-from gradgate.methods.base import ByUnit, Closing, Memory, Method, MixoutSettings, Modifier
+from gradgate.methods.base import Method
 from gradgate.methods.catalog import OWN_METHODS, MethodInfo, method, methods, register
+from gradgate.methods.mixins import HasStateOption, HasUnitOption, Modifier
 from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
+from gradgate.methods.traits import MethodState, MixoutSettings, Traits
 
 if TYPE_CHECKING:
     from gradgate.methods.blocks import Blocks
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     )
     from gradgate.methods.grades import GradES
     from gradgate.methods.hft import HFT
-    from gradgate.methods.layerwise_lr import LayerwiseRates, RateMethod
+    from gradgate.methods.layerwise_lr import LayerwiseRates, RateModifier
     from gradgate.methods.lisa import LISA
     from gradgate.methods.mixout import Mixout
     from gradgate.methods.mofo import MoFO
@@ -43,9 +50,7 @@ __all__ = [
     "AnnealLayerGradDrop",
     "BitFit",
     "Blocks",
-    "ByUnit",
     "ChildTuning",
-    "Closing",
     "Combined",
     "Freeze",
     "Full",
@@ -57,12 +62,14 @@ __all__ = [
     "GradES",
     "GradFreeze",
     "Gradual",
+    "HasStateOption",
+    "HasUnitOption",
     "Head",
     "LayerGradDrop",
     "LayerwiseRates",
-    "Memory",
     "Method",
     "MethodInfo",
+    "MethodState",
     "Mixout",
     "MixoutSettings",
     "MoFO",
@@ -70,9 +77,10 @@ __all__ = [
     "NamedGroups",
     "Plan",
     "RandomOrder",
-    "RateMethod",
+    "RateModifier",
     "Sparse",
     "Spectrum",
+    "Traits",
     "method",
     "methods",
     "register",
@@ -80,5 +88,15 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    OWN_METHODS | {"Combined": "gradgate.methods.combined", "RateMethod": "gradgate.methods.layerwise_lr"},
+    OWN_METHODS | {"Combined": "gradgate.methods.combined", "RateModifier": "gradgate.methods.layerwise_lr"},
 )
+
+
+class _CallableModule(ModuleType):
+    """This package, so that ``gradgate.methods`` is both a package and a function."""
+
+    def __call__(self) -> list[MethodInfo]:
+        return methods()
+
+
+sys.modules[__name__].__class__ = _CallableModule

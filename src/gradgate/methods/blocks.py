@@ -10,8 +10,9 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.layers.units import EMBEDDINGS, HEAD
-from gradgate.methods.base import ByUnit, Closing, Memory, State
+from gradgate.methods.mixins import HasStateOption, HasUnitOption
 from gradgate.methods.plan import Plan
+from gradgate.methods.traits import MethodState, State
 from gradgate.methods.unfreezing import refuse_shared_layers
 
 Ends = Literal["open", "closed"]
@@ -20,7 +21,7 @@ Block = tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks(Closing, ByUnit):
+class Blocks(HasStateOption, HasUnitOption):
     """One block of layers learns for ``every`` steps, then the next one; each learns once in a round.
 
     A block is ``size`` neighbouring layers, counted from the bottom; the top one may have less. After the last block
@@ -72,13 +73,13 @@ class Blocks(Closing, ByUnit):
                 f"Give size=1 to {layers.layer_count}; 'full' opens them all."
             )
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         blocks = self._blocks(layers)
         turn = clock.step // self.every
         ordered = self._ordered(blocks, turn // len(blocks), memory)
         return Plan.opening(layers, dict.fromkeys((*ordered[turn % len(blocks)], *self._always(layers)), True))
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return (clock.step // self.every + 1) * self.every if len(self._blocks(layers)) > 1 else None
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
@@ -96,7 +97,7 @@ class Blocks(Closing, ByUnit):
             blocks = [*below, *blocks, *above]
         return [block for block in blocks if any(map(layers.can_learn, block))] or blocks
 
-    def _ordered(self, blocks: list[Block], turn: int, memory: Memory) -> list[Block]:
+    def _ordered(self, blocks: list[Block], turn: int, memory: MethodState) -> list[Block]:
         """The blocks in the order of one round."""
         if self.order == "random":
             key = {b: gates.key(seed=memory.seed, stream=self.name, name=b[0], draw=turn) for b in blocks}

@@ -9,20 +9,21 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection, select
-from gradgate.layers.units import AnyTower
-from gradgate.methods.base import Memory, Method, needed_without
+from gradgate.layers.units import HEAD, AnyTower
+from gradgate.methods.base import Method, needed_without
 from gradgate.methods.plan import Plan
 from gradgate.methods.towers import embeddings_follow, layers_of
+from gradgate.methods.traits import MethodState
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed(Method):
     """A method that opens the same groups at every step."""
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return Plan.opening(layers, dict.fromkeys(self.reaches(layers), True))
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return None
 
 
@@ -116,8 +117,11 @@ class BitFit(Fixed):
     summary: ClassVar[str] = "only the biases and the head learn"
     source: ClassVar[str] = "BitFit (Ben Zaken et al. 2022), Sec. 3: https://arxiv.org/abs/2106.10199"
 
-    def trains(self, parameter_name: str, group: str) -> bool:
-        return group == "head" or parameter_name.rpartition(".")[2] == "bias"
+    def selection(self, layers: LayerMap) -> Selection:
+        every = select(layers, "re:.*")
+        head = set(layers[HEAD].parameter_names) if HEAD in layers else set()
+        rows = {n: rows for n, rows in every.rows.items() if n in head or n.rpartition(".")[2] == "bias"}
+        return Selection(self.spec, rows, {name: every.shapes[name] for name in rows})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,8 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.measure import QA, FisherRequest, Gradient, Labels
-from gradgate.methods.base import ByUnit, Memory
+from gradgate.methods.mixins import HasUnitOption
+from gradgate.methods.traits import MethodState, Traits
 from gradgate.methods.unfreezing import EMBEDDINGS_DEPART, FUN_PAPER, LINK, Unfreezing, of_top_layer
 
 ORDER = "order"
@@ -24,7 +25,7 @@ CODE: dict[str, Any] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FUN(Unfreezing, ByUnit):
+class FUN(Unfreezing, HasUnitOption):
     """Every ``every`` steps the closed layer with the largest tr(F) opens; the top one is on from the start.
 
     tr(F) is measured on training batches, summed over a layer's parameters; of equal layers the higher one opens.
@@ -79,26 +80,26 @@ class FUN(Unfreezing, ByUnit):
                 f"mode=code, which means {code}. Leave out either."
             )
 
-    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def openings(self, clock: Clock, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         first = dict.fromkeys(of_top_layer(layers), 0) if self.timing == "text" else {}
         places = {group.name: number for number, group in enumerate(layers.layers)}
         events = memory.notes.get(ORDER, [])
         return first | {places.get(event["layer"], event["layer"]): event["step"] for event in events}
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         if self._is_warming(self.openings(clock, layers, memory).values(), clock):
             return clock.step + 1
         return ((clock.step + 1) // self.every + 1) * self.every - 1
 
-    def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> FisherRequest | None:
+    def requests(self, clock: Clock, layers: LayerMap, memory: MethodState) -> tuple[FisherRequest, ...]:
         opened = self.openings(clock, layers, memory)
         closed = [number for number in range(layers.layer_count) if number not in opened]
         due = (clock.step + 1) % self.every == 0
         known = any(event["step"] == clock.step for event in memory.notes.get(ORDER, []))
         if not due or known or not closed:
-            return None
+            return ()
         chosen = replace(self, mode="paper", **CODE) if self.mode == "code" else self
-        return FisherRequest(
+        request = FisherRequest(
             groups=tuple(layers.layers[number].name for number in closed),
             batches=chosen.batches,
             labels=chosen.fisher_labels,
@@ -107,10 +108,15 @@ class FUN(Unfreezing, ByUnit):
             eval_mode=chosen.fisher_eval_mode,
             seed=memory.seed * 1_000_003 + clock.step,
         )
+        return (request,)
 
-    def learned(self, scores: dict[str, float], clock: Clock, memory: Memory) -> Memory:
+    def learned(self, scores: dict[str, float], clock: Clock, memory: MethodState) -> MethodState:
         places = {name: place for place, name in enumerate(scores)}
         chosen = max(scores, key=lambda name: (scores[name], places[name]))
         layer = int(chosen.removeprefix("layers.")) if self.unit == "layer" else chosen
         event = {"step": clock.step, "layer": layer, "traces": scores}
         return replace(memory, notes={**memory.notes, ORDER: [*memory.notes.get(ORDER, []), event]})
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, measures="data")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import ByUnit, Closing, Memory, Method
+from gradgate.methods.base import Method
+from gradgate.methods.mixins import HasStateOption, HasUnitOption
 from gradgate.methods.plan import OPEN, Gate, Plan
+from gradgate.methods.traits import MethodState, Traits
 
 MaskTarget = Literal["grad", "update"]
 Anneal = Literal["linear", "literal"]
@@ -18,18 +20,18 @@ PAPER = "GradDrop (Gradient Sparsification for Masked Fine-Tuning of Transformer
 LINK = "https://arxiv.org/abs/2307.10098"
 
 
-class _OwnNoise:
+class _HasDropoutOption(Method):
     """The option ``dropout`` of methods whose noise on the gradients may take the place of ordinary dropout."""
 
     dropout: Dropout
 
     @property
-    def turns_dropout_off(self) -> bool:
-        return self.dropout == "off"
+    def traits(self) -> Traits:
+        return replace(super().traits, dropout_off=self.dropout == "off")
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradDrop(_OwnNoise, Method):
+class GradDrop(_HasDropoutOption):
     """At each step a fresh random share ``p`` of every layer's gradient is zero; the rest is divided by ``1 - p``.
 
     The embeddings and the head are never masked. Under Adam the factor ``1 / (1 - p)`` nearly cancels; it acts
@@ -67,20 +69,20 @@ class GradDrop(_OwnNoise, Method):
             ),
         )
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         if self.noise == "gaussian":
             std = (self.p / (1.0 - self.p)) ** 0.5
             gate = Gate(noise=std, stream=self.name, draw=clock.step, each_step=True, hold=False)
         else:
             gate = element_gate(self.p, clock.step, self.name, self.mask_target)
-        return masked_layers(Gate(**{**vars(gate), "scope": self.mask_scope}), layers)
+        return masked_layers(replace(gate, scope=self.mask_scope), layers)
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerGradDrop(_OwnNoise, Closing, ByUnit):
+class LayerGradDrop(_HasDropoutOption, HasStateOption, HasUnitOption):
     """Each layer's whole gradient is dropped with probability ``p``, drawn anew for each step or epoch.
 
     The embeddings and the head always learn. A dropped layer computes no gradient at all.
@@ -112,16 +114,16 @@ class LayerGradDrop(_OwnNoise, Closing, ByUnit):
     def __post_init__(self) -> None:
         self._require(p=(0.0 <= self.p < 1.0, "0 <= p < 1; at 1 nothing would ever learn"))
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         draw = clock.step if self.layer_unit == "batch" else clock.epoch
         return dropped_layers(self.p, draw, self, layers, memory)
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return clock.step + 1 if self.layer_unit == "batch" else clock.next_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Annealed(_OwnNoise, Method):
+class _Annealed(_HasDropoutOption):
     """Options and rate of the annealed forms."""
 
     p: float = 0.9
@@ -174,15 +176,15 @@ class AnnealGradDrop(_Annealed):
         "(dropout=off)."
     )
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return masked_layers(element_gate(self.rate(clock), clock.step, self.name, self.mask_target), layers)
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return clock.step + 1 if self.anneal_unit == "step" else clock.next_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnealLayerGradDrop(_Annealed, Closing, ByUnit):
+class AnnealLayerGradDrop(_Annealed, HasStateOption, HasUnitOption):
     """Layer-GradDrop with a rate that falls from ``p`` in the first epoch to 0 in the last.
 
     Args:
@@ -197,7 +199,7 @@ class AnnealLayerGradDrop(_Annealed, Closing, ByUnit):
 
     layer_scale: bool = False
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return dropped_layers(self.rate(clock), clock.step, self, layers, memory)
 
 
@@ -214,7 +216,7 @@ def masked_layers(gate: Gate, layers: LayerMap) -> Plan:
 
 
 def dropped_layers(
-    p: float, draw: int, method: LayerGradDrop | AnnealLayerGradDrop, layers: LayerMap, memory: Memory
+    p: float, draw: int, method: LayerGradDrop | AnnealLayerGradDrop, layers: LayerMap, memory: MethodState
 ) -> Plan:
     """Each layer open or dropped by a draw of its own; embeddings and head open."""
     kept = Gate(scale=1.0 / (1.0 - p)) if method.layer_scale else OPEN
@@ -229,7 +231,7 @@ def dropped_layers(
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradDropEpoch(_OwnNoise, Method):
+class GradDropEpoch(_HasDropoutOption):
     """Each weight of the layers is released in a random epoch and learns from then on; in the last epoch all do.
 
     Args:
@@ -259,11 +261,11 @@ class GradDropEpoch(_OwnNoise, Method):
     def __post_init__(self) -> None:
         self._require(p=(0.0 <= self.p < 1.0, "0 <= p < 1"))
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         lo, hi, draw = self._window(clock)
         return masked_layers(_epoch_gate(lo, hi, draw, self), layers)
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return clock.next_epoch
 
     def _window(self, clock: Clock) -> tuple[float, float, int]:
@@ -276,7 +278,7 @@ class GradDropEpoch(_OwnNoise, Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradDropEpochToggle(_OwnNoise, Method):
+class GradDropEpochToggle(_HasDropoutOption):
     """Each weight of the layers learns in one random epoch alone; never the whole network at once.
 
     Args:
@@ -292,11 +294,11 @@ class GradDropEpochToggle(_OwnNoise, Method):
     mask_target: MaskTarget = "update"
     dropout: Dropout = "on"
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         epoch, epochs = clock.epoch, clock.epochs
         return masked_layers(_epoch_gate((epoch - 1) / epochs, epoch / epochs, 0, self), layers)
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return clock.next_epoch
 
 

@@ -7,14 +7,16 @@ from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
 from gradgate.layers import Group, LayerMap, Unit
-from gradgate.methods.base import ByUnit, Closing, Memory, State, Watched
+from gradgate.measure import WatchRequest
+from gradgate.methods.mixins import HasStateOption, HasUnitOption
 from gradgate.methods.plan import Plan
+from gradgate.methods.traits import MethodState, State, Traits
 
 STOPPED = "stopped"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradES(Closing, ByUnit):
+class GradES(HasStateOption, HasUnitOption):
     """A matrix whose gradient changes by less than ``tau`` from one step to the next is closed for good.
 
     How much it changes is the sum over elements of ``|g_t - g_(t-1)|`` (the L1 norm), with the gradients that the
@@ -53,33 +55,32 @@ class GradES(Closing, ByUnit):
     def __post_init__(self) -> None:
         self._require(tau=(self.tau > 0.0, "above 0"), alpha=(0.0 <= self.alpha < 1.0, "0 <= alpha < 1"))
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         stopped = {event["group"] for event in memory.notes.get(STOPPED, [])}
         return Plan.opening(layers, {name: name not in stopped for name in layers.names})
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return max(clock.step + 1, self._first(clock))
 
-    def watched(self, clock: Clock, layers: LayerMap, memory: Memory) -> tuple[str, ...]:
+    def requests(self, clock: Clock, layers: LayerMap, memory: MethodState) -> tuple[WatchRequest, ...]:
         if clock.step + 2 < self._first(clock):  # the step before the first decision is the one to compare it with
             return ()
         plan = self.plan(clock, layers, memory)
-        return tuple(
-            group.name for group in layers.layers if not plan[group.name].closed and _has_matrix(layers, group)
-        )
+        watched = [g.name for g in layers.layers if not plan[g.name].closed and _has_matrix(layers, g)]
+        return (WatchRequest(tuple(watched)),)
 
-    def noted(self, sizes: dict[str, float], clock: Clock, memory: Memory) -> Memory:
-        settled = [name for name, size in sizes.items() if size < self.tau]
+    def learned(self, scores: dict[str, float], clock: Clock, memory: MethodState) -> MethodState:
+        settled = [name for name, size in scores.items() if size < self.tau]
         if clock.step < self._first(clock) or not settled:
             return memory
-        if len(settled) == len(sizes):
-            settled.remove(max(settled, key=lambda name: sizes[name]))
-        events = [{"step": clock.step, "group": name, "size": sizes[name]} for name in settled]
+        if len(settled) == len(scores):
+            settled.remove(max(settled, key=lambda name: scores[name]))
+        events = [{"step": clock.step, "group": name, "size": scores[name]} for name in settled]
         return replace(memory, notes={**memory.notes, STOPPED: [*memory.notes.get(STOPPED, []), *events]})
 
     @property
-    def watches(self) -> Watched | None:
-        return self.metric
+    def traits(self) -> Traits:
+        return replace(super().traits, watches=self.metric)
 
     def _first(self, clock: Clock) -> int:
         """Steps done when a matrix may first close."""

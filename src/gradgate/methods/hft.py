@@ -8,13 +8,14 @@ from typing import ClassVar
 from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap, Unit
-from gradgate.methods.base import ByUnit, Closing, Memory
 from gradgate.methods.blocks import Ends, open_ends
+from gradgate.methods.mixins import HasStateOption, HasUnitOption
 from gradgate.methods.plan import Plan
+from gradgate.methods.traits import MethodState
 
 
 @dataclass(frozen=True, kw_only=True)
-class HFT(Closing, ByUnit):
+class HFT(HasStateOption, HasUnitOption):
     """In each layer a random half of the matrices of each category, such as its attention, learns in a round.
 
     Of an odd number, such as the three matrices of a gated feed-forward block, the larger half learns in one half of
@@ -46,7 +47,7 @@ class HFT(Closing, ByUnit):
     def __post_init__(self) -> None:
         self._require(every=(self.every >= 0, "1 or more optimizer steps, or 0 for one round"))
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         turn = clock.step // self.every if self.every else 0
 
         def draw(name: str) -> float:
@@ -60,7 +61,7 @@ class HFT(Closing, ByUnit):
                 opened.update(sorted(members, key=draw)[: (len(members) + (layer in larger)) // 2])
         return Plan.opening(layers, dict.fromkeys(opened, True))
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return (clock.step // self.every + 1) * self.every if self.every else None
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:

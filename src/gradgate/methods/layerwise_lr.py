@@ -10,25 +10,26 @@ from typing import ClassVar
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
 from gradgate.layers.units import EMBEDDINGS, AnyTower
-from gradgate.methods.base import Memory, Modifier
+from gradgate.methods.mixins import Modifier
 from gradgate.methods.plan import OPEN, Plan
 from gradgate.methods.towers import embeddings_follow, layers_of
+from gradgate.methods.traits import MethodState
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateMethod(Modifier):
+class RateModifier(Modifier):
     """A method that opens everything and only scales learning rates; ``+`` joins it to any other method."""
 
     @abstractmethod
-    def rates(self, clock: Clock, layers: LayerMap, memory: Memory) -> Mapping[str, float]:
+    def rates(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Mapping[str, float]:
         """The factor, above 0, on the learning rate of each group in the step that comes next. Pure."""
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return Plan({name: replace(OPEN, lr=factor) for name, factor in self.rates(clock, layers, memory).items()})
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerwiseRates(RateMethod):
+class LayerwiseRates(RateModifier):
     """Discriminative fine-tuning: each layer learns ``decay`` times as fast as the one above it.
 
     The head has the optimizer's learning rate, the top layer ``decay`` times that, and so on down to the embeddings,
@@ -57,7 +58,7 @@ class LayerwiseRates(RateMethod):
     def check(self, layers: LayerMap) -> None:
         layers_of(self, layers)
 
-    def rates(self, clock: Clock, layers: LayerMap, memory: Memory) -> Mapping[str, float]:
+    def rates(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Mapping[str, float]:
         if self.tower:
             own = [EMBEDDINGS] if embeddings_follow(self, layers) else []
             own += [group.name for group in layers_of(self, layers.at("layer"))]
@@ -67,5 +68,5 @@ class LayerwiseRates(RateMethod):
         top = len(heights) - 1
         return {group.name: self.decay ** (top - heights[group.layer]) for group in layers}
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return None

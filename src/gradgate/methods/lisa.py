@@ -10,17 +10,18 @@ from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
-from gradgate.measure import FisherRequest, Measurement, OutlierRequest
-from gradgate.methods.base import ByUnit, Closing, Memory
+from gradgate.measure import FisherRequest, OutlierRequest, Request
 from gradgate.methods.blocks import Ends, open_ends
+from gradgate.methods.mixins import HasStateOption, HasUnitOption
 from gradgate.methods.plan import Plan
+from gradgate.methods.traits import MethodState, Traits
 from gradgate.methods.unfreezing import refuse_shared_layers
 
 SCORES, MEASURED = "scores", "measured"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LISA(Closing, ByUnit):
+class LISA(HasStateOption, HasUnitOption):
     """Every ``every`` steps, ``layers`` layers are drawn; they learn until the next draw, and the others are closed.
 
     With ``draw=uniform`` each set of so many layers is equally likely, at every draw anew. Otherwise layers are drawn
@@ -82,35 +83,35 @@ class LISA(Closing, ByUnit):
                 f"Give layers=1 to {layers.layer_count}; 'full' opens them all."
             )
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         drawn = self._drawn(clock.step // self.every, layers, memory)
         return Plan.opening(layers, dict.fromkeys((*drawn, *open_ends(layers, self.ends)), True))
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return (clock.step // self.every + 1) * self.every
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         return frozenset(group.name for group in layers.layers) | open_ends(layers, self.ends)
 
-    def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> Measurement | None:
+    def requests(self, clock: Clock, layers: LayerMap, memory: MethodState) -> tuple[Request, ...]:
         every = tuple(group.name for group in layers.layers)
         known, seed = SCORES in memory.notes, memory.seed * 1_000_003 + clock.step
         if self.draw == "outlier" and not known:
-            return OutlierRequest(every, self.batches, self.threshold, seed)
+            return (OutlierRequest(every, self.batches, self.threshold, seed),)
         if self.draw == "gradient" and not clock.step % self.every and memory.notes.get(MEASURED) != clock.step:
             groups = self._drawn(clock.step // self.every - 1, layers, memory) if known else every
-            return FisherRequest(groups, self.batches, labels="true", gradient="batch", seed=seed)
-        return None
+            return (FisherRequest(groups, self.batches, labels="true", gradient="batch", seed=seed),)
+        return ()
 
-    def learned(self, scores: dict[str, float], clock: Clock, memory: Memory) -> Memory:
+    def learned(self, scores: dict[str, float], clock: Clock, memory: MethodState) -> MethodState:
         found = {**memory.notes.get(SCORES, {}), **scores}
         return replace(memory, notes={**memory.notes, SCORES: found, MEASURED: clock.step})
 
     @property
-    def measures_on_data(self) -> bool:
-        return self.draw != "uniform"
+    def traits(self) -> Traits:
+        return replace(super().traits, measures=None if self.draw == "uniform" else "data")
 
-    def _drawn(self, period: int, layers: LayerMap, memory: Memory) -> tuple[str, ...]:
+    def _drawn(self, period: int, layers: LayerMap, memory: MethodState) -> tuple[str, ...]:
         """The layers that learn in one period."""
         names = [group.name for group in layers.layers]
         numbers = {
@@ -123,7 +124,7 @@ class LISA(Closing, ByUnit):
             return tuple(sorted(names, key=lambda name: arrivals[name])[: self.layers])
         return tuple(sorted(names, key=lambda name: numbers[name])[: self.layers])
 
-    def _log_weights(self, layers: LayerMap, memory: Memory) -> dict[str, float]:
+    def _log_weights(self, layers: LayerMap, memory: MethodState) -> dict[str, float]:
         """The logarithm of each layer's weight; none where all are alike, as before the first measurement."""
         scores: dict[str, float] = memory.notes.get(SCORES, {})
         if self.draw == "uniform" or not any(scores.values()):

@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import Memory, MixoutSettings, Modifier
+from gradgate.methods.mixins import Modifier
 from gradgate.methods.plan import OPEN, Plan
+from gradgate.methods.traits import MethodState, MixoutSettings, Traits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +46,12 @@ class Mixout(Modifier):
     def __post_init__(self) -> None:
         self._require(p=(0.0 <= self.p < 1.0, "0 <= p < 1; at 1 no weight would ever learn"))
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return Plan(dict.fromkeys(layers.names, OPEN))
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return None
 
     @property
-    def mixing(self) -> MixoutSettings:
-        return MixoutSettings(self.p, self.unit)
-
-    @property
-    def turns_dropout_off(self) -> bool:
-        return self.dropout == "replace"
+    def traits(self) -> Traits:
+        return Traits(mixing=MixoutSettings(self.p, self.unit), dropout_off=self.dropout == "replace")

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.methods.base import Memory, Method
+from gradgate.methods.base import Method
 from gradgate.methods.plan import OPEN, Gate, Plan
+from gradgate.methods.traits import MethodState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +38,9 @@ class MoFO(Method):
     def __post_init__(self) -> None:
         self._require(alpha=(0.0 < self.alpha <= 1.0, "0 < alpha <= 1"))
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         filtered = Gate(lo=0.0, hi=self.alpha, stream=self.name, momentum=True) if self.alpha < 1.0 else OPEN
         return Plan(dict.fromkeys(layers.names, filtered))
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return None

@@ -9,13 +9,14 @@ from gradgate.clock import Clock
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Rows, Selection, select, union
 from gradgate.layers.units import EMBEDDINGS, HEAD
-from gradgate.methods.base import Memory, Method
-from gradgate.methods.combined import Decided
+from gradgate.methods.base import Method
+from gradgate.methods.combined import MethodWrapper
 from gradgate.methods.plan import OPEN, Plan
+from gradgate.methods.traits import MethodState
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewTokens(Decided):
+class NewTokens(MethodWrapper):
     """A method beside which the rows of new tokens learn at every step; the other embeddings keep every bit.
 
     The rows are those of the table of embeddings, and of an output layer with one row a token: where the method trains
@@ -34,10 +35,10 @@ class NewTokens(Decided):
     rows: Rows
 
     @property
-    def deciding(self) -> Method:
+    def wrapped(self) -> Method:
         return self.method
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         plan = self.method.plan(clock, layers, memory)
         reached = self.method.reaches(layers)
         always = [group for group in self._groups(layers) if group == EMBEDDINGS or group not in reached]
@@ -46,9 +47,6 @@ class NewTokens(Decided):
     def check(self, layers: LayerMap) -> None:
         self.method.check(layers)
         self.selection(layers)
-
-    def trains(self, parameter_name: str, group: str) -> bool:
-        return group in (EMBEDDINGS, HEAD) or self.method.trains(parameter_name, group)
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         return self.method.reaches(layers) | {*self._groups(layers)}
@@ -64,7 +62,7 @@ class NewTokens(Decided):
             for group in layers
             if group.name in reached and group.name != EMBEDDINGS
             for name in group.parameter_names
-            if (rows := of_method.rows.get(name)) and self.method.trains(name, group.name)
+            if (rows := of_method.rows.get(name))
         }
         learns = kept | new
         ordered = {name: learns[name] for name in whole.names if name in learns}

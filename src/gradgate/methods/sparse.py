@@ -10,9 +10,10 @@ from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import HEAD
-from gradgate.measure import FisherRequest, GradientRequest, SelectionRequest, WeightRequest
-from gradgate.methods.base import Memory, Method
+from gradgate.measure import ScoreRequest, SelectionRequest
+from gradgate.methods.base import Method
 from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
+from gradgate.methods.traits import MethodState, Traits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class ChildTuning(Method):
             batches=(self.batches >= 0, "1 or more, or 0 for all"),
         )
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         gate = Gate(lo=0.0, hi=self.keep, stream=self.name, hold=self.mask_target == "update")
         if self.mode == "F":
             drawn = replace(gate, scale=1.0 / self.keep, draw=clock.step, each_step=True)
@@ -65,29 +66,25 @@ class ChildTuning(Method):
         inner = {group.name for group in layers.layers}
         return Plan({name: replace(gate, chosen=True) if name in inner else OPEN for name in layers.names})
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return None
 
-    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> SelectionRequest | None:
+    def requests(self, clock: Clock, layers: LayerMap, memory: MethodState) -> tuple[SelectionRequest, ...]:
         if self.mode == "F" or clock.step > 0:
-            return None
-        request = FisherRequest(
+            return ()
+        scores = ScoreRequest(
             groups=tuple(group.name for group in layers.layers),
+            of="fisher",
             batches=self.batches or None,
             labels=self.fisher_labels,
-            gradient="batch",
             eval_mode=self.fisher_eval_mode,
             seed=memory.seed * 1_000_003,
         )
-        return SelectionRequest(self.keep, request)
+        return (SelectionRequest(self.keep, scores),)
 
     @property
-    def decides_by_measuring(self) -> bool:
-        return self.mode == "D"
-
-    @property
-    def measures_on_data(self) -> bool:
-        return self.mode == "D"
+    def traits(self) -> Traits:
+        return Traits(measures="data" if self.mode == "D" else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,38 +152,31 @@ class Sparse(Method):
                 f"{max(sizes) - 1}, or by=magnitude."
             )
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         masked = Gate(lo=0.0, hi=self.share, stream=self.name, chosen=self.by != "random", draw=self._choices(clock))
         masked = masked if self.share < 1.0 else OPEN
         inner = {group.name for group in layers.layers}
         reached = self.reaches(layers)
         return Plan({n: masked if n in inner else OPEN if n in reached else CLOSED for n in layers.names})
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return ((clock.step + 1) // self.every + 1) * self.every - 1 if self.every and self.share < 1.0 else None
 
-    def selects(self, clock: Clock, layers: LayerMap, memory: Memory) -> SelectionRequest | None:
+    def requests(self, clock: Clock, layers: LayerMap, memory: MethodState) -> tuple[SelectionRequest, ...]:
         due = clock.step == 0 or (self.every > 0 and (clock.step + 1) % self.every == 0)
-        if not self.decides_by_measuring or not due:
-            return None
+        if not self._measures or not due:
+            return ()
         groups = tuple(group.name for group in layers.layers)
         if self.by == "gradient":
             seed = memory.seed * 1_000_003 + clock.step
-            return SelectionRequest(self.share, GradientRequest(groups, self.batches or None, seed=seed), "parameter")
-        rank = self.rank if self.by == "lift" else None
-        return SelectionRequest(self.share, WeightRequest(groups, rank), "parameter")
+            scores = ScoreRequest(groups, "gradient", self.batches or None, seed=seed)
+        else:
+            scores = ScoreRequest(groups, "weight", rank=self.rank if self.by == "lift" else None)
+        return (SelectionRequest(self.share, scores, "parameter"),)
 
     @property
-    def decides_by_measuring(self) -> bool:
-        return self.by != "random" and self.share < 1.0
-
-    @property
-    def measures_on_data(self) -> bool:
-        return self.decides_by_measuring and self.by == "gradient"
-
-    @property
-    def forgets_what_masks_hold(self) -> bool:
-        return self.every > 0
+    def traits(self) -> Traits:
+        return Traits(forgets_held=self.every > 0, measures=self._measures)
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         """The layers, and the head where it is open."""
@@ -205,6 +195,12 @@ class Sparse(Method):
     def _choices(self, clock: Clock) -> int:
         """How many choices there were after the first one."""
         return (clock.step + 1) // self.every if self.every else 0
+
+    @property
+    def _measures(self) -> Literal["data", "weights"] | None:
+        if self.by == "random" or self.share >= 1.0:
+            return None
+        return "data" if self.by == "gradient" else "weights"
 
     @property
     def _head(self) -> bool:

@@ -10,16 +10,17 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap, Unit
 from gradgate.layers.selectors import Selection, select
-from gradgate.measure import Measurement, SignalRequest
-from gradgate.methods.base import ByUnit, Memory
+from gradgate.measure import Request, SignalRequest
 from gradgate.methods.blocks import Ends, open_ends
+from gradgate.methods.mixins import HasUnitOption
 from gradgate.methods.plan import Plan
+from gradgate.methods.traits import MethodState, Traits
 
 SNR = "snr"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spectrum(ByUnit):
+class Spectrum(HasUnitOption):
     """Of each kind of matrix, such as ``attention.q_proj``, the share with the highest signal-to-noise ratio learns.
 
     The ratio is measured on the weights before the first step, and is kept in the memory's note ``snr``, by group; see
@@ -60,26 +61,22 @@ class Spectrum(ByUnit):
                 f"can learn, and a share of {self.share} of these is none. {needed}."
             )
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         chosen = clearest(kinds_of(layers), memory.notes.get(SNR, {}), self.share)
         return Plan.opening(layers, dict.fromkeys((*chosen, *open_ends(layers, self.ends)), True))
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return None
 
-    def measures(self, clock: Clock, layers: LayerMap, memory: Memory) -> Measurement | None:
-        return None if SNR in memory.notes else SignalRequest(tuple(_members(kinds_of(layers))))
+    def requests(self, clock: Clock, layers: LayerMap, memory: MethodState) -> tuple[Request, ...]:
+        return () if SNR in memory.notes else (SignalRequest(tuple(_members(kinds_of(layers)))),)
 
-    def learned(self, scores: dict[str, float], clock: Clock, memory: Memory) -> Memory:
+    def learned(self, scores: dict[str, float], clock: Clock, memory: MethodState) -> MethodState:
         return replace(memory, notes={**memory.notes, SNR: scores})
 
     @property
-    def decides_by_measuring(self) -> bool:
-        return True
-
-    @property
-    def measures_on_data(self) -> bool:
-        return False
+    def traits(self) -> Traits:
+        return replace(super().traits, measures="weights")
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         return open_ends(layers, self.ends).union(_members(kinds_of(layers)))

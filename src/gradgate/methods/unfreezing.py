@@ -12,9 +12,11 @@ from gradgate.clock import Clock
 from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
 from gradgate.layers.units import AnyTower
-from gradgate.methods.base import ByUnit, Closing, Memory, Method
+from gradgate.methods.base import Method
+from gradgate.methods.mixins import HasStateOption, HasUnitOption
 from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
 from gradgate.methods.towers import embeddings_follow, layers_of
+from gradgate.methods.traits import MethodState
 
 Timing = Literal["text", "code_gu", "algorithm"]
 FreezeEmbeddings = Literal["with_bottom", "never", "always"]
@@ -56,14 +58,14 @@ class LateOpening(Method):
     warm_open: int
 
     @abstractmethod
-    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def openings(self, clock: Clock, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         """The steps done when each layer opens, by its number from the bottom; 0 if it is open from the start.
 
         Numbers count ``layers.layers``, which are units in a map by parts or modules. What is not named is closed in
         the step that comes next.
         """
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         units = layers.layers
         opened = {units[number].name: step for number, step in self.openings(clock, layers, memory).items()}
         opened["head"] = 0
@@ -124,13 +126,13 @@ class Scheduled(Unfreezing):
     """A schedule that only the layers and the seed decide, so that it is known before the training."""
 
     @abstractmethod
-    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def schedule(self, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         """The steps done when each layer opens, by its number from the bottom; 0 if it is open from the start."""
 
-    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def openings(self, clock: Clock, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         return self.schedule(layers, memory)
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         openings = self.schedule(layers, memory).values()
         if self._is_warming(openings, clock):
             return clock.step + 1
@@ -173,7 +175,7 @@ class Gradual(Scheduled):
         super().check(layers)
         layers_of(self, layers)
 
-    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def schedule(self, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         numbers = {group.name: number for number, group in enumerate(layers.layers)}
         own = [numbers[group.name] for group in layers_of(self, layers)]
         others = dict.fromkeys(set(numbers.values()) - set(own), 0)
@@ -209,13 +211,13 @@ class LPFT(Scheduled):
     def check(self, layers: LayerMap) -> None:
         """Fits every model: all layers open at once."""
 
-    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def schedule(self, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         # "Nothing for the first k steps": steps 1 to k train the head alone.
         return dict.fromkeys(range(layers.layer_count), self.every)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomOrder(Scheduled, ByUnit):
+class RandomOrder(Scheduled, HasUnitOption):
     """The top layer is on from the start; every ``every`` steps a closed layer, drawn at random, opens.
 
     With ``unit=part`` or ``module`` all units of the top layer are on from the start, and the others open one by one.
@@ -226,17 +228,17 @@ class RandomOrder(Scheduled, ByUnit):
     source: ClassVar[str] = f"{FUN_PAPER}, Algorithm 1, Sec. 5.2 (Rand): {LINK}"
     deviates: ClassVar[str] = EMBEDDINGS_DEPART
 
-    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def schedule(self, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         units, top = layers.layers, of_top_layer(layers)
         rest = [number for number in range(len(units)) if number not in top]
         return after_top(top, sorted(rest, key=lambda number: self._draw(units[number].name, memory)), self.every)
 
-    def _draw(self, name: str, memory: Memory) -> float:
+    def _draw(self, name: str, memory: MethodState) -> float:
         return gates.uniform(gates.key(seed=memory.seed, stream=self.name, name=name, draw=0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class GivenOrder(Scheduled, ByUnit):
+class GivenOrder(Scheduled, HasUnitOption):
     """Layers open one by one in a given order.
 
     Args:
@@ -274,7 +276,7 @@ class GivenOrder(Scheduled, ByUnit):
                 f"({layers.layer_count - 1}) may be left out and is then on from the start."
             )
 
-    def schedule(self, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def schedule(self, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         if self.unit == "layer":
             return one_by_one(self._order(layers.layer_count), self.every, "text")
         places = {group.name: number for number, group in enumerate(layers.layers)}
@@ -304,7 +306,7 @@ class GivenOrder(Scheduled, ByUnit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradFreeze(LateOpening, Closing):
+class GradFreeze(LateOpening, HasStateOption):
     """Whole layers open once per epoch, from the top or from the bottom; the head always learns.
 
     Args:
@@ -334,14 +336,14 @@ class GradFreeze(LateOpening, Closing):
         right = self.layers_per_epoch == "auto" or self.layers_per_epoch >= 1
         self._require(layers_per_epoch=(right, "1 or more, or auto"))
 
-    def openings(self, clock: Clock, layers: LayerMap, memory: Memory) -> dict[int, int]:
+    def openings(self, clock: Clock, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         count, epoch = layers.layer_count, clock.epoch
         each = -(-count // clock.epochs) if self.layers_per_epoch == "auto" else self.layers_per_epoch
         order = list(range(count)) if self.order == "bottom-up" else list(range(count - 1, -1, -1))
         first = 0 if self.cumulative else min((epoch - 1) * each, count - 1)
         return {order[i]: i // each * clock.known_epoch_length for i in range(first, min(epoch * each, count))}
 
-    def next_change(self, clock: Clock, layers: LayerMap, memory: Memory) -> int | None:
+    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         warming = self._is_warming(self.openings(clock, layers, memory).values(), clock)
         return clock.step + 1 if warming else clock.next_epoch
 

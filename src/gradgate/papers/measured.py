@@ -14,7 +14,8 @@ from scipy import stats
 
 from gradgate.analysis.fisher import FEWEST_LAYERS
 from gradgate.errors import RunError
-from gradgate.methods.plan_file import Timeline, read_timeline
+from gradgate.methods.plan_file import read_timeline
+from gradgate.methods.timeline import Timeline
 from gradgate.papers.analyzed import analyzed_quantities, schedule_correlations, tracked_quantities
 from gradgate.papers.arms import arm_labels, model_label, task_label, whole_model
 from gradgate.papers.claims.adaptereff import BEST_SIZE

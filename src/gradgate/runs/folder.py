@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError
 from gradgate.files import Lock, NoLocksError, in_use, read_json, remedy, write_json, write_text
-from gradgate.methods.plan_file import Timeline
+from gradgate.methods.timeline import Timeline
 from gradgate.runs.checkpoints import latest_checkpoint
 from gradgate.settings.identity import FREE
 

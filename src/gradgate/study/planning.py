@@ -236,7 +236,7 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart
     if request.sweep:
         grid = grid.adding(request.sweep.methods(seen.layers, grid.methods))
     for method in dict.fromkeys(read_method(arm.method) for arm in grid.arms):
-        method.check(seen.layers.at(method.grouped_by))
+        method.check(seen.layers.at(method.traits.unit))
     for selector in (part.base.lr_scale or {}) if not grid.adapter_settings else ():
         select(seen.layers, selector)  # of a model with an adapter the run itself says
     grid = _with_settings(grid, request, seen, progress)

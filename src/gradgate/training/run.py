@@ -173,7 +173,7 @@ def _train(
     check_languages(model, encoded)
     layers = map_layers(model, layers=config.layers)
     gate = _gate(config, method, layers, kept)
-    method.check(layers.at(method.grouped_by))
+    method.check(layers.at(method.traits.unit))
     launch.on_first(lambda: _write_run_file(config, folder, prepared, model, encoded))
     arguments = training_arguments(config, folder, encoded.windows)
     if config.fsdp:

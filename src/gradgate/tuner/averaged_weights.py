@@ -42,7 +42,7 @@ class AveragedWeights(Effect):
         self._averaging = [one for one in optimizers if averages(one)]
         self._method, self._reached, self._gating = method, reached, gating
         self._continues = False
-        if self._averaging and method.state_of_closed == "drop":
+        if self._averaging and method.traits.state_of_closed == "drop":
             raise AttachError(
                 f"{type(self._averaging[0]).__name__} counts its steps for all parameters together, so that one whose "
                 f"state is deleted would not restart as in a new optimizer. Use state=keep."

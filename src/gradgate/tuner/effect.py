@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradgate.methods.plan import Plan
-from gradgate.methods.plan_file import Timeline
+from gradgate.methods.timeline import Timeline
 
 
 @dataclass(frozen=True)

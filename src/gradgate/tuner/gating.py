@@ -17,8 +17,8 @@ from gradgate.distributed.shards import is_sharded, local
 from gradgate.errors import RunError
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.lr_scale import lr_factors
+from gradgate.layers.selectors import Selection
 from gradgate.measure.selection import unpack
-from gradgate.methods.base import Method
 from gradgate.methods.plan import OPEN, Gate, Plan
 from gradgate.tuner import backward
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
@@ -44,8 +44,8 @@ class MaskedParameter:
 class Gating(Effect):
     """Opens, closes and gates the parameters of a model, and scales their learning rates.
 
-    Parameters that do not require a gradient when it is made are never opened, nor those that the method does not
-    train. :meth:`release` restores every flag.
+    Parameters that do not require a gradient when it is made are never opened, nor those that the method's
+    selection leaves out. :meth:`release` restores every flag.
 
     Attributes:
         parameters: canonical name to parameter.
@@ -57,21 +57,22 @@ class Gating(Effect):
     state_name: ClassVar[str] = "chosen"
 
     def __init__(
-        self, model: nn.Module, layers: LayerMap, method: Method, seed: int, lr_scale: Mapping[str, float]
+        self,
+        model: nn.Module,
+        layers: LayerMap,
+        selection: Selection | None,
+        seed: int,
+        lr_scale: Mapping[str, float],
     ) -> None:
         self.parameters: Mapping[str, Parameter] = named_parameters(model)
         self.plan = Plan({})
         self._seed = seed
         self._trainable = [name for name, parameter in self.parameters.items() if parameter.requires_grad]
         may_open = set(self._trainable)
-        selection = method.selection(layers)
         if selection is not None:
             may_open &= set(selection.names)
         self._rows = {} if selection is None else selection.partial
-        self.groups = {
-            group.name: [n for n in group.parameter_names if n in may_open and method.trains(n, group.name)]
-            for group in layers
-        }
+        self.groups = {group.name: [n for n in group.parameter_names if n in may_open] for group in layers}
         self._group_of = {name: group for group, names in self.groups.items() for name in names}
         self._lr_scale = lr_factors(layers, lr_scale, self._rows)
         self._scaled = {self._group_of[name] for name in self._lr_scale if name in self._group_of}

@@ -12,14 +12,15 @@ from torch import nn
 from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import whole
-from gradgate.errors import AttachError
+from gradgate.errors import AttachError, MethodError
 from gradgate.layers import LayerMap
-from gradgate.measure import Batch, Batches, FisherRequest, Measurement, OutlierRequest
+from gradgate.measure import Batch, Batches, FisherRequest, Measurement, OutlierRequest, SelectionRequest, WatchRequest
 from gradgate.measure.outliers import outlier_shares
 from gradgate.measure.selection import choose
 from gradgate.measure.signal import signal_of_groups
 from gradgate.measure.trace import trace
-from gradgate.methods.base import Memory, Method
+from gradgate.methods.base import Method
+from gradgate.methods.traits import MethodState
 from gradgate.tuner.gating import Gating
 
 
@@ -47,12 +48,13 @@ class Measuring:
         replicas: Replicas,
         data: Batches | None,
     ) -> None:
-        if method.measures_on_data and data is None:
+        on_data = method.traits.measures == "data"
+        if on_data and data is None:
             raise AttachError(
                 f"The method {method.spec!r} measures the Fisher information, or gradients, of training batches: give "
                 f"Tuner(..., fisher_data=lambda step: batches)."
             )
-        if method.measures_on_data and replicas.sharded:
+        if on_data and replicas.sharded:
             raise AttachError(
                 f"{method.spec!r} measures the Fisher information, or gradients, of whole weights, and FSDP2 keeps "
                 f"shards. Use DDP, or follow the plan.yaml of a run in one process: plan:FILE."
@@ -60,19 +62,22 @@ class Measuring:
         self._model, self._method, self._layers = model, method, layers
         self._gating, self._replicas, self._data = gating, replicas, data
 
-    def before(self, clock: Clock, memory: Memory) -> Memory:
+    def before(self, clock: Clock, memory: MethodState) -> MethodState:
         """Measure what is due before the next step; return the memory with the result."""
         if clock.step == clock.total_steps:  # no step follows that could need it
             return memory
-        request = self._method.measures(clock, self._layers, memory)
-        if request is not None:
-            memory = self._method.learned(self._replicas.mean(self._measured(request, clock)), clock, memory)
-        selection = self._method.selects(clock, self._layers, memory)
-        if selection is not None:
-            groups = self._members(selection.request.groups)
-            chosen = choose(self._model, groups, lambda: self._batches(clock), selection)
-            self._gating.load_tensors(self._replicas.first(chosen))
+        for request in self._method.requests(clock, self._layers, memory):
+            if not isinstance(request, SelectionRequest | WatchRequest):
+                memory = self._method.learned(self._replicas.mean(self._measured(request, clock)), clock, memory)
+        for request in self._method.requests(clock, self._layers, memory):
+            if isinstance(request, SelectionRequest):
+                self._choose(request, clock)
         return memory
+
+    def _choose(self, request: SelectionRequest, clock: Clock) -> None:
+        groups = self._members(request.scores.groups)
+        chosen = choose(self._model, groups, lambda: self._batches(clock), request)
+        self._gating.load_tensors(self._replicas.first(chosen))
 
     def _measured(self, request: Measurement, clock: Clock) -> dict[str, float]:
         """Return the requested number of each group."""
@@ -84,7 +89,11 @@ class Measuring:
         return signal_of_groups(groups, lambda name: whole(self._gating.parameters[name]))
 
     def _batches(self, clock: Clock) -> Iterable[Batch]:
-        assert self._data is not None, "the method says that it measures on no data"
+        if self._data is None or self._method.traits.measures != "data":
+            raise MethodError(
+                f"{type(self._method).__name__}.requests() asks for a measurement on training data, but its traits "
+                f"have measures={self._method.traits.measures!r}. Return Traits(measures='data') from traits."
+            )
         return self._data(clock.step)
 
     def _members(self, groups: tuple[str, ...]) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor
 from gradgate import gates
 from gradgate.errors import AttachError, RunError
 from gradgate.layers import named_parameters
-from gradgate.methods.base import MixoutSettings
+from gradgate.methods.traits import MixoutSettings
 from gradgate.tuner.effect import ComingStep, Effect
 
 _STREAM = "mixout"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradgate.errors import AttachError
-from gradgate.methods.base import State
+from gradgate.methods.traits import State
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.offloaded_states import OffloadedStates

@@ -15,7 +15,7 @@ from torch import Tensor
 from gradgate.errors import RunError
 from gradgate.files import parse_json, read_bytes, write_json
 from gradgate.methods.phases import Phase
-from gradgate.methods.plan_file import Timeline
+from gradgate.methods.timeline import Timeline
 
 STATE_FILE = "gradgate.json"
 TENSORS_FILE = "gradgate.safetensors"

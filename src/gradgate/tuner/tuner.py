@@ -19,10 +19,11 @@ from gradgate.layers import LayerMap, map_layers, named_parameters
 from gradgate.layers.lr_scale import checked_lr_scale
 from gradgate.layers.names import unwrap
 from gradgate.measure import Batches
-from gradgate.methods.base import Memory, Method
+from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
 from gradgate.methods.plan import Plan
-from gradgate.methods.plan_file import Timeline
+from gradgate.methods.timeline import Timeline
+from gradgate.methods.traits import MethodState
 from gradgate.tuner.audit import Audit, audited
 from gradgate.tuner.averaged_weights import AveragedWeights
 from gradgate.tuner.backward import Checkpointing, GraphLimits
@@ -50,7 +51,7 @@ from gradgate.tuner.redrawn_masks import RedrawnMasks
 from gradgate.tuner.rounds import Rounds
 from gradgate.tuner.state import TunerState
 from gradgate.tuner.switched_adapters import SwitchedAdapters
-from gradgate.tuner.watching import watching
+from gradgate.tuner.watching import watched_groups, watching
 
 
 class Tuner:
@@ -131,13 +132,14 @@ class Tuner:
         self._optimizers = Optimizers(optimizer)
         layer_map = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
         frozen = (name for name, parameter in named_parameters(self._model).items() if not parameter.requires_grad)
-        self.layers = layer_map.at(self.method.grouped_by).with_frozen(frozen)
+        self.layers = layer_map.at(self.method.traits.unit).with_frozen(frozen)
         self.method.check(self.layers)
         self.clock = Clock(0, steps_per_epoch, total_steps)
-        self.memory = Memory(seed=seed)
+        self.memory = MethodState(seed=seed)
         self.timeline = Timeline()
         only = OnlyTuner(self._model, self.method.spec)
-        self._gating = Gating(self._model, self.layers, self.method, seed, checked_lr_scale(lr_scale or {}))
+        selection = self.method.selection(self.layers)
+        self._gating = Gating(self._model, self.layers, selection, seed, checked_lr_scale(lr_scale or {}))
         check_reachable(self.method, self.layers, self._gating, self._optimizers)
         self._frozen_layers = self._quiet_frozen_layers(activation_cache, frozen_dropout)
         self._masters = Masters(self._gating, self._optimizers, master)
@@ -168,6 +170,7 @@ class Tuner:
     def _ordered_effects(self, audit: bool, release: bool) -> list[Effect]:
         """Return the effects in order: the first acts first on a plan and before a step, and last after the step."""
         gating, method, chunked = self._gating, self.method, ChunkedStep(self._gating, self._masters)
+        traits = method.traits
         if release and self._watching:
             raise AttachError(
                 f"{method.spec!r} looks at gradients when the optimizer steps, and release_gradients leaves none until "
@@ -192,22 +195,22 @@ class Tuner:
             self._masters,
             *([GradientRelease(self._optimizers, gating, chunked)] if release else []),
             # States are dropped only after their parameters are closed.
-            StateOfClosed(self._optimizers, method.state_of_closed, gating),
-            *([RedrawnMasks(self._optimizers, gating)] if method.forgets_what_masks_hold else []),
+            StateOfClosed(self._optimizers, traits.state_of_closed, gating),
+            *([RedrawnMasks(self._optimizers, gating)] if traits.forgets_held else []),
             AveragedWeights(self._optimizers, method, reached_names(method, self.layers, gating.groups), gating),
             # These act only on forward and backward passes, in any order.
             GraphLimits(),
             Checkpointing(self._model, gating.by_group),
             *([self._frozen_layers] if self._frozen_layers else []),
-            *([Mixing(self._model, method.mixing, gating.trainable, self.memory.seed)] if method.mixing else []),
+            *([Mixing(self._model, traits.mixing, gating.trainable, self.memory.seed)] if traits.mixing else []),
             SwitchedAdapters(self._model, gating),
-            *([DropoutOff(self._model)] if method.turns_dropout_off else []),
+            *([DropoutOff(self._model)] if traits.dropout_off else []),
         ]
 
     def _attach(self, state: Mapping[str, Any] | None) -> None:
         first = self._next_plan()
         to_open = reached_names(self.method, self.layers, self._gating.groups)
-        self._replicas.expect(to_open, self._opened_at, self.clock, ahead=not self.method.decides_by_measuring)
+        self._replicas.expect(to_open, self._opened_at, self.clock, ahead=not self.method.traits.decides_by_measuring)
         try:
             for optimizer in self._optimizers:
                 begin, end = partial(self._begin_step, optimizer), partial(self._end_step, optimizer)
@@ -316,7 +319,7 @@ class Tuner:
         saved = TunerState.from_dict(state)
         saved.check_continues(self.method.fingerprint, self.memory.seed, self._optimizer_names())
         self._effects.load_tensors(saved.tensors)
-        self.memory = Memory(seed=self.memory.seed, notes=saved.notes)
+        self.memory = MethodState(seed=self.memory.seed, notes=saved.notes)
         self.timeline, self._open_sum = saved.timeline, saved.open_sum
         self._go_to(saved.step)
 
@@ -326,8 +329,9 @@ class Tuner:
         Raises:
             RunError: if the method also needs what it measured, or the weights that it began with.
         """
-        if self.method.decides_by_measuring or self.method.mixing:
-            needed = "the weights that it began with" if self.method.mixing else "what it measured"
+        traits = self.method.traits
+        if traits.decides_by_measuring or traits.mixing:
+            needed = "the weights that it began with" if traits.mixing else "what it measured"
             raise RunError(
                 f"{self.method.spec!r} needs {needed}, so it cannot resume without its saved state. "
                 f"Give Tuner that state as state=."
@@ -361,7 +365,7 @@ class Tuner:
         opened = self._gating.opened(plan)
         self._rounds.expect(self._optimizers.holding(map(self._gating.parameters.__getitem__, opened)))
         ends = self._watching is None or self.clock.step == self.clock.total_steps
-        watched = () if ends else self.method.watched(self.clock, self.layers, self.memory)
+        watched = () if ends else watched_groups(self.method, self.clock, self.layers, self.memory)
         self._effects.on_plan(ComingStep(plan, opened, self.clock.step, self.timeline, previous, watched))
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:

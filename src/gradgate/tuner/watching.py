@@ -9,10 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import whole
 from gradgate.errors import AttachError, RunError
-from gradgate.methods.base import Method, Watched
+from gradgate.layers import LayerMap
+from gradgate.measure import WatchRequest
+from gradgate.methods.base import Method
+from gradgate.methods.traits import MethodState, Watched
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 
@@ -146,7 +150,14 @@ _KINDS: dict[Watched, type[Watching]] = {"norm": GradientNorms, "change": Gradie
 
 def watching(gating: Gating, replicas: Replicas, method: Method) -> Watching | None:
     """Return the effect that measures for a method that watches something; None for another method."""
-    return None if method.watches is None else _KINDS[method.watches](gating, replicas, method)
+    kind = method.traits.watches
+    return None if kind is None else _KINDS[kind](gating, replicas, method)
+
+
+def watched_groups(method: Method, clock: Clock, layers: LayerMap, memory: MethodState) -> tuple[str, ...]:
+    """Return the groups that a method asks to watch in the next step."""
+    requests = method.requests(clock, layers, memory)
+    return tuple(name for request in requests if isinstance(request, WatchRequest) for name in request.groups)
 
 
 def _unscaled(parameter: Parameter, step: OptimizerStep) -> Tensor:

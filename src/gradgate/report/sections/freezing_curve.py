@@ -14,7 +14,8 @@ from gradgate.analysis.sharing import ParamCounts, Sizes, model_sizes
 from gradgate.errors import MethodError, RunError
 from gradgate.methods import Freeze, Full, Head, Method
 from gradgate.methods import method as read_method
-from gradgate.methods.plan_file import Timeline, read_timeline
+from gradgate.methods.plan_file import read_timeline
+from gradgate.methods.timeline import Timeline
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.runs.folder import RunFolder
 from gradgate.statistics import relative_quality

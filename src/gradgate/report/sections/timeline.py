@@ -13,7 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from gradgate.errors import RunError
-from gradgate.methods.plan_file import Timeline, read_timeline
+from gradgate.methods.plan_file import read_timeline
+from gradgate.methods.timeline import Timeline
 from gradgate.report import formats
 from gradgate.report.drawing import MUTED, Drawing, finish, styled
 from gradgate.report.findings import Findings

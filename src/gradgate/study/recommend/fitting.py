@@ -74,7 +74,7 @@ def _refused(text: str, config: RunConfig, seen: Preview) -> str | None:
     try:
         if arm.adapter is not None:
             config.model_copy(update={"adapter": read_adapter(arm.adapter)}).check_adapter()
-        method.check(seen.layers.at(method.grouped_by))
+        method.check(seen.layers.at(method.traits.unit))
     except (UsageError, LayerMapError) as error:
         return str(error)
     return None

@@ -1,52 +1,33 @@
-"""What a plan opens, as far as memory can tell plans apart."""
+"""Describe what a plan opens, as far as it makes a difference to memory."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from torch import nn
 
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection
 from gradgate.memory.shrunken import LayerStack
-from gradgate.methods.base import Method
 from gradgate.methods.plan import Gate, Plan
 from gradgate.tuner.gating import Gating
 
 _NUMBERING = re.compile("idx|index|layer_id|layer_number")
 
 
-@dataclass(frozen=True)
-class FixedGates:
-    """What a :class:`Gating` asks of a method, for a model that lacks some of the layers."""
-
-    method: Method
-    chosen: Selection | None
-
-    @classmethod
-    def of(cls, method: Method, layers: LayerMap, left: LayerMap) -> Method:
-        """The method as it is on the whole model, with what its selection says of the layers that are left."""
-        selection = method.selection(layers)
-        if selection is not None:
-            names = {name for group in left for name in group.parameter_names}
-            rows = {name: rows for name, rows in selection.rows.items() if name in names}
-            selection = Selection(selection.text, rows, {name: selection.shapes[name] for name in rows})
-        return cast(Method, cls(method, selection))
-
-    def selection(self, layers: LayerMap) -> Selection | None:
-        """What of the model ever opens."""
-        return self.chosen
-
-    def trains(self, parameter_name: str, group: str) -> bool:
-        """As the method's own."""
-        return self.method.trains(parameter_name, group)
+def selection_within(selection: Selection | None, layers: LayerMap) -> Selection | None:
+    """Return the part of a whole model's selection that is in a map with fewer layers."""
+    if selection is None:
+        return None
+    names = {name for group in layers for name in group.parameter_names}
+    rows = {name: rows for name, rows in selection.rows.items() if name in names}
+    return Selection(selection.text, rows, {name: selection.shapes[name] for name in rows})
 
 
-class Opening:
-    """A plan on the whole model.
+class OpenPattern:
+    """What a plan opens on the whole model.
 
     Args:
         plan: one gate for each group.
@@ -75,13 +56,18 @@ class Opening:
         self._open = {group.name: any(n in self.opened for n in group.parameter_names) for group in whole}
 
     def around(self, stacks: list[LayerStack]) -> Hashable:
-        """What tells apart the passes outside of the stacks."""
+        """Return a key that is equal for equal passes outside of the stacks."""
         inside = {group for stack in stacks for group in stack.layers}
         outside = tuple(self._gates(name) for name in self._open if name not in inside)
         return "around", outside, tuple(any(self._open[g] for g in stack.layers) for stack in stacks)
 
     def kinds(self, stacks: list[LayerStack], forms: Mapping[str, Hashable]) -> dict[str, Hashable]:
-        """Group of each layer to what tells apart the passes through layers; ``forms`` is that without any plan."""
+        """Return, for the group of each layer, a key that is equal for equal passes through it.
+
+        Args:
+            stacks: the layers that can be left out.
+            forms: group to the same key without any plan.
+        """
         around = self.around(stacks)
         before, opened = {}, False
         for name, is_open in self._open.items():
@@ -99,7 +85,7 @@ class Opening:
         return found
 
     def _gates(self, group: str) -> tuple[str, ...]:
-        """The gates of a group's parameters, in their order."""
+        """Return the gates of a group's parameters, in their order."""
         return tuple(self._codes.get(name, "") for name in self._layers.at("layer")[group].parameter_names)
 
 
@@ -109,7 +95,7 @@ def _code(gate: Gate, opened: bool) -> str:
 
 
 def form(layer: nn.Module) -> Hashable:
-    """What tells apart layers of one stack: their classes, shapes, and settings such as the kind of attention."""
+    """Return a key of a layer: its classes, shapes, and settings such as the kind of attention."""
     return tuple(_features(layer))
 
 

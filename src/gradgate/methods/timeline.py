@@ -1,0 +1,231 @@
+"""Unroll the plans of a whole training: what is open when, and what share learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from gradgate.clock import Clock
+from gradgate.errors import MethodError
+from gradgate.layers import LayerMap
+from gradgate.methods.base import Method
+from gradgate.methods.phases import Phase
+from gradgate.methods.plan import Plan
+from gradgate.methods.traits import MethodState
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the pure Python one takes seconds on long plans
+
+
+@dataclass
+class Timeline:
+    """The phases of one training in order; :meth:`record` adds to them while it runs.
+
+    Attributes:
+        phases: by rising step.
+        method: the text of the method, once the training is described.
+        steps: optimizer steps in all.
+        groups: names of the model's groups, from the bottom up.
+        sizes: group name to number of parameters.
+        learns: group name to the share of its elements that learns while it is open, where the method opens single
+            weights of it, as ``bitfit`` does; 1 of the others.
+    """
+
+    phases: list[Phase] = field(default_factory=list)
+    method: str = ""
+    steps: int = 0
+    groups: tuple[str, ...] = ()
+    sizes: dict[str, int] = field(default_factory=dict)
+    learns: dict[str, float] = field(default_factory=dict)
+
+    def record(self, step: int, plan: Plan) -> None:
+        """Note the plan for the step after ``step`` done ones."""
+        phase = Phase.of(step, plan)
+        if not self.phases or self.phases[-1].gates != phase.gates:
+            self.phases.append(phase)
+
+    def described(self, method: Method, layers: LayerMap, steps: int) -> Timeline:
+        """These phases as those of a method on a model, up to ``steps``: what a run writes down."""
+        return Timeline(
+            [phase for phase in self.phases if phase.step < steps],
+            method.spec,
+            steps,
+            layers.names,
+            {group.name: group.parameter_count for group in layers},
+            single_weights(method, layers),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for YAML and JSON."""
+        return {
+            "method": self.method,
+            "steps": self.steps,
+            "groups": list(self.groups),
+            "sizes": self.sizes,
+            **({"learns": self.learns} if self.learns else {}),
+            "phases": [phase.to_dict() for phase in self.phases],
+        }
+
+    def to_yaml(self) -> str:
+        """The text of a plan file."""
+        text: str = yaml.dump(self.to_dict(), Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=120)
+        return text
+
+    def shares(self, columns: int) -> NDArray[np.float64]:
+        """The share of each group's elements that learns, as the mean over stretches of equal length up to one step.
+
+        Returns:
+            Shape (groups, min(columns, steps)), from 0 (closed) to 1 (open).
+        """
+        count = min(columns, self.steps)
+        return self.shares_between([self.steps * column // count for column in range(count + 1)])
+
+    def shares_between(self, edges: Sequence[int]) -> NDArray[np.float64]:
+        """The same between each two edges, which are numbers of steps; of an empty stretch, that of its step."""
+        import numpy as np
+
+        starts = np.array([*(phase.step for phase in self.phases), self.steps])
+        rows = {name: row for row, name in enumerate(self.groups)}
+        learning = np.zeros((len(rows), len(self.phases)))
+        for column, phase in enumerate(self.phases):
+            for name, gate in phase.gates.items():
+                learning[rows[name], column] = gate.share * self.learns.get(name, 1.0)
+        # Elements and steps that have learned up to the start of each phase, and then up to each edge.
+        up_to_phase = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(learning * np.diff(starts), axis=1)], axis=1)
+        places = np.clip(np.searchsorted(starts, edges, side="right") - 1, 0, len(self.phases) - 1)
+        since = np.maximum(np.asarray(edges) - starts[places], 0)
+        up_to_edge = up_to_phase[:, places] + learning[:, places] * since
+        widths = np.diff(edges)
+        means = np.diff(up_to_edge, axis=1) / np.maximum(widths, 1)
+        return np.where(widths > 0, means, learning[:, places[:-1]])
+
+    def mean_shares(self) -> dict[str, float]:
+        """The share of each group's elements that learns, as the mean over all steps."""
+        means = self.shares_between([0, self.steps])[:, 0]
+        return dict(zip(self.groups, means.tolist(), strict=True))
+
+    @property
+    def mean_share(self) -> float:
+        """The share of all elements that learns, as the mean over all steps; 0.0 where the plan says no sizes."""
+        learned = sum(self.sizes.get(group, 0) * mean for group, mean in self.mean_shares().items())
+        return learned / max(1, sum(self.sizes.values()))
+
+    @property
+    def layers(self) -> dict[str, list[int]]:
+        """The groups by layer, as their places in ``groups``: one each in a plan of whole layers."""
+        found: dict[str, list[int]] = {}
+        for place, group in enumerate(self.groups):
+            layer = ".".join(group.split(".")[:2]) if group.startswith("layers.") else group
+            found.setdefault(layer, []).append(place)
+        return found
+
+    @property
+    def layer_sizes(self) -> dict[str, int]:
+        """Parameters by layer; empty where the plan does not say them."""
+        sizes = self.sizes
+        return (
+            {layer: sum(sizes[self.groups[place]] for place in at) for layer, at in self.layers.items()}
+            if sizes
+            else {}
+        )
+
+    def folded(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Shares of groups (groups, columns) as those of layers (layers, columns), weighted by size."""
+        import numpy as np
+
+        sizes = np.array([float(self.sizes.get(group, 1)) for group in self.groups])
+        rows = [np.average(shares[places], axis=0, weights=sizes[places]) for places in self.layers.values()]
+        return np.array(rows)
+
+    def first_steps(self) -> dict[str, int]:
+        """The number of steps done when each group first learns; a group that never does is left out."""
+        first: dict[str, int] = {}
+        for phase in self.phases:
+            for name, gate in phase.gates.items():
+                if gate.share * self.learns.get(name, 1.0) > 0.0:
+                    first.setdefault(name, phase.step)
+        return first
+
+
+def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Timeline:
+    """What a method would open when, over ``clock.total_steps`` steps, without training anything.
+
+    Raises:
+        MethodError: if the method does not fit the model, or decides by what it measures in training.
+    """
+    traits = method.traits
+    layers = layers.at(traits.unit)
+    method.check(layers)
+    if traits.decides_by_measuring:
+        raise MethodError(
+            f"{method.spec!r} decides by what it measures in training, so its plan is not known before. Read "
+            f"plan.yaml of a run that has trained with it."
+        )
+    timeline = Timeline()
+    for at, plan in changes(method, layers, clock, MethodState(seed=seed)):
+        timeline.record(at.step, plan)
+    return timeline.described(method, layers, clock.known_total)
+
+
+def single_weights(method: Method, layers: LayerMap) -> dict[str, float]:
+    """Each group of which a method opens only some elements, with the share of these among those that may learn."""
+    if not layers.weights:  # a map that was made by hand knows no sizes
+        return {}
+    selection, reached = method.selection(layers), method.reaches(layers)
+    found: dict[str, float] = {}
+    for group in layers:
+        names = [name for name in group.parameter_names if name not in layers.frozen]
+        whole = sum(layers.weights[name].count for name in names)
+        counts = (layers.weights[n].count if selection is None else selection.count_of(n) for n in names)
+        if group.name in reached and (learning := sum(counts)) < whole:
+            found[group.name] = learning / whole
+    return found
+
+
+def changes(
+    method: Method,
+    layers: LayerMap,
+    clock: Clock,
+    memory: MethodState,
+    measure: Callable[[Clock, MethodState], MethodState] = lambda at, memory: memory,
+) -> Iterator[tuple[Clock, Plan]]:
+    """Yield the plans from a clock to the end of the training, one at each step where they may change.
+
+    Args:
+        method: what learns when.
+        layers: the model's map, at the method's unit.
+        clock: where to begin; its total must be known.
+        memory: of the method, before the first step.
+        measure: returns the memory with what is measured before the step at a clock; by default nothing is.
+
+    Raises:
+        MethodError: if a plan is faulty, or the method names no later step.
+    """
+    at: Clock | None = clock
+    while at is not None:
+        memory = measure(at, memory)
+        yield at, method.checked_plan(at, layers, memory)
+        at = _next_clock(method, layers, at, memory)
+
+
+def _next_clock(method: Method, layers: LayerMap, clock: Clock, memory: MethodState) -> Clock | None:
+    """Where the plan may change next; None if it stays to the end of the training.
+
+    Raises:
+        MethodError: if the method gives no later step.
+    """
+    step = method.next_change(clock, layers, memory)
+    if step is None or step >= clock.known_total:
+        return None
+    if step <= clock.step:
+        raise MethodError(
+            f"{type(method).__name__}.next_change() gives {step} at step {clock.step}. Expected a later step, or None "
+            f"where the plan stays."
+        )
+    return replace(clock, step=step)
