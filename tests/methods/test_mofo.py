@@ -72,7 +72,7 @@ def test_the_rest_holds_under_weight_decay_and_moments_are_those_of_all_gradient
 def test_one_matrix_at_a_time_is_copied_and_several_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Weights] = []
     for size in (2**26, 1):
-        monkeypatch.setattr("gradgate.tuner.chunked_step._CHUNK_BYTES", size)
+        monkeypatch.setattr("gradgate.tuner.step_plan.CHUNK_BYTES", size)
         model = build("bert")
         optimizer = adamw(model)
         with Tuner(model, optimizer, MoFO()):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import lr_scheduler
 from transformers.optimization import Adafactor
 
-import gradgate.tuner.chunked_step
+import gradgate.tuner.step_plan
 from gradgate import Tuner, gates, map_layers
 from gradgate.errors import AttachError
 from support.loop import adamw, assert_same_weights, batch, build, layers_of, same, step, train, weights
@@ -66,7 +66,7 @@ EVERY = pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of a few tensors, so that a tiny model has many."""
-    monkeypatch.setattr(gradgate.tuner.chunked_step, "_CHUNK_BYTES", 2**11)
+    monkeypatch.setattr(gradgate.tuner.step_plan, "CHUNK_BYTES", 2**11)
 
 
 def inner(model: nn.Module) -> list[str]:
@@ -166,7 +166,7 @@ def test_a_step_that_raises_leaves_the_groups_whole(monkeypatch: pytest.MonkeyPa
 def test_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, parted = build("bert"), build("bert")
     for model, size in ((whole, 2**40), (parted, 1)):
-        monkeypatch.setattr(gradgate.tuner.chunked_step, "_CHUNK_BYTES", size)
+        monkeypatch.setattr(gradgate.tuner.step_plan, "CHUNK_BYTES", size)
         optimizer = adamw(model)
         with Tuner(model, optimizer, "graddrop-epoch+layerwise-lr:decay=0.8", total_steps=6, steps_per_epoch=2):
             train(model, optimizer, 6, clip=1.0)

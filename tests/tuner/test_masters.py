@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-import gradgate.tuner.chunked_step
+import gradgate.tuner.step_plan
 from gradgate import Tuner, map_layers
 from gradgate.errors import AttachError, RunError, UsageError
 from gradgate.layers import named_parameters
@@ -68,7 +68,7 @@ OPTIMIZERS: dict[str, Make] = {
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_each_step_is_that_of_a_float32_copy(make: Make, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradgate.tuner.chunked_step, "_CHUNK_BYTES", 2**13)
+    monkeypatch.setattr(gradgate.tuner.step_plan, "CHUNK_BYTES", 2**13)
     ours, theirs = half(dtype), half(dtype)
     optimizer = make(ours.parameters())
     with Tuner(ours, optimizer, "groups:open=layers.1/head") as tuner:

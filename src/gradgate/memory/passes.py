@@ -24,13 +24,10 @@ from gradgate.memory.workload import Workload, without_padding
 from gradgate.methods.base import Method
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import Timeline
-from gradgate.tuner.backward import Checkpointing
-from gradgate.tuner.dropout import DropoutOff
-from gradgate.tuner.effect import ComingStep, Effect, Effects
+from gradgate.tuner.effect import ComingStep, Effects
+from gradgate.tuner.effects import Trained, effects_of_passes
 from gradgate.tuner.frozen_layers import FrozenLayers
 from gradgate.tuner.gating import Gating
-from gradgate.tuner.mixout import Mixing
-from gradgate.tuner.switched_adapters import SwitchedAdapters
 
 FORWARD, BACKWARD = "forward", "backward"
 
@@ -179,24 +176,16 @@ class Passes:
 
     @contextmanager
     def _in_force(self, layers: LayerMap, plan: Plan) -> Iterator[None]:
-        """Everything of a tuner that acts on forward and backward passes."""
-        model, method = self._model, self._method
-        traits = method.traits
-        gating = Gating(model, layers, selection_within(method.selection(self._layers), layers), 0, {})
+        """Put in force what a tuner does to forward and backward passes."""
+        model = self._model
+        gating = Gating(model, layers, selection_within(self._method.selection(self._layers), layers), 0, {})
         gating.chosen = {
             name: torch.zeros(-(-gating.parameters[name].numel() // 8), dtype=torch.uint8)
             for group, gate in plan.items()
             for name in (gating.groups[group] if gate.chosen else ())
         }
-        ordered: list[Effect] = [
-            gating,
-            Checkpointing(model, gating.by_group),
-            FrozenLayers(model, layers),
-            *([Mixing(model, traits.mixing, gating.trainable, 0)] if traits.mixing else []),
-            SwitchedAdapters(model, gating),
-            *([DropoutOff(model)] if traits.dropout_off else []),
-        ]
-        effects = Effects(ordered)
+        trained = Trained(model, layers, self._method, gating, 0, FrozenLayers(model, layers))
+        effects = Effects([gating, *effects_of_passes(trained)])
         with self._workload.in_training(model, self._loss.training), without_padding(), _no_log():
             try:
                 effects.attach()

@@ -26,9 +26,7 @@ from gradgate.methods.plan import Gate
 from gradgate.tuner.float32_states import HALF
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.mixout import Mixing
-
-# As _CHUNK_BYTES in gradgate.tuner.chunked_step.
-_PART_BYTES = 2**26
+from gradgate.tuner.step_plan import chunks, copy_bytes, look_bytes, representative, restore_bytes, watch_bytes
 
 
 @dataclass(frozen=True)
@@ -38,13 +36,13 @@ class Step:
     Attributes:
         names: of the parameters that it steps, in order.
         zeros: of these, those that get a gradient of zeros.
-        held: of these, those with elements that keep their bits.
+        masked: of these, those with elements that keep their bits.
         watched: those that the method watches.
     """
 
     names: tuple[str, ...]
     zeros: frozenset[str]
-    held: frozenset[str]
+    masked: frozenset[str]
     watched: frozenset[str]
 
 
@@ -172,80 +170,62 @@ class TrainingMemory:
     def _step_of(self, pattern: OpenPattern, trace: StepTrace, watched: frozenset[str]) -> Step:
         learning = pattern.opened - trace.unused
         names = tuple(name for name in self._parameters if name in learning or name in pattern.dropped)
-        held = dict(self._gating.gated(_holds_elements, pattern.plan))
+        masked = dict(self._gating.gated(_holds_elements, pattern.plan))
         return Step(
             names,
             pattern.dropped,
-            frozenset(n for n in names if (n in held or n in self._rows) and n in learning),
+            frozenset(n for n in names if (n in masked or n in self._rows) and n in learning),
             watched,
         )
 
     def _stepped(self, now: Usage, step: Step, stepped: frozenset[str]) -> Iterator[Usage]:
         """The usage at the peak of each parameter's step."""
         now = now.plus(gradients=sum(self._sharding.nbytes(name) for name in step.zeros))
-        yield now.plus(activations=self._check_of_gradients(step))
+        yield now.plus(activations=self._look_at_gradients(step))
         kept, moment = self._watching(step.watched, step)
         now = now.plus(activations=kept if self._traits.watches == "weights" else 0)
         yield now.plus(activations=moment)
-        parts = [*self._parts(step)]
-        before = set(chain.from_iterable(parts[:-1]))
-        for part in (*parts[:-1], tuple(name for name in step.names if name not in before)):
-            copies = sum(self._copies(name, step.held) for name in part)
-            # States are made of all before the first one is stepped.
-            now = now.plus(optimizer=self._states(frozenset(part) - stepped))
+        for chunk in self._chunks(step):
+            copies = sum(self._copies(name, step.masked) for name in chunk)
+            # The states of a whole chunk are made before its first parameter is stepped.
+            now = now.plus(optimizer=self._states(frozenset(chunk) - stepped))
             left = 0
-            for name in part:
+            for name in chunk:
                 cost = self._cost(name)
                 yield now.plus(activations=copies + left + (cost.later if name in stepped else cost.first))
                 left = cost.left
-            for name in part if copies else ():
-                yield now.plus(activations=copies + self._for_restoring(name))
+            for name in chunk if copies else ():
+                yield now.plus(activations=copies + self._restoring(name))
 
     def _watching(self, watched: frozenset[str], step: Step) -> tuple[int, int]:
-        """Bytes that a method keeps of what it watches in a step, and that it takes for a moment."""
+        """Return the bytes that a method keeps of what it watches in a step, and those that it takes for a moment."""
         sizes = [self._sharding.nbytes(name) for name in step.names if name in watched]
-        if self._traits.watches is None or not sizes:
-            return 0, 0
-        return (0, max(sizes)) if self._traits.watches == "norm" else (sum(sizes), 2 * max(sizes))
+        return watch_bytes(self._traits.watches, sizes)
 
-    def _parts(self, step: Step) -> Iterator[tuple[str, ...]]:
-        """The parameters with copies, as they are stepped together."""
-        part: list[str] = []
-        size = 0
-        for name in step.names:
-            if name not in step.held and not self._has_master(name):
-                continue
-            own = self._sharding.elements(name) * self._acting(name).itemsize
-            if part and size + own > _PART_BYTES:
-                yield tuple(part)
-                part, size = [], 0
-            part.append(name)
-            size += own
-        if part:
-            yield tuple(part)
+    def _chunks(self, step: Step) -> list[tuple[str, ...]]:
+        """Return the parameters as they are stepped together; those without copies are stepped with the last ones."""
+        copied = [name for name in step.names if name in step.masked or self._has_master(name)]
+        first = [tuple(chunk) for chunk in chunks(copied, self._copied)][:-1]
+        before = set(chain.from_iterable(first))
+        return [*first, tuple(name for name in step.names if name not in before)]
 
-    def _copies(self, name: str, held: frozenset[str]) -> int:
-        """Bytes of a masked parameter's old values, and of the float32 gradient of one with a master."""
-        size = self._sharding.elements(name) * self._acting(name).itemsize
-        return size * ((name in held) + self._has_master(name))
+    def _copied(self, name: str) -> int:
+        return self._sharding.elements(name) * self._acting(name).itemsize
 
-    def _check_of_gradients(self, step: Step) -> int:
-        """Bytes of the look at one gradient, whether it is finite: the smallest, or of gated ones the largest."""
+    def _copies(self, name: str, masked: frozenset[str]) -> int:
+        elements, item = self._sharding.elements(name), self._acting(name).itemsize
+        return copy_bytes(elements, item, masked=name in masked, has_master=self._has_master(name))
+
+    def _look_at_gradients(self, step: Step) -> int:
+        """Return the bytes of the check that gradients are finite."""
         gates = {name: self._gating.gate_of(name) for name in step.names if name not in step.zeros}
-        plain = [name for name, gate in gates.items() if gate is not None and gate.open]
-        sizes = [self._sharding.elements(name) for name in plain or gates]
-        seen = (min(sizes) if plain else max(sizes, default=0)) if sizes else 0
-        item = next((self._parameters[name].element_size() for name in gates), 4)
-        return seen * (item + 2)
+        opened = [name for name, gate in gates.items() if gate is not None and gate.open]
+        seen = representative(opened, list(gates), self._sharding.elements)
+        return 0 if seen is None else look_bytes(self._sharding.elements(seen), self._parameters[seen].element_size())
 
-    def _for_restoring(self, name: str) -> int:
-        gate = self._gating.gate_of(name)
-        elements, size = self._sharding.elements(name), self._sharding.nbytes(name)
-        if gate is not None and gate.momentum:  # its size, two bools, counts in int32 and one more bool
-            return elements * (self._acting(name).itemsize + 7)
-        if gate is None or not gate.chosen:
-            return 0
-        return max(2 * elements, elements + size)  # a mask of bytes and what is made of it
+    def _restoring(self, name: str) -> int:
+        items = self._acting(name).itemsize, self._parameters[name].element_size()
+        return restore_bytes(self._sharding.elements(name), *items, self._gating.gate_of(name))
 
     def _has_master(self, name: str) -> bool:
         return self._masters and self._parameters[name].dtype in HALF

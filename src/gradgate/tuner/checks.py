@@ -16,6 +16,7 @@ from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.momentum import check_momentum
 from gradgate.tuner.optimizers import Optimizers, held_by
+from gradgate.tuner.step_plan import representative
 
 # The method of the tuner that is attached to each model.
 _ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
@@ -82,7 +83,7 @@ class FiniteGradients(Effect):
         self._optimizers, self._gating = optimizers, gating
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Check the optimizer's smallest gradient: a loss that is not finite makes every gradient non-finite.
+        """Check one of the optimizer's gradients, which stands for all of them.
 
         Raises:
             NonFiniteError: naming the step.
@@ -90,9 +91,8 @@ class FiniteGradients(Effect):
         if getattr(step.optimizer, "found_inf", None) is not None:  # a gradient scaler looks at them itself
             return
         opened = self._gating.gradients(lambda gate: gate.open, step)
-        # Take the largest of the gated gradients: in a small one, the mask may hide every non-finite element.
-        sparse = [] if opened else self._gating.gradients(lambda gate: gate.sparse, step)
-        gradient = min(opened, key=Tensor.numel) if opened else max(sparse, key=Tensor.numel, default=None)
+        gated = [] if opened else self._gating.gradients(lambda gate: gate.sparse, step)
+        gradient = representative(opened, gated, Tensor.numel)
         if gradient is not None and not all_finite(gradient):
             whose = "" if step.own is None else f" of {self._optimizers.label(step.optimizer)}"
             raise NonFiniteError(

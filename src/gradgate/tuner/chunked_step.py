@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,12 @@ from gradgate.errors import AttachError
 from gradgate.tuner.effect import Effect, OptimizerStep
 from gradgate.tuner.gating import Gating, MaskedParameter
 from gradgate.tuner.masters import Master, Masters
+from gradgate.tuner.step_plan import chunks
 
 ParamGroup = dict[str, Any]
 
 # Optimizers of these modules step a parameter alike whether others are stepped with it or not.
 _BY_PARAMETER = ("torch.optim", "transformers.optimization")
-# The most bytes that a chunk copies, unless a single parameter is larger.
-_CHUNK_BYTES = 2**26
 
 
 @dataclass(frozen=True)
@@ -77,12 +76,12 @@ class ChunkedStep(Effect):
         stepped = self._stepped(step, every=independent and _in_batches(optimizer))
         if not stepped:
             return
-        chunks = list(_chunks(stepped)) if independent else [stepped]
+        in_turn = list(chunks(stepped, lambda one: one.copied)) if independent else [stepped]
         self._begin(optimizer)
         step_chunk = bare_step(optimizer)
         done: set[int] = set()
         try:
-            for chunk in chunks[:-1]:
+            for chunk in in_turn[:-1]:
                 members = {id(one.parameter) for one in chunk}
                 self._enter(chunk)
                 self._restrict(lambda p, members=members: id(p) in members)  # type: ignore[misc]
@@ -90,7 +89,7 @@ class ChunkedStep(Effect):
                 self._leave(optimizer)
                 done |= members
             # The optimizer's own step, which follows, takes the last chunk and every parameter that is in none.
-            self._enter(chunks[-1])
+            self._enter(in_turn[-1])
             self._restrict(lambda p: id(p) not in done)
         except BaseException:
             self.cancel_step()
@@ -175,18 +174,6 @@ class ChunkedStep(Effect):
         for one in chunk:
             if one.master is not None:
                 one.master.leave(self._inside, stepped=True)
-
-
-def _chunks(stepped: Sequence[Stepped]) -> Iterator[list[Stepped]]:
-    chunk: list[Stepped] = []
-    size = 0
-    for one in stepped:
-        size += one.copied
-        if chunk and size > _CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], one.copied
-        chunk.append(one)
-    yield chunk
 
 
 def _values(chunk: Sequence[Stepped]) -> list[tuple[Stepped, Tensor]]:

@@ -24,33 +24,18 @@ from gradgate.methods.catalog import method as read_method
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import Timeline
 from gradgate.methods.traits import MethodState
-from gradgate.tuner.audit import Audit, audited
-from gradgate.tuner.averaged_weights import AveragedWeights
-from gradgate.tuner.backward import Checkpointing, GraphLimits
-from gradgate.tuner.checks import (
-    DistributedChecks,
-    FiniteGradients,
-    MomentumOfAdam,
-    OnlyTuner,
-    check_reachable,
-    reached_names,
-)
-from gradgate.tuner.chunked_step import ChunkedStep
-from gradgate.tuner.dropout import DropoutOff
-from gradgate.tuner.effect import ComingStep, Effect, Effects, OptimizerStep
+from gradgate.tuner.audit import audited
+from gradgate.tuner.checks import OnlyTuner, check_reachable, reached_names
+from gradgate.tuner.effect import ComingStep, Effects, OptimizerStep
+from gradgate.tuner.effects import Trained, ordered_effects
 from gradgate.tuner.frozen_layers import FrozenLayers
 from gradgate.tuner.gating import Gating
-from gradgate.tuner.gradient_release import GradientRelease
 from gradgate.tuner.masters import MasterPrecision, Masters
 from gradgate.tuner.measuring import Measuring
-from gradgate.tuner.mixout import Mixing
-from gradgate.tuner.optimizer_groups import LearningRates, StateOfClosed
 from gradgate.tuner.optimizer_hooks import StepHooks, was_skipped
 from gradgate.tuner.optimizers import Optimizers, held_by
-from gradgate.tuner.redrawn_masks import RedrawnMasks
 from gradgate.tuner.rounds import Rounds
 from gradgate.tuner.state import TunerState
-from gradgate.tuner.switched_adapters import SwitchedAdapters
 from gradgate.tuner.watching import watched_groups, watching
 
 
@@ -144,7 +129,11 @@ class Tuner:
         self._frozen_layers = self._quiet_frozen_layers(activation_cache, frozen_dropout)
         self._masters = Masters(self._gating, self._optimizers, master)
         self._watching = watching(self._gating, self._replicas, self.method)
-        self._effects = Effects([only, *self._ordered_effects(audited(audit), release_gradients)])
+        trained = Trained(self._model, self.layers, self.method, self._gating, seed, self._frozen_layers)
+        shared = (self._optimizers, self._replicas, self._masters, self._watching)
+        self._effects = Effects(
+            [only, *ordered_effects(trained, *shared, audit=audited(audit), release=release_gradients)]
+        )
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
         self._total = sum(parameter.numel() for parameter in self._gating.parameters.values())
         self._open_sum = 0.0
@@ -166,46 +155,6 @@ class Tuner:
             return FrozenLayers(self._model, self.layers)
         horizon = Horizon(self.method, self.layers, self.clock, self.memory.seed, cache.passes)
         return FrozenLayers(self._model, self.layers, cache, horizon)
-
-    def _ordered_effects(self, audit: bool, release: bool) -> list[Effect]:
-        """Return the effects in order: the first acts first on a plan and before a step, and last after the step."""
-        gating, method, chunked = self._gating, self.method, ChunkedStep(self._gating, self._masters)
-        traits = method.traits
-        if release and self._watching:
-            raise AttachError(
-                f"{method.spec!r} looks at gradients when the optimizer steps, and release_gradients leaves none until "
-                f"then. Leave it out, or use another method."
-            )
-        return [
-            # A plan that DDP or an optimizer cannot follow is refused before anything has changed.
-            DistributedChecks(self._replicas),
-            MomentumOfAdam(self._optimizers),
-            # Flags and gradients come first, as all later effects ask the gating what is open.
-            gating,
-            # Check the remaining gradients before a weight moves.
-            FiniteGradients(self._optimizers, gating),
-            # It must see the gradients that the optimizer gets, and the weights that the step leaves.
-            *([self._watching] if self._watching else []),
-            # The audit expects what the scaled learning rates let move.
-            LearningRates(gating),
-            # The audit compares before any chunk of the optimizer's step, and after the last weight is put back.
-            *([Audit(gating, self._replicas)] if audit else []),
-            # Steps chunks before the optimizer's own step, so no later effect may prepare a step.
-            chunked,
-            self._masters,
-            *([GradientRelease(self._optimizers, gating, chunked)] if release else []),
-            # States are dropped only after their parameters are closed.
-            StateOfClosed(self._optimizers, traits.state_of_closed, gating),
-            *([RedrawnMasks(self._optimizers, gating)] if traits.forgets_held else []),
-            AveragedWeights(self._optimizers, method, reached_names(method, self.layers, gating.groups), gating),
-            # These act only on forward and backward passes, in any order.
-            GraphLimits(),
-            Checkpointing(self._model, gating.by_group),
-            *([self._frozen_layers] if self._frozen_layers else []),
-            *([Mixing(self._model, traits.mixing, gating.trainable, self.memory.seed)] if traits.mixing else []),
-            SwitchedAdapters(self._model, gating),
-            *([DropoutOff(self._model)] if traits.dropout_off else []),
-        ]
 
     def _attach(self, state: Mapping[str, Any] | None) -> None:
         first = self._next_plan()
