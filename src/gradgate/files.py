@@ -182,7 +182,7 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
             with part.open("wb") as file:
                 file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
                 file.flush()
-                os.fsync(file.fileno())
+                os.fsync(file.fileno())  # else a crash may leave the replaced file empty
         for path, part in parts.items():
             part.replace(path)
     except (OSError, ValueError) as error:

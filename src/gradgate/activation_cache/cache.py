@@ -146,6 +146,7 @@ class CachedForward:
 
     def prepare(self, args: tuple[Any, ...], kwargs: Inputs) -> None:
         """Prepare a forward pass in training: feed the states of its rows, or let it compute all layers."""
+        # The cache's own forward passes trigger this hook too, hence _busy.
         if self._busy or not self._depth or torch.compiler.is_compiling():
             return
         self._busy = True
@@ -259,6 +260,7 @@ class CachedForward:
     def _state(self) -> tuple[Any, ...]:
         """Return a value that changes if a frozen tensor is written or replaced, or another adapter activated."""
         switched = (module.extra_repr() for module in self._parts.inside if hasattr(module, "varies"))
+        # A replaced tensor has another address; each in-place write raises its version.
         return (*((tensor.data_ptr(), tensor._version) for tensor in self._frozen), *switched)
 
     def _why_not(self) -> str:

@@ -53,6 +53,7 @@ class Horizon:
 
     def _lasts(self, depth: int, at: int, step: int) -> bool:
         assert self._needed is not None
+        # A prefix stays closed over neighbouring phases as long as their depth is not below it.
         first = last = at
         while first > 0 and self._depths[first - 1] >= depth:
             first -= 1

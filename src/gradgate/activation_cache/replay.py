@@ -101,7 +101,7 @@ class Replay:
 
         def passing(layer: nn.Module, own: Forward, *args: Any, **kwargs: Any) -> Any:
             incoming = _first(layer, args, kwargs)
-            if layer is self._below[0]:
+            if layer is self._below[0]:  # decide once per pass: this input has the precision and shape of the pass
                 self._skips = _autocast(incoming) == precision.autocast and incoming.shape == states.shape
             if not self._skips:
                 return own(*args, **kwargs)

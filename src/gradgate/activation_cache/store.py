@@ -111,7 +111,7 @@ class Store:
         try:
             self._write(b"".join(blocks))
         except OSError as error:
-            with suppress(OSError):
+            with suppress(OSError):  # never below the earlier size, which others may have mapped
                 self._file.truncate(max(before, self._end))
             self._stop(f"{self.path.parent} cannot be written ({error.strerror or error})")
             return
@@ -173,7 +173,7 @@ class Store:
                 break
             key, tokens, _ = record
             end = offset + HEADER + tokens * self._row_bytes
-            if end > size:
+            if end > size:  # another process is still writing this record
                 break
             self._index[key] = (offset, tokens)
             offset = end

@@ -137,8 +137,10 @@ class Bank:
             self._active, self._guard.mixed = None, True  # an exception below leaves this state
             with torch.no_grad():
                 for patch in reversed(self._applied):
+                    # Skip full tensors that the new delta overwrites anyway.
                     if not (isinstance(patch, Whole) and id(patch.tensor) in replaced):
                         patch.undo()
+                # If a patch below fails, undoing all of these restores the base.
                 self._applied = [patch for patch in self._applied if isinstance(patch, Whole)] + wanted
                 for patch in wanted:
                     patch.do()

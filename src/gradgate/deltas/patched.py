@@ -164,6 +164,7 @@ class Patched:
         shape = self.entries[name].shape
         common = min(self.entries[name].elements, base.numel())
         beyond = self.entries[name].elements - common
+        # The base has no values for new rows, so the last indices must be all of their elements.
         if beyond and (len(places) < beyond or int(places[-beyond]) != common):
             raise damaged(self.delta.path, f"{name}{INDICES} leaves out elements of the rows that the base lacks")
         whole = torch.empty(shape, dtype=base.dtype)

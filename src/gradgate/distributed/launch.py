@@ -62,6 +62,7 @@ def on_first(work: Callable[[], T]) -> T:
             outcome[0] = work()
         except Exception as error:
             failure = error
+            # An arbitrary exception may not pickle, so the others receive it as a GradgateError.
             outcome[1] = (
                 error if isinstance(error, GradgateError) else GradgateError(f"{type(error).__name__}: {error}")
             )

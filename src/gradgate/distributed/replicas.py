@@ -120,6 +120,7 @@ class Replicas:
             return
         copied = {name: parameter for name, parameter in self._parameters.items() if not is_sharded(parameter)}
         mine = {name: fingerprints(parameter) for name, parameter in copied.items()}
+        # Exchange one digest first, and the full lists only if it differs.
         digest = blake2b("".join(mine.values()).encode(), digest_size=16).hexdigest()
         if len(set(self._gather(digest))) == 1:
             return

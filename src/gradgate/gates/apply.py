@@ -37,7 +37,7 @@ def apply_(tensor: Tensor, *, lo: float, hi: float, key: int, scale: float = 1.0
     back_end = _back_end(tensor)
     if back_end is reference or tensor.is_contiguous():
         back_end.apply_(tensor, first, end, scale, key, offset)
-    else:
+    else:  # compiled back ends need contiguous memory, where elements count in row-major order
         tensor.detach().copy_(back_end.apply_(tensor.detach().contiguous(), first, end, scale, key, offset))
     return tensor
 

@@ -50,6 +50,7 @@ def window(lo: float, hi: float) -> tuple[int, int]:
     """Return the first and the end of the 32-bit hash values ``h`` with ``lo <= h / 2**32 < hi``."""
     if not (0.0 <= lo <= 1.0 and 0.0 <= hi <= 1.0):
         raise ValueError(f"A gate's window must lie in [0, 1]; got lo={lo}, hi={hi}.")
+    # Rounded up: h / 2**32 >= edge if and only if h >= ceil(edge * 2**32).
     first, end = (-int(-(edge * 2**32) // 1) for edge in (lo, hi))
     return first, max(first, end)
 

@@ -196,6 +196,7 @@ class _Placement:
         if self.trace and used is None:
             self.unused.add(name)
             return self.inside.get(id(parameter)) or self._depth_of_unused(name)
+        # A tensor that a layer shares with the rest of the model goes by its first use, not by that layer.
         if id(parameter) in self.inside and (used is None or id(parameter) not in self.outside):
             return self.inside[id(parameter)]
         return self._depth_at(name, used) if used is not None else self._depth_by_registration(name)
@@ -232,6 +233,7 @@ class _Placement:
         below, above = self.layers[lower - 1].stack, self.layers[upper - 1].stack
         if below is above:
             return lower
+        # Patch embeddings belong to the vision tower above; a decoder's own embeddings are embeddings.
         coming = self.sections[above]
         if coming.has_own_input and not self.sections[below].holds(name):
             return upper

@@ -179,6 +179,7 @@ class _FirstUse(TorchFunctionMode):
                 if tensor_id not in self.trace.first_use:
                     self.trace.first_use[tensor_id] = self.clock.tick()
                     self.trace.fed[tensor_id] = sources_of((args, kwargs))
+            # A product with a parameter is a projection; only one of two activations mixes tokens.
             kind = ("" if used else "mixes") if name.strip("_") in _MIXES else _MARKS.get(name, "")
             if kind:
                 self.trace.marks.setdefault(kind, []).append(self.clock.tick())

@@ -87,6 +87,7 @@ def find_stacks(model: nn.Module, trace: Trace) -> list[Stack]:
     outer = _outermost([stack for stack in candidates if stack.repeats] or candidates)
     if not outer:
         return []
+    # Prefer transformer layers to convolutions, even if those have more parameters.
     lead = max(outer, key=lambda s: (s.mixes_features, s.size))
     lead = _joined([s for s in lists if s is lead or s.runs_in_turns_with(lead)])
     chosen = [lead]

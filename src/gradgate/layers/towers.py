@@ -151,12 +151,13 @@ def _by_reading(sections: Sequence[Section]) -> list[AnyTower]:
         name: AnyTower = ""
         if "decoder" in kinds:
             name = "decoder"
-        elif decoder is not None and i == decoder - 1:
+        elif decoder is not None and i == decoder - 1:  # the stack that runs just before the decoder feeds it
             name = "encoder"
-        elif "text" in kinds:
+        elif "text" in kinds:  # the last stack that reads tokens is the language model; earlier mixed ones feed it
             name = "text" if kinds == {"text"} or i == last_of_text else "projector"
         elif len(kinds) == 1:
             name = "vision" if "vision" in kinds else "audio"
+            # A further stack in another module on the same input, such as a Q-Former, connects it to a later stack.
             before = [s for s, n in zip(sections, names, strict=False) if n == name and s.branch != section.branch]
             if before and any(kinds & later for later in reads[i + 1 :]):
                 name = "projector"

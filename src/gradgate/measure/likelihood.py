@@ -92,6 +92,7 @@ def _classes(logits: Tensor, true: Tensor | None, kind: Labels, generator: torch
     """Return log p of one class per row of ``(rows, classes)``; 0 for an ignored label."""
     labels = true if true is not None else _own_labels(logits.detach(), kind, generator)
     scores = functional.log_softmax(logits, dim=-1)
+    # An ignored label is not a valid index, so gather any class and zero its row below.
     picked = scores.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
     return torch.where(labels == IGNORED, torch.zeros_like(picked), picked)
 

@@ -110,7 +110,7 @@ def _share(group: str, members: list[tuple[nn.Module, Tensor]], request: Outlier
     if not elements:
         return 0.0
     mean = sum(float(_metric(module, squares).sum(dtype=torch.float64)) for module, squares in members) / elements
-    if mean != mean or mean == float("inf"):
+    if mean != mean or mean == float("inf"):  # NaN differs from itself
         raise NonFiniteError(
             f"The inputs of {group} are not finite, so that its outliers cannot be counted. Use bf16 or fp32, not fp16."
         )

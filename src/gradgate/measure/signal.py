@@ -40,6 +40,7 @@ def _of_values(values: Tensor, aspect: float) -> float:
     if not len(values) or float(values[0]) == 0.0:
         return 0.0
     low, high = torch.quantile(values, torch.tensor([0.25, 0.75], device=values.device, dtype=values.dtype)).tolist()
+    # The interquartile range of a normal distribution is 1.349 standard deviations.
     edge = (high - low) / 1.349 * (1.0 + sqrt(min(aspect, 1.0 / aspect)))
     above = values > edge
     signal, noise = float(values[above].sum()), float(values[~above].sum())

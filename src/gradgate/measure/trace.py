@@ -66,6 +66,7 @@ def _squares(
     if request.gradient == "per_example":
         found = examples.squares(losses.reshape(-1, size), chosen) if losses.requires_grad else {}
         return found, losses.numel()
+    # Algorithm 2 divides the squared gradient of the batch's mean by the batch size.
     found = squares(losses.mean(), chosen) if losses.requires_grad else {}
     return {name: value / size for name, value in found.items()}, 1
 
