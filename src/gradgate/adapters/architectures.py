@@ -227,7 +227,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "qwen2": _LLAMA,
     "qwen3": _LLAMA,
 }
-"""By ``config.model_type``."""
+"""Architectures by ``config.model_type``."""
 
 
 def architecture_of(model: Any) -> Architecture:

@@ -15,7 +15,7 @@ from gradgate.specs import Syntax, shown, structured
 
 LnScope = Literal["none", "encoder", "all"]
 WIDEST = 2**14
-"""Units of the widest bottleneck that is built: one of all layers then has gigabytes."""
+"""Units of the widest bottleneck that is built: in all layers together it takes gigabytes."""
 INITS = ("bert", "mam_adapter", "houlsby", "normal", "zero_up")
 # What AdapterHub's library calls the initializations that only this library has.
 _THEIR_INIT = {"normal": "bert", "zero_up": "mam_adapter"}
@@ -279,8 +279,8 @@ KINDS: dict[str, AdapterConfig] = {
     "par_bn": _PARALLEL,
     "scaled_par_bn": replace(_PARALLEL, scaling="learned"),
 }
-"""Name to configuration. ``houlsby`` is the paper's (arXiv:2106.03164, Sec. 2.1: two modules a layer, tanh, layer norms
-tuned, near the identity at first); ``double_seq_bn`` is what AdapterHub calls so."""
+"""Name to configuration. ``houlsby`` is the paper's (arXiv:2106.03164, Sec. 2.1: two modules per layer, tanh, layer
+norms tuned, near the identity at first); ``double_seq_bn`` is AdapterHub's kind of that name."""
 
 
 def adapter_config(spec: str | AdapterConfig | Mapping[str, Any]) -> AdapterConfig:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch.nn import Parameter
 
 NAME = "task"
-"""Of a run's bottleneck adapter, in the model and in its files."""
+"""The name of a run's bottleneck adapter, in the model and in its files."""
 
 
 @dataclass(frozen=True)

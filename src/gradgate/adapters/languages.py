@@ -22,7 +22,7 @@ from gradgate.files import write_files
 from gradgate.tasks.types import LANGUAGE
 
 NAME, OTHER = "language", "other_language"
-"""Of the source language's adapter in the model, and of the one that takes its place."""
+"""Names of the source language's adapter in the model, and of the one that replaces it."""
 _FLAG = "--language-adapters"
 _FOR_ALL = "every-language"
 

@@ -26,7 +26,7 @@ _GRADDROP = {
     "graddrop-epoch": "GradDrop-Epoch",
 }
 ANNEALED_FROM = 0.9
-"""The rate that the paper's annealed forms begin with (Sec. III-C); others go by their own name."""
+"""The initial rate of the paper's annealed forms (Sec. III-C); arms with other rates keep their own label."""
 _FUN = {"full": "Ada", "random": "Ada+Rand", "fun": "Ada+FUN", "lpft": "Ada+LPFT"}
 
 

@@ -130,9 +130,7 @@ def record_studies(folders: Sequence[Path], file: Path, paper: str | None = None
     try:
         write_numbers({Path(name).name: found for name, found in studies.items()}, file)
     except OSError as error:
-        raise RunError(
-            f"Cannot write {file}: {error.strerror or error}. Name a file in a folder that is there."
-        ) from None
+        raise RunError(f"Cannot write {file}: {error.strerror or error}. Name a file in an existing folder.") from None
 
 
 def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:

@@ -37,7 +37,7 @@ _COLUMNS = {
         Column("seeds", "Seeds"),
     )
 }
-"""Of the tables that have a row for each cell or printed number, by key."""
+"""Columns of the tables that have one row per cell or printed number, by key."""
 
 
 @dataclass(frozen=True)

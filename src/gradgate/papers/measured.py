@@ -44,10 +44,10 @@ from gradgate.tasks.types import ORIGINAL_DEV, TEST
 
 SOURCE = "en"
 _AVERAGES = {"elsa": "all", "graddrop": "all", "adaptereff": "all", "fun": "target"}
-"""What each paper means by its average: with the source language or without it."""
+"""The average that each paper reports: with the source language or without it."""
 _SIZES = ("Adapter-64", "Adapter-128", "Adapter-256")
 _ORDERED = "Ada+FUN"
-"""The one method of a paper whose order of layers a claim is about."""
+"""The method of a paper whose order of layers a claim is about."""
 _LAYER = "layers."
 
 

@@ -12,16 +12,16 @@ from gradgate.specs import Syntax
 
 _ADAPTER = Syntax("adapter", error=AdapterError)
 SELECTION_BATCHES = 8
-"""Batches of one choice of FUN on the sample, where the paper's 40 would be most of an epoch."""
+"""Batches per choice of FUN on the sample, as the paper's 40 would be most of an epoch there."""
 
 TAPT_EPOCHS = 2
-"""Passes over the task's texts on the sample, where the paper's 100 would take longer than all else."""
+"""Passes over the task's texts on the sample, as the paper's 100 would take longer than everything else."""
 
 
 def on_layers(text: str, layers: int, ours: int) -> str:
     """Scale ``freeze:layers=9`` of 12 to ``freeze:layers=3`` of 4; return other methods unchanged.
 
-    At least one layer stays tuned where the paper tunes one.
+    At least one layer stays tuned if the paper tunes one.
     """
     method = read_method(text)
     if not isinstance(method, Freeze) or not isinstance(method.layers, int) or method.tower or layers == ours:

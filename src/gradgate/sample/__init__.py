@@ -15,7 +15,7 @@ DECODER: Path = Path(__file__).parent / "decoder"
 """The decoder's folder, as ``AutoModelForCausalLM`` and ``AutoTokenizer`` load it."""
 
 DATA: Path = Path(__file__).parent / "data"
-"""A folder for each task, with its ``task.yaml``: train and dev in English, test in every language."""
+"""A folder per task, with its ``task.yaml``: train and dev in English, test in every language."""
 
 OTHER_TEXT: Path = DATA / "opinions.txt"
 """Text of another register than the decoder's task, one example per line: what it may forget."""
@@ -37,22 +37,22 @@ TEXTS: dict[str, Path] = {"sample-opinions": OTHER_TEXT}
 """A name of running text -> its file."""
 
 QUICKSTART_METHODS: tuple[str, ...] = ("full", "freeze:layers=2", "gradual:every=48")
-"""What ``gradgate quickstart`` compares."""
+"""Methods that ``gradgate quickstart`` compares."""
 
 QUICKSTART_SEEDS: int = 5
-"""Runs of each: enough for the difference between the first and the last to be more than chance (p = 0.001, Holm)."""
+"""Runs per method: enough for a significant difference between the first and the last (p = 0.001, Holm)."""
 
 QUICKSTART_SETTINGS: dict[str, Any] = {"epochs": 3.0, "lr": 1e-3, "batch_size": 16, "max_length": 64}
 """Settings of its runs; the learning rate suits a model of this size."""
 
 QUICKSTART_EXECUTION: dict[str, Any] = {"workers": 2, "threads": 1}
-"""How both kinds run: models of this size train faster two at a time on a thread each than one by one on two."""
+"""Workers and threads: two models of this size train faster with one thread each than in turn with two."""
 
 GENERATION_METHODS: tuple[str, ...] = ("full", "freeze:layers=5", "lora:r=8,lr=1e-2")
-"""What ``gradgate quickstart --kind generation`` compares."""
+"""Methods that ``gradgate quickstart --kind generation`` compares."""
 
 GENERATION_SEEDS: int = 5
-"""Runs of each."""
+"""Runs per method."""
 
 GENERATION_SETTINGS: dict[str, Any] = {
     "model": "sample-decoder",

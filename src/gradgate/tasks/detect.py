@@ -158,7 +158,7 @@ def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
     below = [path for sub in folder.iterdir() if sub.is_dir() and _is_language(sub.name) for path in sub.iterdir()]
     for path in sorted([*folder.iterdir(), *below]):
         if path.is_symlink() and not path.exists():
-            raise DataError(f"{path} is a link to {path.readlink()}, which is not there. Mend or remove the link")
+            raise DataError(f"{path} is a link to {path.readlink()}, which is not there. Fix or remove the link")
         if not path.is_file() or path.suffix.lower() not in (*ENDINGS, ".txt"):
             continue
         stem, language = _language_in(path.stem.lower().replace("-", "_"))

@@ -63,10 +63,10 @@ def dev_as_test(data: TaskData, dev_size: int) -> TaskData:
     tests = _with_dev(data.spec, data.tests, data.dev if len(data.dev) else None)
     own = [split for split in tests if split not in data.tests]
     rows = {TRAIN: len(data.train) - dev_size, DEV: dev_size, **{split: len(table) for split, table in tests.items()}}
-    said = f"dev is {dev_size:,} rows of train, drawn by the seed"
-    said += "".join(f"; the task's own dev split is scored as {name}" for name in own)
+    note = f"dev is {dev_size:,} rows of train, drawn by the seed"
+    note += "".join(f"; the task's own dev split is scored as {name}" for name in own)
     kept = [note for note in data.notes if note not in small_dev_notes(data.rows) and not (own and note == NO_TEST)]
-    return replace(data, dev=make_rows({}, {}), tests=tests, rows=rows, notes=(*kept, said, *small_dev_notes(rows)))
+    return replace(data, dev=make_rows({}, {}), tests=tests, rows=rows, notes=(*kept, note, *small_dev_notes(rows)))
 
 
 def load_tests_and_dev(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:

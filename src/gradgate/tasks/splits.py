@@ -18,7 +18,7 @@ from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import TRAIN_AND_DEV, QuestionAnsweringOptions, RankingOptions, base_of
 
 DATA_SEED = 0
-"""Of the division by shares; one for all runs, whatever their own seeds are."""
+"""The seed of the division by shares; the same for all runs, whatever their own seeds are."""
 LEAST_ROWS = 10
 _LEAST_PART = 2  # rows of dev and of test
 _STRATA_OF_SCORES = 10

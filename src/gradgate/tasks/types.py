@@ -46,7 +46,7 @@ def _checked_path(path: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_checked_name)]
-"""Of a task or a split: it becomes part of a path."""
+"""The pattern of a task's or a split's name, which becomes part of a path."""
 FileName = Annotated[str, AfterValidator(_checked_path)]
 LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$", max_length=40)]
 
@@ -190,11 +190,11 @@ TRAIN, DEV = "train", "dev"
 TRAIN_AND_DEV = (TRAIN, DEV)
 TEST = "test"
 ORIGINAL_DEV = "original_dev"
-"""The dev split of a task with test splits, where runs hold out their dev rows of train and this one is scored."""
+"""The dev split of a task with test splits, if runs hold out dev rows of train and score this one."""
 IGNORED = -100
 """The label of a token that the loss does not count, as in transformers."""
 LANGUAGE = "{language}"
-"""What stands for a language's code in the path of a file or in a name on the hub."""
+"""The placeholder for a language's code in the path of a file or in a name on the hub."""
 
 
 def base_of(split: str) -> str:

@@ -18,7 +18,7 @@ from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import FileFormat, KindName
 
 SPLIT = "test"
-"""What the rows are called among the splits of their task."""
+"""The name of the rows among the splits of their task."""
 STANDARD_INPUT = "standard input"
 
 

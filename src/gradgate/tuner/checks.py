@@ -23,7 +23,7 @@ _ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
 
 class OnlyTuner(Effect):
-    """Notes which models have a tuner: a second one would take what the first closed for frozen for good.
+    """Refuses a second tuner on a model, which would mistake what the first one closed for permanently frozen.
 
     Raises:
         AttachError: if the model has one, naming its method.
@@ -32,8 +32,8 @@ class OnlyTuner(Effect):
     def __init__(self, model: nn.Module, method: str) -> None:
         if model in _ATTACHED:
             raise AttachError(
-                f"This model already has a tuner ({_ATTACHED[model]!r}), and what that one keeps closed would "
-                f"look frozen for good to a second. Call its detach() first, or use it in a with block."
+                f"This model already has a tuner ({_ATTACHED[model]!r}), and a second would take "
+                f"what that one closed as permanently frozen. Call its detach() first, or use it in a with block."
             )
         self._model, self._method = model, method
 

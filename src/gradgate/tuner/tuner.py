@@ -86,7 +86,7 @@ class Tuner:
         SelectorError: if a selector of ``lr_scale`` names nothing, or what another one names.
         AttachError: if no optimizer holds a parameter that the method will open, two of them hold one, nothing can be
             opened, the model already has a tuner, an activation cache is given with ``frozen_dropout``, or a
-            float32 master for an optimizer that has none; or gradients are to be released where that would not be
+            float32 master for an optimizer that has none; or gradients are to be released and that would not be
             exact.
         MethodError: if the method does not fit the model.
         LayerMapError: if the layers cannot be found.

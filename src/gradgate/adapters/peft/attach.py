@@ -44,7 +44,7 @@ _TASK_TYPES = {
     "ForQuestionAnswering": "QUESTION_ANS",
     "ForCausalLM": "CAUSAL_LM",
 }
-"""End of a model's class to PEFT's type of task; without one, PEFT loads the adapter as well."""
+"""Suffix of a model's class to PEFT's type of task; PEFT also loads adapters without one."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ NAMED: Mapping[str, tuple[str, Mapping[str, bool]]] = {
     "ia3": ("IA3", {}),
     "shira": ("SHIRA", {}),
 }
-"""Name to PEFT's type and the options that the name stands for."""
+"""Name to PEFT's type and the options that the name implies."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ NARROW, NARROW_MIXED, BEST_SIZE = "Adapter-64", "Adapter-64+mixout", "Adapter-64
 EN = "en"
 _LOW = ("chemprot", "acl_arc", "scierc", "hyperpartisan")
 _STABLE = ("cola", "mrpc", "qnli", "sst-2")
-"""What the paper compares evaluations and losses on while models are trained (Sec. 5)."""
+"""Tasks on which the paper compares evaluations and losses while models are trained (Sec. 5)."""
 _HIGH = ("rct", "agnews", "helpful", "imdb")
 
 

@@ -15,7 +15,7 @@ FAILS: State = "fails"
 UNKNOWN: State = "cannot tell"
 _EXACT = 1e-9
 FEWEST_TASKS = 3
-"""As many tasks can tell of a mean over all tasks of a paper."""
+"""The fewest tasks that decide a claim about a mean over all tasks of a paper."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ def below(
     """Check whether a quantity is below a threshold, as :func:`above` does."""
     other = above(numbers, what, quantity, threshold, or_equal=not or_equal, certain=certain)
     states: dict[State, State] = {HOLDS: FAILS, FAILS: HOLDS, UNKNOWN: UNKNOWN}
-    kept, _, _ = other.text.rpartition(", claimed ")
-    text = f"{kept}, claimed {'at most' if or_equal else 'below'} {threshold:g}" if kept else other.text
+    claimed, _, _ = other.text.rpartition(", claimed ")
+    text = f"{claimed}, claimed {'at most' if or_equal else 'below'} {threshold:g}" if claimed else other.text
     return replace(other, state=states[other.state], text=text)
 
 

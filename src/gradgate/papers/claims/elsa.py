@@ -25,7 +25,7 @@ from gradgate.papers.claims.quantities import Quantity, minus, quality, ratio
 
 BASELINE = "baseline"
 SHARED_BY = {"MT-RoBERTa-base": 8, "MT-RoBERTa-large": 5, "XLM-R-base": 4, "XLM-R-large": 4}
-"""How many tasks share the frozen layers of each model in Tables 2 to 5."""
+"""Number of tasks that share the frozen layers of each model in Tables 2 to 5."""
 ENOUGH = 0.95
 _MODELS = ("BERT-", "RoBERTa-", "MT-BERT-", "MT-RoBERTa-", "XLM-R-")
 _GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "MNLI-mm", "QNLI", "RTE")

@@ -25,7 +25,7 @@ VARIANTS = (DROP, ANNEAL, ANNEAL_LAYER, LAYER, EPOCH)
 AVG = "avg"
 _TABLE10 = (("graddrop_table10",),)
 _BY_LANGUAGE = tuple(f"graddrop_table0{number}" for number in range(1, 10))
-"""What Fig. 3 draws its t statistics from."""
+"""Tables of the t statistics in Fig. 3."""
 
 
 def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = AVG, threshold: float = 0.0) -> Finding:

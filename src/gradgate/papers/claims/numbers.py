@@ -13,24 +13,24 @@ from gradgate.tasks.metrics import ENTITIES
 
 PRINTED_SEED = 0
 DEV_MEAN, DEV_BEST, DEV_DROP, SECONDS = "dev-mean", "dev-best", "dev-drop", "seconds"
-"""What a score can be ``on`` besides a language or an average: the mean and the best of all evaluations on dev, how far
-the last one is below the best one, and the median time of a step."""
+"""What a score can be ``on``, other than a language or an average: the mean and the best of all evaluations on dev,
+how far the last one is below the best one, and the median time of a step."""
 LOSS_RISE, TOP_DOWN, FLATNESS = "loss-rise", "top-down", "flatness"
 """How far the last loss on dev is above the lowest one; how close the order in which layers opened is to top-down, as a
 rank correlation; how wide the interval around the minimum is in which the loss rises by at most 0.5."""
 SEED_SPREAD = "seed-spread"
-"""The standard deviation of the dev score over the seeds of a search, one value for each learning rate."""
+"""The standard deviation of the dev score over the seeds of a search, one value per learning rate."""
 RSA, RSA_DEPTH = "rsa-", "rsa-by-depth"
-"""With the number of a layer behind it: how similar what the layer gives out is before and after training. And how
-similarity goes with depth, as a rank correlation over the layers."""
+"""Followed by the number of a layer: how similar its output is before and after training. And the rank correlation of
+similarity with depth over the layers."""
 TRACE_EARLY, TRACE_HILL = "trace-early", "trace-hill"
 """The mean height of the normalised Fisher trace in the first third of a training; and how far its peak is above both
 of its ends, as a share of the peak."""
 SCHEDULES, TRACE_PEAK, TRACE_AREA = "schedules", "trace-peak", "trace-area"
 """All schedules of a study that open layers on the way, and how the peak and the area of their normalised Fisher trace
-rank with their scores (Spearman's correlation, one value for each seed)."""
+rank with their scores (Spearman's correlation, one value per seed)."""
 QUALITY, SAVED = "quality", "saved"
-"""A relative quality as the paper prints it, which its rounded scores would not give as well; and the share of the
+"""A relative quality as the paper prints it, which its rounded scores give less exactly; and the share of the
 parameters that sharing the frozen layers saves."""
 
 _EVALUATIONS = {"mean over evaluation steps": DEV_MEAN, "best over evaluation steps": DEV_BEST}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 PLACE = "place"
-"""The column that says where a row stands in its source, for kinds whose rows can be wrong for a tokenizer only."""
+"""The column with a row's place in its source, for kinds whose rows may be invalid for some tokenizers only."""
 
 CellType = str | tuple[str, ...] | list[Any]
 """``"string"`` and other types of Arrow, the names of classes in order, or a list of one of these: ``["int32"]``."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 PROMPTS = {"cause": "What was the cause?", "effect": "What was the effect?"}
-"""What is asked after a premise, in English for every language, as in the code of scheduled unfreezing (FUN)."""
+"""The questions after a premise, in English for every language, as in the code of scheduled unfreezing (FUN)."""
 
 
 class MultipleChoice:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _SHOWN = 5
-"""How many of a question's best answers a prediction file has."""
+"""Number of a question's best answers in a prediction file."""
 
 
 class QuestionAnswering:

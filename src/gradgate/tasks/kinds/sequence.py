@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 _NO_LABEL = ("", "-1", "-1.0")
-"""What stands in the label column of an unlabelled split; the hub writes -1."""
+"""Cells in the label column of an unlabelled split; the hub writes -1."""
 NO_TEST = "no labelled test split: only dev is scored"
-"""The note of a task that is scored on dev alone."""
+"""The note of a task that is scored only on dev."""
 
 
 def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Table], list[str]]:

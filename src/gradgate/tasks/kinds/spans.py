@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 BEST = 20
-"""How many starts and ends of a window are tried, and how many answers of a question are kept, as usual for SQuAD."""
+"""Number of starts and ends tried per window, and of answers stored per question, as usual for SQuAD."""
 LONGEST = 30
-"""Sub-words that an answer has at most, as usual for SQuAD."""
+"""The most sub-words of an answer, as usual for SQuAD."""
 
 Array = np.ndarray[Any, Any]
 

@@ -26,7 +26,7 @@ def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
     """
     if not getattr(tokenizer, "is_fast", False):
         raise RunError(
-            f"{type(tokenizer).__name__} cannot tell which sub-words belong to a token; use a fast tokenizer"
+            f"{type(tokenizer).__name__} does not report which sub-words belong to a token; use a fast tokenizer"
         )
     _mark_word_starts(tokenizer)
     limit = max_length if max_length is not None else tokenizer.model_max_length

@@ -34,7 +34,7 @@ def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
     if limit < SHORTEST:
         raise RunError(f"--max-length {limit} leaves no room for a question and its context; use {SHORTEST} or more")
     if not getattr(tokenizer, "is_fast", False):
-        raise RunError(f"{type(tokenizer).__name__} cannot tell the characters of sub-words; use a fast tokenizer")
+        raise RunError(f"{type(tokenizer).__name__} does not report the characters of sub-words; use a fast tokenizer")
 
     def windows(batch: dict[str, list[Any]], rows: list[int]) -> dict[str, list[Any]]:
         features = tokenizer(

@@ -24,7 +24,7 @@ _ARTICLES = {
     "ar": r"\sال^|ال",
 }
 _MIXED = ("zh", "ja")
-"""Languages whose ideographs are words of their own; MLQA has Chinese alone."""
+"""Languages whose ideographs are words of their own; MLQA has only Chinese."""
 _IDEOGRAPH = re.compile("[\u4e00-\u9fa5]")
 
 

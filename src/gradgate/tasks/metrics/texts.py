@@ -9,7 +9,7 @@ from gradgate.errors import UsageError
 
 _MODULES = {"rouge_score": "rouge-score", "sacrebleu": "sacrebleu"}
 PACKAGES = tuple(_MODULES.values())
-"""Those that define the metrics."""
+"""The packages that define the metrics."""
 
 
 def check_libraries() -> None:

@@ -14,7 +14,7 @@ from gradgate.tasks.spec import TaskSpec
 MESSAGES = "messages"
 ASSISTANT, USER = "assistant", "user"
 _OTHER_NAMES = {"text": (MESSAGES,), "label": ("completion",)}
-"""What data sets call the columns of prompt and response where not as the task does; the second is TRL's name."""
+"""Common names of the columns of prompt and response, other than the task's; the second is TRL's."""
 
 
 @dataclass(frozen=True)
