@@ -1,4 +1,4 @@
-"""Training batches to measure on, in an order of their own."""
+"""Draw training batches to measure on, in an order of their own."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gradgate.measure.request import Batch, Batches
 
 
 def batches_of(dataloader: Any, seed: int) -> Batches | None:
-    """Batches of a training's data, shuffled anew: neither its sampler nor the random state is touched.
+    """Return batches of a training's data, shuffled anew, without touching its sampler or the random state.
 
-    None for a stream, which has one order only, and for anything else that is not one dataset.
+    Return None for a stream, which has only one order, and for anything else that is not one dataset.
     """
     dataset = getattr(dataloader, "dataset", None)
     if dataset is None or isinstance(dataset, IterableDataset):

@@ -1,4 +1,4 @@
-"""log p(y|x) of a batch, for every kind of output that the models have."""
+"""Compute log p(y|x) of a batch, for every kind of output that the models have."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def log_likelihoods(
     problem: str | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """log p(y|x) of each row with labels as the request says. Padding and ignored tokens do not count.
+    """Return log p(y|x) of each row, with the labels that a request names. Padding and ignored tokens do not count.
 
     Args:
         output: with ``logits`` of shape ``(rows, classes)``, ``(rows, choices)`` or ``(rows, tokens, classes)``, or
             with ``start_logits`` and ``end_logits`` of shape ``(rows, tokens)``.
         batch: what the model was called with.
-        request: which labels, and how spans count.
-        generator: of the sampled labels, on the CPU; a label takes one draw, whatever the padding.
+        request: says which labels, and how spans count.
+        generator: draws the sampled labels, on the CPU; one draw per label, whatever the padding.
         problem: the model's ``config.problem_type``. ``regression``, also taken for a single output, is a normal
-            distribution of variance 1 around the prediction; ``multi_label_classification`` a coin for each class.
+            distribution of variance 1 around the prediction; ``multi_label_classification`` one coin per class.
         causal: the logits of a token are of the next one.
 
     Returns:
@@ -40,7 +40,7 @@ def log_likelihoods(
 
     Raises:
         AttachError: if the output or the batch do not allow it.
-        NonFiniteError: if the logits are not numbers.
+        NonFiniteError: if the logits are not finite.
     """
     if getattr(output, "start_logits", None) is not None:
         return _spans(output, batch, request, generator)
@@ -89,7 +89,7 @@ def _tokens(logits: Tensor, batch: Batch, request: FisherRequest, generator: tor
 
 
 def _classes(logits: Tensor, true: Tensor | None, kind: Labels, generator: torch.Generator) -> Tensor:
-    """log p of one class of each row of ``(rows, classes)``; 0 for an ignored label."""
+    """Return log p of one class per row of ``(rows, classes)``; 0 for an ignored label."""
     labels = true if true is not None else _own_labels(logits.detach(), kind, generator)
     scores = functional.log_softmax(logits, dim=-1)
     picked = scores.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
@@ -107,14 +107,14 @@ def _own_labels(logits: Tensor, kind: Labels, generator: torch.Generator) -> Ten
             "learning rate, clip gradients, or use bf16 or fp32 instead of fp16. "
             f"Found {wrong[0].item()} among {wrong.numel():,} of {logits.numel():,} logits; expected finite numbers."
         )
-    # By the inverse of the distribution function: one draw a row, so that padding does not shift the others' draws.
+    # By the inverse of the distribution function: one draw per row, so that padding does not shift other draws.
     cumulated = shares.cumsum(dim=-1)
     drawn = torch.rand((len(shares), 1), generator=generator, dtype=cumulated.dtype) * cumulated[:, -1:]
     return torch.searchsorted(cumulated, drawn, right=True).squeeze(-1).to(logits.device)
 
 
 def _gaussian(logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
-    """Up to its constant."""
+    """Return the log density of a normal distribution, up to its constant."""
     means = logits.reshape(logits.shape[0], -1)
     if request.labels == "argmax":
         raise AttachError(
@@ -142,7 +142,7 @@ def _multi_label(logits: Tensor, batch: Batch, request: FisherRequest, generator
 
 
 def _true(batch: Batch, name: str, kind: Labels) -> Tensor | None:
-    """The batch's labels where they are wanted."""
+    """Return the batch's labels if ``kind`` is ``true``."""
     if kind != "true":
         return None
     labels: Tensor | None = batch.get(name)

@@ -1,4 +1,4 @@
-"""The layerwise outlier distribution (LOD): how many of a layer's weights stand out, seen through its inputs."""
+"""Measure the layerwise outlier distribution (LOD): the share of weights that stand out, weighted by their inputs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gradgate.torch_state import preserved_state
 def outlier_shares(
     model: nn.Module, groups: Mapping[str, Iterable[str]], batches: Iterable[Batch], request: OutlierRequest
 ) -> dict[str, float]:
-    """The share of outliers in each group, after OWL (Yin et al. 2024, Eq. 1: https://arxiv.org/abs/2310.05175).
+    """Return the share of outliers in each group, after OWL (Yin et al. 2024, Eq. 1: https://arxiv.org/abs/2310.05175).
 
     A weight's metric is that of Wanda: its size times the root of the sum over tokens of its squared input. It is an
     outlier if the metric is above ``threshold`` times its mean over all linear layers of the group.
 
     Args:
-        model: not wrapped by DDP or the like; linear layers that no batch runs through do not count.
+        model: not wrapped by DDP or similar; linear layers that no batch runs through do not count.
         groups: group name to canonical parameter names.
         batches: keyword arguments of the model; tokens that ``attention_mask`` leaves out do not count.
         request: how to measure.
@@ -52,7 +52,7 @@ def outlier_shares(
 
 
 def _owners(model: nn.Module, wanted: Mapping[str, str]) -> dict[nn.Module, str]:
-    """Each linear layer with a wanted weight, to its group."""
+    """Return linear layer to group, for each with a wanted weight."""
     return {
         module: wanted[name]
         for prefix, module in model.named_modules()
@@ -61,7 +61,7 @@ def _owners(model: nn.Module, wanted: Mapping[str, str]) -> dict[nn.Module, str]
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Whether it multiplies its input by one matrix; GPT-2's Conv1D does, with the matrix transposed."""
+    """Return whether a module multiplies its input by one matrix; GPT-2's Conv1D does, with it transposed."""
     return isinstance(module, nn.Linear) or _is_transposed(module)
 
 
@@ -71,7 +71,7 @@ def _is_transposed(module: nn.Module) -> bool:
 
 @contextmanager
 def _watched(owners: Mapping[nn.Module, str], inputs: dict[nn.Module, Tensor]) -> Iterator[list[Tensor | None]]:
-    """Adds up the squares of what comes into the modules; yields a place for the attention mask of a batch."""
+    """Sum the squared inputs of the modules. Yields a one-element list for the attention mask of a batch."""
     padding: list[Tensor | None] = [None]
 
     def note(module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -105,7 +105,7 @@ def _run(model: nn.Module, batch: Batch, padding: list[Tensor | None]) -> None:
 
 
 def _share(group: str, members: list[tuple[nn.Module, Tensor]], request: OutlierRequest) -> float:
-    """The share of outliers in the linear layers of one group; their matrices are weighted one after another."""
+    """Return the share of outliers in the linear layers of one group, with one weighted matrix at a time."""
     elements = sum(_matrix(module).numel() for module, _ in members)
     if not elements:
         return 0.0
@@ -123,7 +123,7 @@ def _metric(module: nn.Module, squares: Tensor) -> Tensor:
 
 
 def _matrix(module: nn.Module) -> Tensor:
-    """The weight of a linear layer in float32, one row for each output."""
+    """Return the weight of a linear layer in float32, with one row per output."""
     owner: Any = module  # a linear layer or Conv1D
     weight: Tensor = owner.weight.detach().float()
     return weight.T if _is_transposed(module) else weight

@@ -1,8 +1,8 @@
-"""The squared gradient of each example, from one backward pass for the whole batch.
+"""Compute the squared gradient of each example from one backward pass for the whole batch.
 
 The pass goes to the outputs of the modules that own the wanted parameters. For a linear layer with inputs ``a_t`` and
 output gradients ``g_t``, the squared gradient of the weight is ``sum_ts (a_t . a_s) (g_t . g_s)``, after Goodfellow
-2015 (https://arxiv.org/abs/1510.01799); a module without such a rule is run again alone, for each example.
+2015 (https://arxiv.org/abs/1510.01799); a module without such a rule is run again by itself for each example.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Pair = tuple[Call, Tensor]
 
 
 class Examples:
-    """Squared gradients of single examples, summed, by parameter.
+    """Sums over single examples of squared gradients, by parameter.
 
     The rules are compared with autograd on one example of the first batch. Parameters for which they differ, as in a
     module with another first axis than that of the examples, or with a weight that is also used outside of its module,
-    take one backward pass for each example.
+    take one backward pass per example.
 
     Args:
         model: as it is called.
@@ -58,7 +58,7 @@ class Examples:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Note the calls of the body's forward pass."""
+        """Record the calls of the body's forward pass."""
         self._calls = []
 
         def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
@@ -75,10 +75,10 @@ class Examples:
                 hook.remove()
 
     def squares(self, parts: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, float]:
-        """The sum over the examples of each one's squared gradient.
+        """Return the sum of the squared gradients of all examples.
 
         Args:
-            parts: what is derived, of the recorded forward pass; shape ``(parts, examples)``, each part by itself.
+            parts: losses of the recorded forward pass, shape ``(parts, examples)``; each part is derived separately.
             parameters: the wanted ones, as the forward pass used them.
 
         Returns:
@@ -101,7 +101,7 @@ class Examples:
         return sums
 
     def _from_outputs(self, losses: Tensor) -> dict[str, Tensor]:
-        """Name to squared gradients, shape ``(examples,)``, where the calls tell them."""
+        """Return name to squared gradients, shape ``(examples,)``, of parameters whose calls suffice."""
         outputs = [call.output for call in self._calls]
         if not outputs:
             return {}
@@ -120,13 +120,13 @@ class Examples:
 
 
 def squares(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, float]:
-    """Name to the squared gradient of one number, for each parameter that has a gradient; the graph is kept."""
+    """Return name to squared gradient of a scalar, for each parameter that has a gradient. Keeps the graph."""
     gradients = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True, allow_unused=True)
     return {name: float(_square(g)) for name, g in zip(parameters, gradients, strict=True) if g is not None}
 
 
 def _divides(rows: int, call: Call) -> bool:
-    """Whether a call can be cut into one for each example."""
+    """Return whether a call can be split into one per example."""
     values = [*call.args, *call.kwargs.values(), call.output]
     tensors = [value for value in values if isinstance(value, Tensor)]
     plain = all(value is None or isinstance(value, Tensor | bool | int | float | str) for value in values)
@@ -154,7 +154,7 @@ def _layer_norm(module: nn.Module, pairs: list[Pair], rows: int) -> dict[str, Te
 
 
 def _joined(pairs: list[Pair], rows: int) -> tuple[Tensor, Tensor]:
-    """Inputs and output gradients of all calls, shape ``(rows, tokens, width)``."""
+    """Return inputs and output gradients of all calls, each of shape ``(rows, tokens, width)``."""
     inputs = [_by_row(next(iter((*call.args, *call.kwargs.values()))), rows) for call, _ in pairs]
     return torch.cat(inputs, dim=1), torch.cat([_by_row(gradient, rows) for _, gradient in pairs], dim=1)
 
@@ -198,12 +198,12 @@ _RULES: dict[type[nn.Module], Callable[[nn.Module, list[Pair], int], dict[str, T
 
 
 def _row(value: Any, row: int, rows: int) -> Any:
-    """The part of a tensor that belongs to one example; its rows are adjacent."""
+    """Return the part of a tensor that belongs to one example; its rows are adjacent."""
     return value.detach().tensor_split(rows)[row] if isinstance(value, Tensor) else value
 
 
 def _agreeing(found: Mapping[str, float], expected: Mapping[str, float]) -> set[str]:
-    """The names of values that are as expected, up to rounding."""
+    """Return the names of values that are as expected, up to rounding."""
     noise = TINY * max(expected.values(), default=0.0)
     known = {name: expected.get(name, 0.0) for name in found}
     return {name for name, value in known.items() if abs(found[name] - value) <= CLOSE * value + noise}

@@ -1,4 +1,4 @@
-"""Scores of single elements: their Fisher information, the size of their gradient, or that of their own value."""
+"""Score single elements: by Fisher information, by the size of the gradient, or by that of the own value."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def scores(
     batches: Callable[[], Iterable[Batch]],
     request: ScoreRequest,
 ) -> Iterator[tuple[str, Tensor]]:
-    """The score of each element of some parameters, one parameter at a time.
+    """Yield the score of each element of some parameters, one parameter at a time.
 
-    Scores by gradients take one float32 number for each element of all parameters while they are measured; those by
-    weights as much for one parameter at a time.
+    Scores by gradients take one float32 number per element of all parameters while they are measured; those by
+    weights that much for one parameter at a time.
 
     Args:
         model: as for :func:`gradgate.measure.trace`.
         names: canonical names of parameters.
-        batches: makes the keyword arguments of the model; not called where none are needed.
-        request: what the score is.
+        batches: returns keyword arguments of the model; not called for scores by weight.
+        request: defines the score.
 
     Yields:
         Canonical name, and scores of 0 or more in the parameter's own shape, float32.
@@ -58,14 +58,14 @@ def scores(
 
 
 def low_rank(weights: Tensor, rank: int) -> Tensor:
-    """The best approximation of a matrix by one of so low a rank; of each matrix in a tensor of more dimensions.
+    """Return the best approximation of a matrix by one of low rank; of each matrix in a tensor of more dimensions.
 
     Args:
         weights: shape ``(..., rows, columns)``.
-        rank: 1 or more; the tensor itself where that is no less than its rows or columns.
+        rank: 1 or more; the tensor itself if that is at least its number of rows or columns.
 
     Returns:
-        Shape and device as given, float32.
+        The same shape and device, float32.
 
     Source: Eckart and Young 1936.
     """

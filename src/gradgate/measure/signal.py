@@ -1,4 +1,4 @@
-"""The signal-to-noise ratio of weight matrices: how much of their spectrum stands above that of random noise."""
+"""Measure the signal-to-noise ratio of weight matrices: how far their spectrum exceeds that of random noise."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gradgate.errors import NonFiniteError
 
 
 def signal_to_noise(weight: Tensor) -> float:
-    """The SNR of a matrix, after Spectrum (Hartford et al. 2024, Sec. 3: https://arxiv.org/abs/2406.06623).
+    """Return the SNR of a matrix, after Spectrum (Hartford et al. 2024, Sec. 3: https://arxiv.org/abs/2406.06623).
 
     The singular values above the Marchenko-Pastur edge ``sigma * (1 + sqrt(n / m))`` are signal, the others noise, with
     ``sigma`` the interquartile range of the singular values over 1.349, as in the authors' code. The SNR is the sum of
-    the signal over that of the noise (over 1 where there is none), over the largest singular value.
+    the signal over that of the noise (over 1 if there is none), over the largest singular value.
 
     Args:
         weight: shape ``(rows, columns)``; for more axes, such as ``(experts, rows, columns)``, the mean over the
@@ -36,7 +36,7 @@ def signal_to_noise(weight: Tensor) -> float:
 
 
 def _of_values(values: Tensor, aspect: float) -> float:
-    """The SNR of singular values in falling order, of a matrix with so many rows for each column."""
+    """Return the SNR of singular values in descending order; ``aspect`` is rows per column of the matrix."""
     if not len(values) or float(values[0]) == 0.0:
         return 0.0
     low, high = torch.quantile(values, torch.tensor([0.25, 0.75], device=values.device, dtype=values.dtype)).tolist()
@@ -47,14 +47,14 @@ def _of_values(values: Tensor, aspect: float) -> float:
 
 
 def signal_of_groups(groups: Mapping[str, Iterable[str]], read: Callable[[str], Tensor]) -> dict[str, float]:
-    """The mean SNR over the matrices of each group; groups without any are left out.
+    """Return the mean SNR over the matrices of each group, without groups that have none.
 
     Args:
         groups: group name to the names of its parameters.
-        read: the whole tensor of a name; called once for each, in order.
+        read: returns the whole tensor of a name; called once per name, in order.
 
     Raises:
-        NonFiniteError: naming the first weight that is not finite.
+        NonFiniteError: if a weight is not finite; the first is named.
     """
     found: dict[str, float] = {}
     for group, names in groups.items():

@@ -1,6 +1,6 @@
-"""The trace of the Fisher information, measured over batches by functional calls.
+"""Measure the trace of the Fisher information over batches, by functional calls.
 
-The training does not see the measurement: no flag, ``.grad``, hook, buffer or optimizer state changes.
+The measurement does not affect the training: no flag, ``.grad``, hook, buffer or optimizer state changes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from gradgate.torch_state import functional_tensors, preserved_state
 def trace(
     model: nn.Module, groups: Mapping[str, Iterable[str]], batches: Iterable[Batch], request: FisherRequest
 ) -> dict[str, float]:
-    """tr(F) of each group, the mean over examples (over batches for ``gradient="batch"``).
+    """Return tr(F) of each group, the mean over examples (over batches for ``gradient="batch"``).
 
     Args:
-        model: not wrapped by DDP or the like; its output has ``logits``, or ``start_logits`` and ``end_logits``.
+        model: not wrapped by DDP or similar; its output has ``logits``, or ``start_logits`` and ``end_logits``.
         groups: group name to canonical parameter names; a parameter is in one group.
         batches: keyword arguments of the model; ``labels`` say which tokens count and, for ``true``, the labels.
         request: how to measure.
@@ -61,7 +61,7 @@ def trace(
 def _squares(
     losses: Tensor, chosen: dict[str, Tensor], examples: Examples, request: FisherRequest
 ) -> tuple[dict[str, float], int]:
-    """Name to squared gradients, summed, and of how many rows."""
+    """Return name to sum of squared gradients, and the number of rows."""
     size = losses.shape[-1]
     if request.gradient == "per_example":
         found = examples.squares(losses.reshape(-1, size), chosen) if losses.requires_grad else {}
@@ -71,7 +71,7 @@ def _squares(
 
 
 def separate_tensors(model: nn.Module, wanted: Collection[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """:func:`gradgate.torch_state.functional_tensors` for parameters that are given by their canonical names."""
+    """Return a model's tensors for functional calls: those with canonical names in ``wanted``, and the others."""
     wanted = set(wanted)
     own = {name for name, _ in model.named_parameters() if canonical_name(name) in wanted}
     return functional_tensors(model, own)
@@ -80,7 +80,7 @@ def separate_tensors(model: nn.Module, wanted: Collection[str]) -> tuple[dict[st
 def likelihoods_of(
     model: nn.Module, tensors: dict[str, Tensor], batch: Batch, request: FisherRequest, generator: torch.Generator
 ) -> Tensor:
-    """:func:`log_likelihoods` of a batch under a model with these tensors in place of its own."""
+    """Return :func:`log_likelihoods` of a batch under a model with ``tensors`` in place of its own."""
     device = next(model.parameters()).device
     try:
         on_device: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}

@@ -1,6 +1,6 @@
-"""What a run measures beside its training: the setting ``fisher:every=50,batches=8``, and the lines it writes.
+"""Read the setting ``fisher:every=50,batches=8`` of what a run tracks, and the lines that it writes.
 
-Plain data, without torch. What measures is in :mod:`gradgate.training.fisher_tracker`.
+Plain data, without torch. The measuring is in :mod:`gradgate.training.fisher_tracker`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _OPTIONS = {"every": "optimizer steps", "batches": "batches"}
 
 @dataclass(frozen=True)
 class FisherTrack:
-    """tr(F) of each layer through a training.
+    """A setting to measure tr(F) of each layer during a training.
 
     Attributes:
         every: optimizer steps between two measurements; the start and the end are measured too. FUN takes 100, and 50
             on its smallest task.
-        batches: training batches for one measurement; FUN takes 40.
+        batches: training batches per measurement; FUN takes 40.
     """
 
     every: int = 50
@@ -38,31 +38,31 @@ class FisherTrack:
         return f"{NAME}:every={self.every},batches={self.batches}"
 
     def request(self, groups: Iterable[str], seed: int) -> FisherRequest:
-        """How to measure: Eq. 1 of FUN, with labels drawn from the model, gradients of single examples, no dropout."""
+        """Return the request: Eq. 1 of FUN, labels drawn from the model, gradients of single examples, no dropout."""
         return FisherRequest(groups=tuple(groups), batches=self.batches, seed=seed)
 
     def is_due(self, step: int, last: int) -> bool:
-        """Whether to measure after ``step`` of ``last`` optimizer steps."""
+        """Return whether to measure after ``step`` of ``last`` optimizer steps."""
         return step % self.every == 0 or step >= last
 
 
 def read_track(text: str) -> FisherTrack:
-    """What a text such as ``"fisher:every=50,batches=8"`` describes.
+    """Return the setting that a text such as ``"fisher:every=50,batches=8"`` describes.
 
     Raises:
-        UsageError: for anything else than ``fisher``, an unknown option, or a number below 1.
+        UsageError: if the text does not name ``fisher``, an option is unknown, or a number is below 1.
     """
     spec = _SYNTAX.parse(text)
     if spec.name != NAME:
         raise UsageError(
-            f"track={shown(text)}: there is nothing to track by the name {shown(spec.name)}."
+            f"track={shown(text)}: cannot track {shown(spec.name)}."
             f"{nearest(spec.name, (NAME,))} Expected fisher:every=50,batches=8."
         )
     given = spec.typed(dict.fromkeys(_OPTIONS, int))
     for option, value in given.items():
         if value < 1:
             raise UsageError(
-                f"track={shown(text)}: {option}={value} is no number of {_OPTIONS[option]}; give 1 or more."
+                f"track={shown(text)}: {option}={value} is not a number of {_OPTIONS[option]}; expected 1 or more."
             )
     return FisherTrack(**given)
 
@@ -74,9 +74,9 @@ class FisherRecord:
     Attributes:
         step: optimizer steps done.
         epoch: passes over the training data until then.
-        batches: that were measured on.
+        batches: number of batches measured on.
         open: the layers that the next step may change.
-        traces: layer to tr(F), closed ones included; from the bottom.
+        traces: layer to tr(F), from the bottom, including closed layers.
     """
 
     step: int
@@ -86,12 +86,12 @@ class FisherRecord:
     traces: dict[str, float]
 
     def line(self) -> dict[str, Any]:
-        """The values of a line."""
+        """Return the values of a line."""
         return asdict(self)
 
 
 def read_fisher(path: Path) -> tuple[FisherRecord, ...]:
-    """The measurements in ``fisher.jsonl``, in their order; none where there is no such file.
+    """Return the measurements in ``fisher.jsonl``, in order; none if there is no such file.
 
     Raises:
         RunError: if the file cannot be read or a line is damaged; the line is named.
