@@ -54,4 +54,4 @@ def test_it_works_from_the_command_line(tmp_path: Path) -> None:
 def test_what_is_no_method_is_refused_by_name(tmp_path: Path, words: tuple[str, ...]) -> None:
     refused = gradgate(*words, env=install(tmp_path, "not_a_method"))
     assert refused.returncode == 2
-    assert "entry point 'ends' (their_methods:not_a_method) is no class derived from Method" in refused.stderr
+    assert "entry point 'ends' (their_methods:not_a_method) is not a class derived from Method" in refused.stderr

@@ -59,9 +59,9 @@ PLANS = {
     "a factor of infinity": ("phases: [{step: 0, open: [head], lr: {head: .inf}}]", "lr of head is inf"),
     "5,000 levels": (DEEP, "nested too deeply; expected at most 50 levels"),
     "a phase that is a text": ("phases: [x]", "expected a phase such as"),
-    "phases that are no list": ("phases: 7", "'phases' is no list"),
-    "a list": ("[1]", "it holds list, not a mapping"),
-    "nothing": ("", "it holds NoneType"),
+    "phases that are no list": ("phases: 7", "'phases' is not a list"),
+    "a list": ("[1]", "it contains list, not a mapping"),
+    "nothing": ("", "it contains NoneType"),
     "a tag of Python": ("phases: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
 }
 

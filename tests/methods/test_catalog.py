@@ -230,7 +230,7 @@ def test_a_file_that_the_environment_names_registers_methods(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (None, r"names .*wrong\.py, which is no Python file"),
+        (None, r"names .*wrong\.py, which is not a Python file"),
         ("x = 2\n1 / 0", r"stopped with ZeroDivisionError: division by zero \(wrong\.py, line 2\)"),
         ("x = (", r"stopped with SyntaxError: .*\(wrong\.py, line 1\)"),
         (FILE.replace("@gg.register", ""), r"has the method OfFile and does not register it\. Put @gg\.register above"),

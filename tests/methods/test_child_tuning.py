@@ -137,7 +137,7 @@ def test_a_plan_file_cannot_stand_in_for_its_masks(tmp_path: Path) -> None:
     with Tuner(model, adamw(model), "child-tuning:mode=D,keep=0.3", fisher_data=fisher_data(model)) as tuner:
         timeline = tuner.timeline.described(tuner.method, tuner.layers, 5)
     (tmp_path / "plan.yaml").write_text(timeline.to_yaml())
-    with pytest.raises(MethodError, match=r"holds no masks\. Give the method itself"):
+    with pytest.raises(MethodError, match=r"has no masks\. Use the method itself"):
         method(f"plan:{tmp_path / 'plan.yaml'}")
 
 

@@ -216,8 +216,8 @@ def test_a_factor_of_one_is_not_written() -> None:
         ({"head": 0.0}, "lr of head is 0.0: expected a factor above 0"),
         ({"head": float("nan")}, "lr of head is nan"),
         ({"layers.0": 0.5}, r"lr names 'layers\.0', which is closed"),
-        ({"head": "fast"}, "is no plan"),
-        ([1], "is no plan"),
+        ({"head": "fast"}, "is not a plan"),
+        ([1], "is not a plan"),
     ],
 )
 def test_a_factor_that_cannot_be_is_refused(tmp_path: Path, lr: Any, message: str) -> None:

@@ -117,7 +117,7 @@ def test_a_plan_that_leaves_a_group_out_is_refused() -> None:
 def test_a_plan_for_a_group_that_is_not_there_is_refused() -> None:
     model = build("bert")
     wishful = Odd(gates=lambda clock, layers: {**dict.fromkeys(layers.names, OPEN), "layers.9": OPEN})
-    with pytest.raises(MethodError, match=r"'odd'.*a gate for what is no group: layers\.9"):
+    with pytest.raises(MethodError, match=r"'odd'.*a gate for an unknown group: layers\.9"):
         Tuner(model, adamw(model), wishful)
 
 

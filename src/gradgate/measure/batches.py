@@ -1,4 +1,4 @@
-"""Draw training batches for measurements, independently of the training's own order."""
+"""Draw training batches to measure on, in an order of their own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from gradgate.measure.request import Batch, Batches
 
 
 def batches_of(dataloader: Any, seed: int) -> Batches | None:
-    """Return a function that draws freshly shuffled batches of a training's data.
+    """Return batches of a training's data, shuffled anew, without touching its sampler or the random state.
 
-    It changes neither the training's sampler nor the random state. Return None for a stream, which has only one order,
-    and for anything else that is not one dataset.
+    Return None for a stream, which has only one order, and for anything else that is not one dataset.
     """
     dataset = getattr(dataloader, "dataset", None)
     if dataset is None or isinstance(dataset, IterableDataset):

@@ -1,4 +1,4 @@
-"""Compute log p(y|x) of a batch, for every kind of model output."""
+"""Compute log p(y|x) of a batch, for every kind of output that the models have."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def log_likelihoods(
     problem: str | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """Compute log p(y|x) of each row, with the request's labels. Padding and ignored tokens do not count.
+    """Return log p(y|x) of each row, with the labels that a request names. Padding and ignored tokens do not count.
 
     Args:
         output: with ``logits`` of shape ``(rows, classes)``, ``(rows, choices)`` or ``(rows, tokens, classes)``, or
             with ``start_logits`` and ``end_logits`` of shape ``(rows, tokens)``.
-        batch: the arguments that the model was called with.
-        request: which labels, and how spans count.
-        generator: for the sampled labels, on the CPU; each label takes one draw, regardless of the padding.
-        problem: the model's ``config.problem_type``. ``regression``, also assumed for a single output, is a normal
+        batch: what the model was called with.
+        request: says which labels, and how spans count.
+        generator: draws the sampled labels, on the CPU; one draw per label, whatever the padding.
+        problem: the model's ``config.problem_type``. ``regression``, also taken for a single output, is a normal
             distribution of variance 1 around the prediction; ``multi_label_classification`` one coin per class.
-        causal: True if the logits of a token predict the next one.
+        causal: the logits of a token are of the next one.
 
     Returns:
         Shape ``(rows,)``; ``(2, rows)``, starts and ends, for stacked span extraction.
@@ -67,7 +67,7 @@ def _spans(output: Any, batch: Batch, request: FisherRequest, generator: torch.G
         if mask is not None:
             logits = logits.masked_fill(mask == 0, -torch.inf)
         labels = _true(batch, f"{side}_positions", request.labels)
-        if labels is not None:  # a position outside the text may stand for a question without an answer
+        if labels is not None:  # a position outside of the text is how a question without an answer may be written
             inside = (labels >= 0) & (labels < logits.shape[-1])
             labels = labels.masked_fill(~inside, IGNORED)
         parts.append(_classes(logits, labels, request.labels, generator))
@@ -78,7 +78,7 @@ def _tokens(logits: Tensor, batch: Batch, request: FisherRequest, generator: tor
     labels, mask = batch.get("labels"), batch.get("attention_mask")
     counted = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
     for tensor, nothing in ((labels, IGNORED), (mask, 0)):
-        if tensor is not None and tensor.shape == counted.shape:  # an encoder's mask does not fit the decoder's tokens
+        if tensor is not None and tensor.shape == counted.shape:  # an encoder's mask is not of the decoder's tokens
             counted &= tensor != nothing
     true = _true(batch, "labels", request.labels)
     if causal:
@@ -92,7 +92,6 @@ def _classes(logits: Tensor, true: Tensor | None, kind: Labels, generator: torch
     """Return log p of one class per row of ``(rows, classes)``; 0 for an ignored label."""
     labels = true if true is not None else _own_labels(logits.detach(), kind, generator)
     scores = functional.log_softmax(logits, dim=-1)
-    # An ignored label is not a valid index, so gather any class and zero its row below.
     picked = scores.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
     return torch.where(labels == IGNORED, torch.zeros_like(picked), picked)
 
@@ -108,7 +107,7 @@ def _own_labels(logits: Tensor, kind: Labels, generator: torch.Generator) -> Ten
             "learning rate, clip gradients, or use bf16 or fp32 instead of fp16. "
             f"Found {wrong[0].item()} among {wrong.numel():,} of {logits.numel():,} logits; expected finite numbers."
         )
-    # Inverse transform sampling: one draw per row, so that padding does not shift the draws of other rows.
+    # By the inverse of the distribution function: one draw per row, so that padding does not shift other draws.
     cumulated = shares.cumsum(dim=-1)
     drawn = torch.rand((len(shares), 1), generator=generator, dtype=cumulated.dtype) * cumulated[:, -1:]
     return torch.searchsorted(cumulated, drawn, right=True).squeeze(-1).to(logits.device)
@@ -119,7 +118,7 @@ def _gaussian(logits: Tensor, batch: Batch, request: FisherRequest, generator: t
     means = logits.reshape(logits.shape[0], -1)
     if request.labels == "argmax":
         raise AttachError(
-            "Labels by argmax, which mode=code uses, make the Fisher trace of a regression zero: its mode is the "
+            "Labels by argmax, which mode=code takes, make the Fisher trace of a regression zero: its mode is the "
             "prediction. Use fisher_labels=sample. Found fisher_labels=argmax; expected sample or true."
         )
     true = _true(batch, "labels", request.labels)
@@ -143,7 +142,7 @@ def _multi_label(logits: Tensor, batch: Batch, request: FisherRequest, generator
 
 
 def _true(batch: Batch, name: str, kind: Labels) -> Tensor | None:
-    """Return the batch's labels if the request is for true ones, else None."""
+    """Return the batch's labels if ``kind`` is ``true``."""
     if kind != "true":
         return None
     labels: Tensor | None = batch.get(name)

@@ -1,4 +1,4 @@
-"""Measure the layerwise outlier distribution (LOD): the share of a layer's weights that stand out, given its inputs."""
+"""Measure the layerwise outlier distribution (LOD): the share of weights that stand out, weighted by their inputs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from gradgate.torch_state import preserved_state
 def outlier_shares(
     model: nn.Module, groups: Mapping[str, Iterable[str]], batches: Iterable[Batch], request: OutlierRequest
 ) -> dict[str, float]:
-    """Measure each group's share of outliers, after OWL (Yin et al. 2024, Eq. 1: https://arxiv.org/abs/2310.05175).
+    """Return the share of outliers in each group, after OWL (Yin et al. 2024, Eq. 1: https://arxiv.org/abs/2310.05175).
 
     A weight's metric is that of Wanda: its size times the root of the sum over tokens of its squared input. It is an
     outlier if the metric is above ``threshold`` times its mean over all linear layers of the group.
 
     Args:
-        model: without wrappers such as DDP; linear layers that no batch reaches do not count.
+        model: not wrapped by DDP or similar; linear layers that no batch runs through do not count.
         groups: group name to canonical parameter names.
-        batches: keyword arguments of the model; tokens masked by ``attention_mask`` do not count.
+        batches: keyword arguments of the model; tokens that ``attention_mask`` leaves out do not count.
         request: how to measure.
 
     Returns:
@@ -44,7 +44,7 @@ def outlier_shares(
             _run(model, batch, padding)
     if not inputs:
         raise AttachError(
-            "Outliers are measured in linear layers, on at least one training batch. None ran: pass batches as "
+            "Outliers are measured in linear layers, on at least one training batch. None ran: give batches by "
             "fisher_data, or use draw=uniform for a model without linear layers."
         )
     members = {group: [module for module in inputs if owners[module] == group] for group in groups}
@@ -52,7 +52,7 @@ def outlier_shares(
 
 
 def _owners(model: nn.Module, wanted: Mapping[str, str]) -> dict[nn.Module, str]:
-    """Return the group of each linear layer with a wanted weight."""
+    """Return linear layer to group, for each with a wanted weight."""
     return {
         module: wanted[name]
         for prefix, module in model.named_modules()
@@ -61,7 +61,7 @@ def _owners(model: nn.Module, wanted: Mapping[str, str]) -> dict[nn.Module, str]
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Return True if a module multiplies its input by one matrix; GPT-2's Conv1D does, with the matrix transposed."""
+    """Return whether a module multiplies its input by one matrix; GPT-2's Conv1D does, with it transposed."""
     return isinstance(module, nn.Linear) or _is_transposed(module)
 
 
@@ -71,14 +71,14 @@ def _is_transposed(module: nn.Module) -> bool:
 
 @contextmanager
 def _watched(owners: Mapping[nn.Module, str], inputs: dict[nn.Module, Tensor]) -> Iterator[list[Tensor | None]]:
-    """Sum the squared inputs of the modules; yield a list in which to put the attention mask of each batch."""
+    """Sum the squared inputs of the modules. Yields a one-element list for the attention mask of a batch."""
     padding: list[Tensor | None] = [None]
 
     def note(module: nn.Module, args: tuple[Any, ...]) -> None:
-        tokens, mask = args[0].detach().float(), padding[0]
-        if mask is not None and tokens.shape[:-1] == mask.shape:
-            tokens = tokens[mask]
-        squares = tokens.reshape(-1, tokens.shape[-1]).square().sum(dim=0)
+        given, mask = args[0].detach().float(), padding[0]
+        if mask is not None and given.shape[:-1] == mask.shape:
+            given = given[mask]
+        squares = given.reshape(-1, given.shape[-1]).square().sum(dim=0)
         inputs[module] = inputs[module] + squares if module in inputs else squares
 
     hooks = [module.register_forward_pre_hook(note) for module in owners]
@@ -91,26 +91,26 @@ def _watched(owners: Mapping[nn.Module, str], inputs: dict[nn.Module, Tensor]) -
 
 def _run(model: nn.Module, batch: Batch, padding: list[Tensor | None]) -> None:
     device = next(model.parameters()).device
-    arguments = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
-    mask = arguments.get("attention_mask")
+    given = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    mask = given.get("attention_mask")
     padding[0] = mask.bool() if isinstance(mask, Tensor) else None
     try:
-        model(**arguments)
+        model(**given)
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
         raise AttachError(
             f"Outliers are measured by calling {type(model).__name__} with a training batch as keyword arguments, "
-            f"which failed for its entries {', '.join(arguments)}: {error}. Use draw=uniform, or Tuner(..., "
+            f"which failed for its entries {', '.join(given)}: {error}. Use draw=uniform, or Tuner(..., "
             f"fisher_data=...) with batches that the model takes."
         ) from error
 
 
 def _share(group: str, members: list[tuple[nn.Module, Tensor]], request: OutlierRequest) -> float:
-    """Return the share of outliers in the linear layers of one group; one matrix at a time is in memory."""
+    """Return the share of outliers in the linear layers of one group, with one weighted matrix at a time."""
     elements = sum(_matrix(module).numel() for module, _ in members)
     if not elements:
         return 0.0
     mean = sum(float(_metric(module, squares).sum(dtype=torch.float64)) for module, squares in members) / elements
-    if mean != mean or mean == float("inf"):  # NaN differs from itself
+    if mean != mean or mean == float("inf"):
         raise NonFiniteError(
             f"The inputs of {group} are not finite, so that its outliers cannot be counted. Use bf16 or fp32, not fp16."
         )
@@ -123,7 +123,7 @@ def _metric(module: nn.Module, squares: Tensor) -> Tensor:
 
 
 def _matrix(module: nn.Module) -> Tensor:
-    """Return the weight of a linear layer in float32, one row per output."""
+    """Return the weight of a linear layer in float32, with one row per output."""
     owner: Any = module  # a linear layer or Conv1D
     weight: Tensor = owner.weight.detach().float()
     return weight.T if _is_transposed(module) else weight

@@ -2,7 +2,7 @@
 
 The pass goes to the outputs of the modules that own the wanted parameters. For a linear layer with inputs ``a_t`` and
 output gradients ``g_t``, the squared gradient of the weight is ``sum_ts (a_t . a_s) (g_t . g_s)``, after Goodfellow
-2015 (https://arxiv.org/abs/1510.01799); a module without such a rule runs again for each example.
+2015 (https://arxiv.org/abs/1510.01799); a module without such a rule is run again by itself for each example.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Pair = tuple[Call, Tensor]
 
 
 class Examples:
-    """Sums over examples of squared gradients, by parameter.
+    """Sums over single examples of squared gradients, by parameter.
 
-    The rules are compared with autograd on one example of the first batch. Parameters for which they differ, such as in
-    a module whose first axis is not that of the examples, or a weight that is also used outside its module, take one
-    backward pass per example.
+    The rules are compared with autograd on one example of the first batch. Parameters for which they differ, as in a
+    module with another first axis than that of the examples, or with a weight that is also used outside of its module,
+    take one backward pass per example.
 
     Args:
-        model: the model that will be called.
+        model: as it is called.
         names: the model's own names of the wanted parameters.
     """
 
@@ -51,8 +51,8 @@ class Examples:
         self._owned: dict[nn.Module, dict[str, str]] = {}
         for prefix, module in model.named_modules():
             full = {name: f"{prefix}.{name}" if prefix else name for name, _ in module.named_parameters(recurse=False)}
-            if wanted := {name: path for name, path in full.items() if path in names}:
-                self._owned[module] = wanted
+            if own := {name: whole for name, whole in full.items() if whole in names}:
+                self._owned[module] = own
         self._calls: list[Call] = []
         self._trusted: set[str] | None = None
 
@@ -65,7 +65,7 @@ class Examples:
             if isinstance(output, Tensor) and output.requires_grad:
                 self._calls.append(Call(module, args, kwargs, output))
 
-        # In training mode, a module with buffers, such as a batch norm, treats one example differently from a batch.
+        # In training, a module with buffers, such as a batch norm, is not the same for one example as for all.
         steady = [module for module in self._owned if not (module.training and any(True for _ in module.buffers()))]
         hooks = [module.register_forward_hook(note, with_kwargs=True) for module in steady]
         try:
@@ -75,10 +75,10 @@ class Examples:
                 hook.remove()
 
     def squares(self, parts: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, float]:
-        """Sum the squared gradients of the examples.
+        """Return the sum of the squared gradients of all examples.
 
         Args:
-            parts: losses of the recorded forward pass, shape ``(parts, examples)``; each part is differentiated alone.
+            parts: losses of the recorded forward pass, shape ``(parts, examples)``; each part is derived separately.
             parameters: the wanted ones, as the forward pass used them.
 
         Returns:
@@ -88,8 +88,7 @@ class Examples:
         for losses in parts:
             found = self._from_outputs(losses)
             if self._trusted is None:
-                # An example without labels has no gradient and would agree with anything.
-                tested = int(losses.detach().abs().argmax())
+                tested = int(losses.detach().abs().argmax())  # not one without labels, which agrees with anything
                 expected = squares(losses[tested], parameters)
                 self._trusted = _agreeing({name: float(values[tested]) for name, values in found.items()}, expected)
             known = {name: float(values.sum()) for name, values in found.items() if name in self._trusted}
@@ -102,7 +101,7 @@ class Examples:
         return sums
 
     def _from_outputs(self, losses: Tensor) -> dict[str, Tensor]:
-        """Return squared gradients by name, shape ``(examples,)``, for parameters whose calls allow it."""
+        """Return name to squared gradients, shape ``(examples,)``, of parameters whose calls suffice."""
         outputs = [call.output for call in self._calls]
         if not outputs:
             return {}
@@ -121,13 +120,13 @@ class Examples:
 
 
 def squares(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, float]:
-    """Return the squared gradient of a scalar by parameter name, without unused parameters; keep the graph."""
+    """Return name to squared gradient of a scalar, for each parameter that has a gradient. Keeps the graph."""
     gradients = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True, allow_unused=True)
     return {name: float(_square(g)) for name, g in zip(parameters, gradients, strict=True) if g is not None}
 
 
 def _divides(rows: int, call: Call) -> bool:
-    """Return True if a call can be split into one per example."""
+    """Return whether a call can be split into one per example."""
     values = [*call.args, *call.kwargs.values(), call.output]
     tensors = [value for value in values if isinstance(value, Tensor)]
     plain = all(value is None or isinstance(value, Tensor | bool | int | float | str) for value in values)
@@ -137,7 +136,7 @@ def _divides(rows: int, call: Call) -> bool:
 def _linear(module: nn.Module, pairs: list[Pair], rows: int) -> dict[str, Tensor]:
     inputs, gradients = _joined(pairs, rows)
     tokens, wide, high = inputs.shape[1], inputs.shape[2], gradients.shape[2]
-    if tokens * (wide + high) < wide * high:  # the cheaper of two equal formulas
+    if tokens * (wide + high) < wide * high:
         weight = ((inputs @ inputs.mT) * (gradients @ gradients.mT)).sum(dim=(1, 2))
     else:
         weight = (gradients.mT @ inputs).pow(2).sum(dim=(1, 2))
@@ -155,7 +154,7 @@ def _layer_norm(module: nn.Module, pairs: list[Pair], rows: int) -> dict[str, Te
 
 
 def _joined(pairs: list[Pair], rows: int) -> tuple[Tensor, Tensor]:
-    """Return the inputs and output gradients of all calls, shape ``(rows, tokens, width)``."""
+    """Return inputs and output gradients of all calls, each of shape ``(rows, tokens, width)``."""
     inputs = [_by_row(next(iter((*call.args, *call.kwargs.values()))), rows) for call, _ in pairs]
     return torch.cat(inputs, dim=1), torch.cat([_by_row(gradient, rows) for _, gradient in pairs], dim=1)
 
@@ -199,12 +198,12 @@ _RULES: dict[type[nn.Module], Callable[[nn.Module, list[Pair], int], dict[str, T
 
 
 def _row(value: Any, row: int, rows: int) -> Any:
-    """Return the rows of a tensor that belong to one example; they are adjacent."""
+    """Return the part of a tensor that belongs to one example; its rows are adjacent."""
     return value.detach().tensor_split(rows)[row] if isinstance(value, Tensor) else value
 
 
 def _agreeing(found: Mapping[str, float], expected: Mapping[str, float]) -> set[str]:
-    """Return the names of values that equal the expected ones, up to rounding."""
+    """Return the names of values that are as expected, up to rounding."""
     noise = TINY * max(expected.values(), default=0.0)
     known = {name: expected.get(name, 0.0) for name in found}
     return {name for name, value in known.items() if abs(found[name] - value) <= CLOSE * value + noise}

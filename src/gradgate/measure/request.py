@@ -71,7 +71,7 @@ class SignalRequest:
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """What the score of a single element is.
+    """A definition of the scores of single elements.
 
     Attributes:
         groups: names of the groups with the elements.

@@ -1,4 +1,4 @@
-"""Score single elements by their Fisher information, absolute gradient or absolute value."""
+"""Score single elements: by Fisher information, by the size of the gradient, or by that of the own value."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def scores(
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield the score of each element of some parameters, one parameter at a time.
 
-    Scores by gradients take one float32 number per element of all parameters during the measurement; those by weights
-    take it for one parameter at a time.
+    Scores by gradients take one float32 number per element of all parameters while they are measured; those by
+    weights that much for one parameter at a time.
 
     Args:
         model: as for :func:`gradgate.measure.trace`.
         names: canonical names of parameters.
-        batches: makes the keyword arguments of the model; not called if none are needed.
+        batches: returns keyword arguments of the model; not called for scores by weight.
         request: defines the score.
 
     Yields:
@@ -44,10 +44,10 @@ def scores(
         NonFiniteError: if a score is not finite.
     """
     if request.of == "weight":
-        measured = _by_weight(model, names, request)
+        found = _by_weight(model, names, request)
     else:
-        measured = _by_gradient(model, names, batches(), request)
-    for name, values in measured:
+        found = _by_gradient(model, names, batches(), request)
+    for name, values in found:
         if not bool(torch.isfinite(values).all()):
             weight = "Repair the model" if request.of == "weight" else "Use bf16 or fp32, not fp16"
             raise NonFiniteError(
@@ -58,14 +58,14 @@ def scores(
 
 
 def low_rank(weights: Tensor, rank: int) -> Tensor:
-    """Return the best approximation of rank ``rank`` of a matrix, or of each matrix in a tensor of more dimensions.
+    """Return the best approximation of a matrix by one of low rank; of each matrix in a tensor of more dimensions.
 
     Args:
         weights: shape ``(..., rows, columns)``.
-        rank: 1 or more; the tensor itself if it is not below the number of rows or columns.
+        rank: 1 or more; the tensor itself if that is at least its number of rows or columns.
 
     Returns:
-        A float32 tensor of the same shape, on the same device.
+        The same shape and device, float32.
 
     Source: Eckart and Young 1936.
     """
@@ -105,7 +105,7 @@ def _by_gradient(
             counted += 1
     if counted == 0:
         raise AttachError(
-            "Choosing weights needs at least one batch of training data, but got none. Let fisher_data return batches."
+            "Choosing weights needs at least one batch of training data, and got none. Let fisher_data return batches."
         )
     for name, total in sums.items():
         yield canonical_name(name), (total / counted).abs_()

@@ -1,4 +1,4 @@
-"""Select the single weights with the largest scores, as masks of one bit per element."""
+"""Choose the single weights with the largest scores, as masks of one bit each."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def choose(
     batches: Callable[[], Iterable[Batch]],
     selection: SelectionRequest,
 ) -> dict[str, Tensor]:
-    """Choose the elements that a selection requests; it also defines how ties are resolved.
+    """Return masks of the elements that a request selects.
 
-    The measurement needs one float32 number per element of the groups; by weights and within each parameter, for one
+    Needs one float32 number per element of the groups while it measures; by weights and within each parameter, for one
     parameter at a time.
 
     Args:
         model: as for :func:`gradgate.measure.trace`.
         groups: group name to canonical parameter names.
-        batches: makes the keyword arguments of the model; not called if none are needed.
-        selection: the share, and the score.
+        batches: returns keyword arguments of the model; not called for scores by weight.
+        selection: says how many, how they are scored, and which of equal ones.
 
     Returns:
-        Canonical name to mask, packed by :func:`pack`.
+        Canonical name to mask, as :func:`pack` makes it.
 
     Raises:
         AttachError: if the model's output or the batches do not allow it.
@@ -47,11 +47,11 @@ def choose(
 
 
 def largest(values: Tensor, count: int) -> Tensor:
-    """Return a mask of the ``count`` largest elements; of equal elements the first ones.
+    """Return a mask of the ``count`` largest elements; of equal elements those that come first.
 
     Args:
         values: any shape, without NaN.
-        count: 1 to the number of elements.
+        count: from 1 to the number of elements; exactly that many are in the mask.
 
     Returns:
         A bool tensor of the same shape.
@@ -64,13 +64,13 @@ def largest(values: Tensor, count: int) -> Tensor:
 
 
 def pack(mask: Tensor) -> Tensor:
-    """Pack a bool tensor into bits: uint8, shape ``(ceil(numel / 8),)``, the first element in the lowest bit."""
+    """Return a bool tensor as bits: uint8, shape ``(ceil(numel / 8),)``, the first element in the lowest bit."""
     flat = mask.flatten()
     padded = torch.nn.functional.pad(flat, (0, -flat.numel() % 8)).view(-1, 8).to(torch.uint8)
     return (padded << torch.arange(8, dtype=torch.uint8, device=mask.device)).sum(dim=1, dtype=torch.uint8)
 
 
 def unpack(bits: Tensor, numel: int) -> Tensor:
-    """Invert :func:`pack`: return bool, shape ``(numel,)``."""
+    """Return the mask that :func:`pack` packed: bool, shape ``(numel,)``."""
     shifts = torch.arange(8, dtype=torch.uint8, device=bits.device)
     return (bits.unsqueeze(1) >> shifts).bitwise_and_(1).bool().flatten()[:numel]

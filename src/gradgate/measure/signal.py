@@ -1,4 +1,4 @@
-"""Measure the signal-to-noise ratio of weight matrices: the part of the spectrum above that of random noise."""
+"""Measure the signal-to-noise ratio of weight matrices: how far their spectrum exceeds that of random noise."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gradgate.errors import NonFiniteError
 
 
 def signal_to_noise(weight: Tensor) -> float:
-    """Compute the SNR of a matrix, after Spectrum (Hartford et al. 2024, Sec. 3: https://arxiv.org/abs/2406.06623).
+    """Return the SNR of a matrix, after Spectrum (Hartford et al. 2024, Sec. 3: https://arxiv.org/abs/2406.06623).
 
     The singular values above the Marchenko-Pastur edge ``sigma * (1 + sqrt(n / m))`` are signal, the others noise, with
     ``sigma`` the interquartile range of the singular values over 1.349, as in the authors' code. The SNR is the sum of
     the signal over that of the noise (over 1 if there is none), over the largest singular value.
 
     Args:
-        weight: shape ``(rows, columns)``; for more axes, such as ``(experts, rows, columns)``, the result is the mean
-            over the matrices. Any float dtype; computed in float32.
+        weight: shape ``(rows, columns)``; for more axes, such as ``(experts, rows, columns)``, the mean over the
+            matrices. Any float type; computed in float32.
 
     Returns:
         0 or more; 0 for a matrix of zeros.
@@ -36,11 +36,10 @@ def signal_to_noise(weight: Tensor) -> float:
 
 
 def _of_values(values: Tensor, aspect: float) -> float:
-    """Compute the SNR from singular values in descending order; ``aspect`` is rows over columns."""
+    """Return the SNR of singular values in descending order; ``aspect`` is rows per column of the matrix."""
     if not len(values) or float(values[0]) == 0.0:
         return 0.0
     low, high = torch.quantile(values, torch.tensor([0.25, 0.75], device=values.device, dtype=values.dtype)).tolist()
-    # The interquartile range of a normal distribution is 1.349 standard deviations.
     edge = (high - low) / 1.349 * (1.0 + sqrt(min(aspect, 1.0 / aspect)))
     above = values > edge
     signal, noise = float(values[above].sum()), float(values[~above].sum())
@@ -48,21 +47,21 @@ def _of_values(values: Tensor, aspect: float) -> float:
 
 
 def signal_of_groups(groups: Mapping[str, Iterable[str]], read: Callable[[str], Tensor]) -> dict[str, float]:
-    """Compute the mean SNR over the matrices of each group; groups without matrices are left out.
+    """Return the mean SNR over the matrices of each group, without groups that have none.
 
     Args:
         groups: group name to the names of its parameters.
-        read: returns the full tensor of a name; called once per name, in order.
+        read: returns the whole tensor of a name; called once per name, in order.
 
     Raises:
-        NonFiniteError: for the first weight that is not finite, with its name.
+        NonFiniteError: if a weight is not finite; the first is named.
     """
-    means: dict[str, float] = {}
+    found: dict[str, float] = {}
     for group, names in groups.items():
         each = [_named(name, weight) for name in names if (weight := read(name)).dim() > 1]
         if each:
-            means[group] = sum(each) / len(each)
-    return means
+            found[group] = sum(each) / len(each)
+    return found
 
 
 def _named(name: str, weight: Tensor) -> float:

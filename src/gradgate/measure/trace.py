@@ -26,12 +26,12 @@ from gradgate.torch_state import functional_tensors, preserved_state
 def trace(
     model: nn.Module, groups: Mapping[str, Iterable[str]], batches: Iterable[Batch], request: FisherRequest
 ) -> dict[str, float]:
-    """Measure tr(F) of each group, the mean over examples (over batches for ``gradient="batch"``).
+    """Return tr(F) of each group, the mean over examples (over batches for ``gradient="batch"``).
 
     Args:
-        model: without wrappers such as DDP; its output has ``logits``, or ``start_logits`` and ``end_logits``.
+        model: not wrapped by DDP or similar; its output has ``logits``, or ``start_logits`` and ``end_logits``.
         groups: group name to canonical parameter names; a parameter is in one group.
-        batches: keyword arguments of the model; ``labels`` set which tokens count and, for ``true``, the labels.
+        batches: keyword arguments of the model; ``labels`` say which tokens count and, for ``true``, the labels.
         request: how to measure.
 
     Returns:
@@ -51,7 +51,7 @@ def trace(
             with examples.recorded() if request.gradient == "per_example" else nullcontext():
                 losses = likelihoods_of(model, chosen | rest, batch, request, generator)
             found, rows = _squares(losses, chosen, examples, request)
-            del losses  # free its graph before the next one is built
+            del losses  # and its graph, before the next one grows
             for name, value in found.items():
                 totals[wanted[canonical_name(name)]] += value
             counted += rows
@@ -61,27 +61,26 @@ def trace(
 def _squares(
     losses: Tensor, chosen: dict[str, Tensor], examples: Examples, request: FisherRequest
 ) -> tuple[dict[str, float], int]:
-    """Return the summed squared gradients by name, and the number of rows."""
+    """Return name to sum of squared gradients, and the number of rows."""
     size = losses.shape[-1]
     if request.gradient == "per_example":
         found = examples.squares(losses.reshape(-1, size), chosen) if losses.requires_grad else {}
         return found, losses.numel()
-    # Algorithm 2 divides the squared gradient of the batch's mean by the batch size.
     found = squares(losses.mean(), chosen) if losses.requires_grad else {}
     return {name: value / size for name, value in found.items()}, 1
 
 
 def separate_tensors(model: nn.Module, wanted: Collection[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Call :func:`gradgate.torch_state.functional_tensors` for parameters with these canonical names."""
+    """Return a model's tensors for functional calls: those with canonical names in ``wanted``, and the others."""
     wanted = set(wanted)
-    raw_names = {name for name, _ in model.named_parameters() if canonical_name(name) in wanted}
-    return functional_tensors(model, raw_names)
+    own = {name for name, _ in model.named_parameters() if canonical_name(name) in wanted}
+    return functional_tensors(model, own)
 
 
 def likelihoods_of(
     model: nn.Module, tensors: dict[str, Tensor], batch: Batch, request: FisherRequest, generator: torch.Generator
 ) -> Tensor:
-    """Compute :func:`log_likelihoods` of a batch under a model with these tensors in place of its own."""
+    """Return :func:`log_likelihoods` of a batch under a model with ``tensors`` in place of its own."""
     device = next(model.parameters()).device
     try:
         on_device: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
@@ -106,7 +105,7 @@ def _not_called(model: nn.Module, batch: object, error: Exception) -> str:
 def _means(totals: dict[str, float], counted: int) -> dict[str, float]:
     if counted == 0:
         raise AttachError(
-            "The Fisher trace needs at least one batch of training data, but got none. Let fisher_data return batches."
+            "The Fisher trace needs at least one batch of training data, and got none. Let fisher_data return batches."
         )
     wrong = [group for group, total in totals.items() if not math.isfinite(total)]
     if wrong:

@@ -1,6 +1,6 @@
-"""Read the setting ``fisher:every=50,batches=8`` for measurements during a run, and the lines that the run writes.
+"""Read the setting ``fisher:every=50,batches=8`` of what a run tracks, and the lines that it writes.
 
-This module does not import torch; :mod:`gradgate.training.fisher_tracker` measures.
+Plain data, without torch. The measuring is in :mod:`gradgate.training.fisher_tracker`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _OPTIONS = {"every": "optimizer steps", "batches": "batches"}
 
 @dataclass(frozen=True)
 class FisherTrack:
-    """The setting to measure tr(F) of each layer during a training.
+    """A setting to measure tr(F) of each layer during a training.
 
     Attributes:
-        every: optimizer steps between two measurements; the start and the end are measured too. FUN uses 100, and 50
+        every: optimizer steps between two measurements; the start and the end are measured too. FUN takes 100, and 50
             on its smallest task.
-        batches: training batches per measurement; FUN uses 40.
+        batches: training batches per measurement; FUN takes 40.
     """
 
     every: int = 50
@@ -38,33 +38,33 @@ class FisherTrack:
         return f"{NAME}:every={self.every},batches={self.batches}"
 
     def request(self, groups: Iterable[str], seed: int) -> FisherRequest:
-        """Build the request: Eq. 1 of FUN, with labels drawn from the model, per-example gradients, no dropout."""
+        """Return the request: Eq. 1 of FUN, labels drawn from the model, gradients of single examples, no dropout."""
         return FisherRequest(groups=tuple(groups), batches=self.batches, seed=seed)
 
     def is_due(self, step: int, last: int) -> bool:
-        """Return True if a measurement is due after ``step`` of ``last`` optimizer steps."""
+        """Return whether to measure after ``step`` of ``last`` optimizer steps."""
         return step % self.every == 0 or step >= last
 
 
 def read_track(text: str) -> FisherTrack:
-    """Read a text such as ``"fisher:every=50,batches=8"``.
+    """Return the setting that a text such as ``"fisher:every=50,batches=8"`` describes.
 
     Raises:
-        UsageError: for any name but ``fisher``, an unknown option, or a number below 1.
+        UsageError: if the text does not name ``fisher``, an option is unknown, or a number is below 1.
     """
     spec = _SYNTAX.parse(text)
     if spec.name != NAME:
         raise UsageError(
-            f"track={shown(text)}: there is nothing to track by the name {shown(spec.name)}."
+            f"track={shown(text)}: cannot track {shown(spec.name)}."
             f"{nearest(spec.name, (NAME,))} Expected fisher:every=50,batches=8."
         )
-    options = spec.typed(dict.fromkeys(_OPTIONS, int))
-    for option, value in options.items():
+    given = spec.typed(dict.fromkeys(_OPTIONS, int))
+    for option, value in given.items():
         if value < 1:
             raise UsageError(
                 f"track={shown(text)}: {option}={value} is not a number of {_OPTIONS[option]}; expected 1 or more."
             )
-    return FisherTrack(**options)
+    return FisherTrack(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +73,10 @@ class FisherRecord:
 
     Attributes:
         step: optimizer steps done.
-        epoch: passes over the training data so far.
-        batches: number of batches measured.
+        epoch: passes over the training data until then.
+        batches: number of batches measured on.
         open: the layers that the next step may change.
-        traces: layer to tr(F), including closed layers; from the bottom.
+        traces: layer to tr(F), from the bottom, including closed layers.
     """
 
     step: int
@@ -91,10 +91,10 @@ class FisherRecord:
 
 
 def read_fisher(path: Path) -> tuple[FisherRecord, ...]:
-    """Read the measurements in ``fisher.jsonl``, in order; none if the file does not exist.
+    """Return the measurements in ``fisher.jsonl``, in order; none if there is no such file.
 
     Raises:
-        RunError: if the file cannot be read or a line is damaged, with the line's number.
+        RunError: if the file cannot be read or a line is damaged; the line is named.
     """
     try:
         lines = path.read_bytes().splitlines()
@@ -116,7 +116,7 @@ def read_fisher(path: Path) -> tuple[FisherRecord, ...]:
 def _record(values: dict[str, Any]) -> FisherRecord:
     traces = {str(name): float(value) for name, value in values["traces"].items()}
     if not traces or not all(isfinite(value) and value >= 0 for value in traces.values()):
-        raise ValueError("expected a trace of 0 or more per layer")
+        raise ValueError("expected a trace of 0 or more for each layer")
     return FisherRecord(
         step=int(values["step"]),
         epoch=float(values["epoch"]),

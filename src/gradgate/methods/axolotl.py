@@ -1,4 +1,4 @@
-"""The weights that an axolotl configuration trains, as a method."""
+"""Train the weights that an axolotl configuration names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AxolotlFile(Fixed):
     """Train what ``unfrozen_parameters`` of an axolotl configuration names, and nothing else.
 
     As in axolotl, a pattern is a regular expression in which a dot is a dot, matched from the start of a parameter's
-    name; ``PATTERN[a:b]`` opens these rows alone.
+    name; ``PATTERN[a:b]`` opens only these rows.
 
     Args:
         file: the YAML file, as ``axolotl:FILE`` names it on the command line.
@@ -72,7 +72,7 @@ class AxolotlFile(Fixed):
 
 
 def read_axolotl(file: str) -> AxolotlFile:
-    """The method of an axolotl configuration.
+    """Return the method of an axolotl configuration.
 
     Raises:
         MethodError: if the file cannot be read or names no parameters.
@@ -85,7 +85,7 @@ def read_axolotl(file: str) -> AxolotlFile:
             f"path of an axolotl configuration."
         ) from None
     except ValueError as error:
-        raise MethodError(f"{file} is no configuration: {error}. Expected YAML with unfrozen_parameters.") from None
+        raise MethodError(f"{file} is not a configuration: {error}. Expected YAML with unfrozen_parameters.") from None
     patterns = record.get("unfrozen_parameters") if isinstance(record, dict) else None
     if not isinstance(patterns, list) or not patterns or not all(isinstance(item, str) for item in patterns):
         raise MethodError(
@@ -104,7 +104,7 @@ def _compiled(pattern: str, file: str) -> re.Pattern[str]:
         return re.compile(re.sub(r"(?<!\\)\.(?![+*])", r"\\.", pattern))
     except re.error as error:
         raise MethodError(
-            f"{file}: {pattern!r} is no regular expression: {error}. Expected one for the names of parameters."
+            f"{file}: {pattern!r} is not a regular expression: {error}. Expected one for the names of parameters."
         ) from None
 
 

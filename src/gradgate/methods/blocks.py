@@ -1,4 +1,4 @@
-"""Methods that train one block of layers at a time, each in its turn; and what becomes of the ends of the model."""
+"""Train one block of layers at a time, each in its turn."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ Block = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks(HasStateOption, HasUnitOption):
-    """One block of layers learns for ``every`` steps, then the next one; each learns once in a round.
+    """Train one block of layers for ``every`` steps, then the next one; each learns once per round.
 
-    A block is ``size`` neighbouring layers, counted from the bottom; the top one may have less. After the last block
-    a new round begins. With ``state=drop`` the optimizer begins anew at each turn, and holds the state of one block.
+    A block is ``size`` neighbouring layers, counted from the bottom; the top one may have fewer. After the last block
+    a new round begins. With ``state=drop`` the optimizer restarts at each turn, and stores the state of one block.
 
     Args:
         every: optimizer steps of one turn (BAdam's K), 1 or more. Its authors advise the number of batches in an
-            epoch divided by the number of blocks, but no less than 50 and no more than 100.
+            epoch divided by the number of blocks, at least 50 and at most 100.
         order: of the blocks in a round: ``random`` draws a new order for each round; ``top-down`` and ``bottom-up``
             keep the same one.
         size: how many layers, or other units, a block has, 1 or more.
-        ends: what becomes of the embeddings and the head. ``closed`` keeps the embeddings and an output layer over
+        ends: what happens to the embeddings and the head. ``closed`` keeps the embeddings and an output layer over
             tokens closed; the head of a task, which begins with random weights, always learns. ``open`` trains
             both at all times. ``blocks`` makes each a block of its own, the lowest and the highest, a task's head
-            too: with a large ``every`` it then waits for its turn.
-        state: as for all methods that close what was open, but ``drop`` by default. HiFT keeps it (``keep``).
+            too: with a large ``every`` it waits long for its turn.
+        state: as for all methods that close open groups, but ``drop`` by default. HiFT keeps it (``keep``).
     """
 
     name: ClassVar[str] = "blocks"
-    summary: ClassVar[str] = "one block of layers learns at a time, each in its turn"
+    summary: ClassVar[str] = "one block of layers learns at a time, in turn"
     source: ClassVar[str] = (
         "BAdam (Luo et al. 2024), Algorithm 1: https://arxiv.org/abs/2404.02827; HiFT (Liu et al. 2024), Algorithm 1 "
         "(ends=blocks,every=1,state=keep): https://arxiv.org/abs/2401.15207"
     )
     deviates: ClassVar[str] = (
-        "BAdam's code trains no fresh head unless told to (active_modules), which its authors advise; here a task's "
-        "head always learns, but for ends=blocks. A block that ends one round and begins the next keeps its state. "
-        "HiFT draws a random order once, and its learning rate stays the same through a round; here orders are drawn "
-        "anew, and the schedule of learning rates goes on with each step."
+        "BAdam's code does not train a fresh head unless active_modules names it, which its authors advise; here a "
+        "task's head always learns, except with ends=blocks. A block that ends one round and begins the next keeps its "
+        "state. HiFT draws a random order once, and its learning rate stays the same through a round; here orders are "
+        "drawn anew, and the schedule of learning rates advances with each step."
     )
 
     every: int = 100
@@ -89,7 +89,7 @@ class Blocks(HasStateOption, HasUnitOption):
         return frozenset() if self.ends == "blocks" else open_ends(layers, self.ends)
 
     def _blocks(self, layers: LayerMap) -> list[Block]:
-        """The blocks from the bottom, without those that have nothing to learn, such as a frozen head under LoRA."""
+        """Return the blocks from the bottom, without those that cannot learn, such as a frozen head under LoRA."""
         units = [group.name for group in layers.layers]
         blocks = [tuple(units[first : first + self.size]) for first in range(0, len(units), self.size)]
         if self.ends == "blocks":
@@ -98,7 +98,7 @@ class Blocks(HasStateOption, HasUnitOption):
         return [block for block in blocks if any(map(layers.can_learn, block))] or blocks
 
     def _ordered(self, blocks: list[Block], turn: int, memory: MethodState) -> list[Block]:
-        """The blocks in the order of one round."""
+        """Return the blocks in the order of one round."""
         if self.order == "random":
             key = {b: gates.key(seed=memory.seed, stream=self.name, name=b[0], draw=turn) for b in blocks}
             return sorted(blocks, key=lambda block: gates.uniform(key[block]))
@@ -106,20 +106,20 @@ class Blocks(HasStateOption, HasUnitOption):
 
 
 def open_ends(layers: LayerMap, ends: Ends) -> frozenset[str]:
-    """Which of the embeddings and the head learn at all times.
+    """Return which of the embeddings and the head learn at all times.
 
     Args:
         layers: of the model.
         ends: ``open`` for both. ``closed`` for neither, unless the head is that of a task: then its weights are new,
-            and it learns. A head of which the map knows no weights counts as one.
+            and it learns. A head counts as one if the map does not describe its weights.
     """
     there = {EMBEDDINGS, HEAD} & {*layers.names}
     return frozenset(there if ends == "open" else there & {HEAD} if _of_a_task(layers) else ())
 
 
 def _of_a_task(layers: LayerMap) -> bool:
-    """Whether the head has matrices of its own and none of its parameters has a row for each token."""
+    """Return whether the head has matrices of its own, and no parameter with one row per token."""
     if HEAD not in layers or not layers.weights:
         return True
-    held = [layers.weights[name] for name in layers[HEAD].parameter_names]
-    return any(len(weight.shape) > 1 for weight in held) and not any(weight.rows for weight in held)
+    weights = [layers.weights[name] for name in layers[HEAD].parameter_names]
+    return any(len(weight.shape) > 1 for weight in weights) and not any(weight.rows for weight in weights)

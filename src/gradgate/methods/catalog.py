@@ -1,4 +1,4 @@
-"""The catalogue: names and texts to methods, and how to add a method of one's own."""
+"""Look up methods by name or text, and register new ones."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gradgate.specs import Spec, Syntax, shown
 
 ENTRY_POINTS = "gradgate.methods"
 FILES = "GRADGATE_METHODS"
-"""Environment variable with Python files that register methods, divided as in ``PATH``."""
+"""Environment variable with Python files that register methods, separated as in ``PATH``."""
 
-# Class to the file that has it, in the order of the catalogue. Each is imported when it is first asked for, so that
-# commands that need no method stay light.
+# Class to its file, in the order of the catalogue. Each is imported on first use, so that commands that need no method
+# stay light.
 OWN_METHODS = {
     "Full": "gradgate.methods.fixed",
     "Head": "gradgate.methods.fixed",
@@ -57,7 +57,7 @@ M = TypeVar("M", bound=type[Method])
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """One row of the catalogue."""
+    """An entry of the catalogue."""
 
     name: str
     cls: type[Method]
@@ -65,7 +65,7 @@ class MethodInfo:
     paper: str
     deviates: str
     defaults: dict[str, Any]
-    """Option to default; an option that must be given has the value ``...``."""
+    """Option to default; a required option has the value ``...``."""
 
 
 def register(cls: M) -> M:
@@ -77,13 +77,13 @@ def register(cls: M) -> M:
 
 
 def registered_modules() -> tuple[str, ...]:
-    """The modules of the methods that users have registered, which another process imports to know them too."""
+    """Return the modules of the methods that users registered, so that another process can import them."""
     own = {cls.__module__ for cls in _CATALOG.values()}
     return tuple(sorted(name for name in own if not name.startswith(f"{__package__}.")))
 
 
 def methods() -> list[MethodInfo]:
-    """Every method there is, in the order of the catalogue."""
+    """Return all methods, in the order of the catalogue."""
     _load_own()
     return [
         MethodInfo(name, cls, cls.summary, cls.source, cls.deviates, _defaults(cls)) for name, cls in _known().items()
@@ -91,12 +91,12 @@ def methods() -> list[MethodInfo]:
 
 
 def method(spec: str | Method) -> Method:
-    """The method that a text such as ``"gradual:every=50,order=bottom-up"`` names.
+    """Return the method that a text such as ``"gradual:every=50,order=bottom-up"`` names.
 
     Methods are joined by ``+``, as in ``"gradual:every=50+layerwise-lr:decay=0.9"``: see :class:`Combined`.
 
     Raises:
-        MethodError: for an unknown name or option, or a value that is out of range.
+        MethodError: if a name or option is unknown, or a value is out of range.
     """
     if isinstance(spec, Method):
         return spec
@@ -104,7 +104,7 @@ def method(spec: str | Method) -> Method:
     parts = tuple(_build(part) for part in specs)
     read = parts[0] if len(parts) == 1 else _combined(parts)
     text = "+".join(str(part) if part.argument else str(part).replace(" ", "") for part in specs)
-    object.__setattr__(read, "_text", text)  # no field: the spelling makes no difference between methods
+    object.__setattr__(read, "_text", text)  # not a field: methods are equal whatever their spelling
     return read
 
 
@@ -141,7 +141,7 @@ def _build(spec: Spec) -> Method:
 
 
 def _known() -> dict[str, type[Method]]:
-    """Name to class, of every method that is registered."""
+    """Return name to class of every registered method."""
     if not _CATALOG:
         own = (getattr(import_module(home), name) for name, home in OWN_METHODS.items())
         _CATALOG.update({cls.name: cls for cls in own})
@@ -155,7 +155,7 @@ def _class(name: str) -> type[Method] | None:
 
 
 def _load_own() -> None:
-    """Register the methods of users: of installed packages, and of the files that ``GRADGATE_METHODS`` names."""
+    """Register the methods of installed packages and of the files that ``GRADGATE_METHODS`` names."""
     _load_entry_points()
     for file in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
         _load_file(Path(file))
@@ -168,7 +168,7 @@ def _load_file(file: Path) -> None:
         return
     found = spec_from_file_location(name, file) if file.is_file() else None
     if found is None or found.loader is None:
-        raise MethodError(f"{FILES} names {file}, which is no Python file. Correct the path, or unset {FILES}.")
+        raise MethodError(f"{FILES} names {file}, which is not a Python file. Correct the path, or unset {FILES}.")
     module = sys.modules[name] = module_from_spec(found)
     try:
         found.loader.exec_module(module)
@@ -192,7 +192,7 @@ def _load_entry_points() -> None:
         cls = entry.load()
         if not (isinstance(cls, type) and issubclass(cls, Method)):
             raise MethodError(
-                f"The entry point {entry.name!r} ({entry.value}) is no class derived from Method. Correct "
+                f"The entry point {entry.name!r} ({entry.value}) is not a class derived from Method. Correct "
                 f"the package that declares it."
             )
         register(cls)
@@ -207,7 +207,7 @@ def _is_needed(option: Field[Any]) -> bool:
 
 
 def _options_of(name: str) -> str:
-    """What an error says about the options of a method."""
+    """Describe the options of a method, for an error."""
     cls = _class(name)
     if cls is None:
         return ""

@@ -51,14 +51,14 @@ class MethodWrapper(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class Combined(MethodWrapper):
-    """The first method decides what learns; the others change how what it opens learns.
+    """Let the first method decide what learns, and the others how it learns.
 
     Args:
         methods: two or more, all but the first derived from :class:`Modifier`; ``first+second`` as text.
     """
 
     name: ClassVar[str] = "combined"
-    summary: ClassVar[str] = "methods joined by '+': the first opens and closes, the others change how that learns"
+    summary: ClassVar[str] = "methods joined by '+': the first opens and closes, the others change how it learns"
     source: ClassVar[str] = "see the methods that are joined"
 
     methods: tuple[Method, ...]

@@ -1,4 +1,4 @@
-"""Methods whose plan never changes: everything, the head, the upper layers, the biases, or named groups."""
+"""Train the same weights at every step: everything, the head, the upper layers, the biases, or named groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Fixed(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class Full(Fixed):
-    """Every parameter learns at every step: standard fine-tuning."""
+    """Train every parameter at every step: standard fine-tuning."""
 
     name: ClassVar[str] = "full"
     summary: ClassVar[str] = "every parameter learns, always"
@@ -38,9 +38,9 @@ class Full(Fixed):
 
 @dataclass(frozen=True, kw_only=True)
 class Head(Fixed):
-    """Only the head learns: linear probing where the head is one layer.
+    """Train only the head: linear probing if the head is one layer.
 
-    The head is all that runs after the top layer: a pooler and a final norm belong to it.
+    The head is everything that runs after the top layer, including a pooler and a final norm.
     """
 
     name: ClassVar[str] = "head"
@@ -53,13 +53,13 @@ class Head(Fixed):
 
 @dataclass(frozen=True, kw_only=True)
 class Freeze(Fixed):
-    """The embeddings and the lowest ``layers`` layers are closed; the rest learns at every step.
+    """Close the embeddings and the lowest ``layers`` layers; the rest learns at every step.
 
     Args:
         layers: how many layers are closed, from 0 (embeddings only) to the number of layers (head only), or ``all``.
-        only: selectors (:func:`gradgate.select`) of what is closed, instead of ``layers``: ``freeze:only=@attention``.
-        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: count the layers of that
-            tower alone, and leave the others open. The embeddings are closed if they are that tower's own.
+        only: selectors (:func:`gradgate.select`) of what to close, instead of ``layers``: ``freeze:only=@attention``.
+        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: count only the layers of
+            that tower, and leave the others open. The embeddings are closed if they belong to that tower.
     """
 
     name: ClassVar[str] = "freeze"
@@ -77,7 +77,7 @@ class Freeze(Fixed):
             )
         self._require(
             layers=(not isinstance(self.layers, int) or self.layers >= 0, "0 or more"),
-            only=(not self.only or (self.layers is None and not self.tower), "no layers and no tower beside it"),
+            only=(not self.only or (self.layers is None and not self.tower), "neither layers nor tower beside it"),
         )
 
     def check(self, layers: LayerMap) -> None:
@@ -93,7 +93,7 @@ class Freeze(Fixed):
             )
 
     def closed_of(self, count: int) -> int:
-        """How many of ``count`` layers are closed."""
+        """Return how many of ``count`` layers are closed."""
         return self.layers if isinstance(self.layers, int) else count
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
@@ -111,7 +111,7 @@ class Freeze(Fixed):
 
 @dataclass(frozen=True, kw_only=True)
 class BitFit(Fixed):
-    """Only the biases and the head learn."""
+    """Train only the biases and the head."""
 
     name: ClassVar[str] = "bitfit"
     summary: ClassVar[str] = "only the biases and the head learn"
@@ -126,12 +126,12 @@ class BitFit(Fixed):
 
 @dataclass(frozen=True, kw_only=True)
 class NamedGroups(Fixed):
-    """Only the weights that are named learn, or all but these.
+    """Train only the named weights, or all but these.
 
     Args:
         open: selectors (:func:`gradgate.select`) of what learns, such as ``embeddings/layers.0/head`` or
             ``embeddings[32000:]/@lora``.
-        closed: the same of what does not, instead of ``open``; all else learns.
+        closed: the same of what does not learn, instead of ``open``; all else learns.
     """
 
     name: ClassVar[str] = "groups"
@@ -145,7 +145,7 @@ class NamedGroups(Fixed):
         both = bool(self.open) and bool(self.closed)
         self._require(
             open=(bool(self.open or self.closed), "at least one group or other selector, such as layers.0/head"),
-            closed=(not both, "nothing where open says what learns"),
+            closed=(not both, "nothing if open says what learns"),
         )
 
     def check(self, layers: LayerMap) -> None:
@@ -160,5 +160,5 @@ class NamedGroups(Fixed):
 
 
 def groups_of(selection: Selection, layers: LayerMap) -> frozenset[str]:
-    """The names of the groups that hold any of the selected weights."""
+    """Return the names of the groups with any of the selected weights."""
     return frozenset(group.name for group in layers if any(name in selection for name in group.parameter_names))

@@ -1,4 +1,4 @@
-"""FUN: open the layer next whose parameters have the largest trace of the Fisher information."""
+"""Open next the layer whose parameters have the largest trace of the Fisher information (FUN)."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ CODE: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FUN(Unfreezing, HasUnitOption):
-    """Every ``every`` steps the closed layer with the largest tr(F) opens; the top one is on from the start.
+    """Open the closed layer with the largest tr(F) every ``every`` steps; the top one is open from the start.
 
     tr(F) is measured on training batches, summed over a layer's parameters; of equal layers the higher one opens.
 
-    The j-th event comes before step ``j * every`` of the papers' 1-based steps, until no layer is closed. What a
-    measurement finds depends on the weights, the step, the seed and the batches alone, and is kept in the memory's
+    The j-th event comes before step ``j * every`` of the papers' 1-based steps, until no layer is closed. A
+    measurement depends only on the weights, the step, the seed and the batches, and its result is in the memory's
     note ``order``: a list of ``step`` (done before it), the ``layer`` that opened (its number; the name of another
     unit) and the ``traces`` by group.
 
     Args:
-        batches: training batches for one measurement; ``fisher_batches`` is another name of it.
+        batches: training batches per measurement; also called ``fisher_batches``.
         fisher_labels: ``sample`` (Eq. 1), ``argmax`` (the authors' code) or ``true`` (the empirical Fisher).
         fisher_grad: ``per_example`` (Eq. 1) or ``batch`` (Algorithm 2), which ranks alike with sampled labels.
         fisher_eval_mode: measure without dropout, as the authors' code does.
         qa_fisher: in span extraction, start and end are the ``sum`` of an example, or a ``stack`` of two rows.
-        timing: ``text`` has the top layer on from the start; ``algorithm`` begins with the head alone.
-        mode: ``code`` makes the choices of the authors' code and takes no other options for them: argmax labels,
+        timing: ``text`` has the top layer open from the start; ``algorithm`` begins with the head alone.
+        mode: ``code`` makes the choices of the authors' code and refuses other options for them: argmax labels,
             batch gradients, no dropout, 41 batches, spans of question answering stacked.
 
     Raises:
-        MethodError: for an option out of range, or one that ``mode=code`` decides.
+        MethodError: if an option is out of range, or decided by ``mode=code``.
     """
 
     name: ClassVar[str] = "fun"

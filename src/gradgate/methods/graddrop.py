@@ -1,4 +1,4 @@
-"""Methods that drop a random part of the gradient at each step: single elements or whole layers."""
+"""Drop a random part of the gradient at each step: single elements or whole layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINK = "https://arxiv.org/abs/2307.10098"
 
 
 class _HasDropoutOption(Method):
-    """The option ``dropout`` of methods whose noise on the gradients may take the place of ordinary dropout."""
+    """A method with noise on the gradients, which may replace ordinary dropout."""
 
     dropout: Dropout
 
@@ -32,17 +32,17 @@ class _HasDropoutOption(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class GradDrop(_HasDropoutOption):
-    """At each step a fresh random share ``p`` of every layer's gradient is zero; the rest is divided by ``1 - p``.
+    """Set a fresh random share ``p`` of every layer's gradient to zero at each step; divide the rest by ``1 - p``.
 
     The embeddings and the head are never masked. Under Adam the factor ``1 / (1 - p)`` nearly cancels; it acts
     through gradient clipping and epsilon.
 
     Args:
-        p: share of gradient elements that are dropped, in [0, 1).
+        p: share of gradient elements to drop, in [0, 1).
         mask_target: ``grad`` masks the gradient, so that momentum and weight decay may still move a masked
             weight; ``update`` holds masked weights bit-identical through the step.
-        mask_scope: ``encoder`` masks every parameter of the layers; ``attention`` the weight matrices of their
-            attention modules alone.
+        mask_scope: ``encoder`` masks every parameter of the layers; ``attention`` only the weight matrices of
+            their attention modules.
         noise: ``bernoulli`` drops; ``gaussian`` multiplies each element by a normal number with mean 1 and the same
             variance, ``p / (1 - p)``.
         dropout: ``off`` sets ordinary dropout to 0 while the method trains, as in all masked runs of the paper
@@ -83,7 +83,7 @@ class GradDrop(_HasDropoutOption):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerGradDrop(_HasDropoutOption, HasStateOption, HasUnitOption):
-    """Each layer's whole gradient is dropped with probability ``p``, drawn anew for each step or epoch.
+    """Drop each layer's whole gradient with probability ``p``, drawn anew for each step or epoch.
 
     The embeddings and the head always learn. A dropped layer computes no gradient at all.
 
@@ -92,7 +92,7 @@ class LayerGradDrop(_HasDropoutOption, HasStateOption, HasUnitOption):
         mask_target: ``grad`` gives the optimizer a gradient of zero, so that momentum and weight decay may still
             move the layer; ``update`` leaves the layer bit-identical.
         layer_scale: divide the gradient of a kept layer by ``1 - p``; the paper states no factor.
-        layer_unit: draw once for each ``batch`` (optimizer step) or once for each ``epoch``.
+        layer_unit: draw once per ``batch`` (optimizer step) or once per ``epoch``.
         unit: what is dropped as a whole: a ``layer``, a ``part`` of it or a ``module``.
         dropout: as for :class:`GradDrop`.
     """
@@ -124,7 +124,7 @@ class LayerGradDrop(_HasDropoutOption, HasStateOption, HasUnitOption):
 
 @dataclass(frozen=True, kw_only=True)
 class _Annealed(_HasDropoutOption):
-    """Options and rate of the annealed forms."""
+    """A method with a rate that falls over the training."""
 
     p: float = 0.9
     anneal: Anneal = "linear"
@@ -142,7 +142,7 @@ class _Annealed(_HasDropoutOption):
         )
 
     def rate(self, clock: Clock) -> float:
-        """The share that is dropped in the coming step.
+        """Return the share to drop in the next step.
 
         Linear: ``p * (1 - (e - 1) / (T - 1))``, exactly 0 in the last epoch (or step, with ``anneal_unit=step``).
         Literal: ``max(0, p - (e - 1) / T)``. With T = 1 there is no decline, and the rate stays ``p``.
@@ -158,12 +158,12 @@ class _Annealed(_HasDropoutOption):
 
 @dataclass(frozen=True, kw_only=True)
 class AnnealGradDrop(_Annealed):
-    """GradDrop with a rate that falls from ``p`` in the first epoch to 0 in the last.
+    """Apply GradDrop with a rate that falls from ``p`` in the first epoch to 0 in the last.
 
     Args:
         p: the rate of the first epoch, in [0, 1).
         anneal: ``linear`` reaches 0 for any number of epochs T; ``literal`` is the paper's text, lower by 1/T each
-            epoch and clipped at 0, which ends at 0 for T = 10 alone.
+            epoch and clipped at 0, which ends at 0 only for T = 10.
         anneal_unit: lower the rate each ``epoch``, or at each ``step`` along the same line.
         mask_target, dropout: as for :class:`GradDrop`.
     """
@@ -185,7 +185,7 @@ class AnnealGradDrop(_Annealed):
 
 @dataclass(frozen=True, kw_only=True)
 class AnnealLayerGradDrop(_Annealed, HasStateOption, HasUnitOption):
-    """Layer-GradDrop with a rate that falls from ``p`` in the first epoch to 0 in the last.
+    """Apply Layer-GradDrop with a rate that falls from ``p`` in the first epoch to 0 in the last.
 
     Args:
         p, anneal, anneal_unit: as for :class:`AnnealGradDrop`.
@@ -204,13 +204,13 @@ class AnnealLayerGradDrop(_Annealed, HasStateOption, HasUnitOption):
 
 
 def element_gate(p: float, draw: int, stream: str, mask_target: MaskTarget) -> Gate:
-    """Drops each element with probability ``p`` and divides the rest by ``1 - p``."""
+    """Return a gate that drops each element with probability ``p`` and divides the rest by ``1 - p``."""
     hold = mask_target == "update"
     return Gate(lo=p, scale=1.0 / (1.0 - p), stream=stream, draw=draw, each_step=True, hold=hold)
 
 
 def masked_layers(gate: Gate, layers: LayerMap) -> Plan:
-    """One gate for every layer; embeddings and head open."""
+    """Return a plan with one gate for every layer, and embeddings and head open."""
     masked = {group.name for group in layers.layers}
     return Plan({name: gate if name in masked else OPEN for name in layers.names})
 
@@ -218,7 +218,7 @@ def masked_layers(gate: Gate, layers: LayerMap) -> Plan:
 def dropped_layers(
     p: float, draw: int, method: LayerGradDrop | AnnealLayerGradDrop, layers: LayerMap, memory: MethodState
 ) -> Plan:
-    """Each layer open or dropped by a draw of its own; embeddings and head open."""
+    """Return a plan with each layer open or dropped by its own draw, and embeddings and head open."""
     kept = Gate(scale=1.0 / (1.0 - p)) if method.layer_scale else OPEN
     dropped = Gate(lo=0.0, hi=0.0, hold=method.mask_target == "update")
 
@@ -232,12 +232,12 @@ def dropped_layers(
 
 @dataclass(frozen=True, kw_only=True)
 class GradDropEpoch(_HasDropoutOption):
-    """Each weight of the layers is released in a random epoch and learns from then on; in the last epoch all do.
+    """Release each weight of the layers in a random epoch; it learns from then on. In the last epoch all do.
 
     Args:
         epoch_release: ``equal`` releases a share e/T by epoch e of T; ``hazard`` releases each closed weight with
-            probability ``1 - p`` in each epoch and the rest in the last one; ``resample`` draws a new independent
-            mask with rate ``p`` for each epoch.
+            probability ``1 - p`` per epoch and the rest in the last one; ``resample`` draws a new independent mask
+            with rate ``p`` per epoch.
         p: rate of ``hazard`` and ``resample``, in [0, 1); ``equal`` does not use it.
         epoch_scale: divide the gradient of what is active by its expected share; the paper states no factor.
         mask_target: ``update`` (default) leaves what is not released bit-identical; ``grad`` masks its gradient.
@@ -279,14 +279,14 @@ class GradDropEpoch(_HasDropoutOption):
 
 @dataclass(frozen=True, kw_only=True)
 class GradDropEpochToggle(_HasDropoutOption):
-    """Each weight of the layers learns in one random epoch alone; never the whole network at once.
+    """Train each weight of the layers in one random epoch only; never the whole network at once.
 
     Args:
         epoch_scale, mask_target, dropout: as for :class:`GradDropEpoch`.
     """
 
     name: ClassVar[str] = "graddrop-epoch-toggle"
-    summary: ClassVar[str] = "each weight of the layers learns in one random epoch alone"
+    summary: ClassVar[str] = "each weight of the layers learns in one random epoch only"
     source: ClassVar[str] = f"{PAPER}, Sec. III-B, Fig. 1: {LINK}"
     deviates: ClassVar[str] = GradDrop.deviates
 

@@ -1,4 +1,4 @@
-"""GradES: matrices stop to learn one by one, as their gradients settle."""
+"""Stop training matrices one by one as their gradients settle (GradES)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ STOPPED = "stopped"
 
 @dataclass(frozen=True, kw_only=True)
 class GradES(HasStateOption, HasUnitOption):
-    """A matrix whose gradient changes by less than ``tau`` from one step to the next is closed for good.
+    """Close a matrix for good if its gradient changes by less than ``tau`` from one step to the next.
 
-    How much it changes is the sum over elements of ``|g_t - g_(t-1)|`` (the L1 norm), with the gradients that the
+    The change is the sum over elements of ``|g_t - g_(t-1)|`` (the L1 norm), with the gradients that the
     optimizer steps on: of all micro-batches and processes, after clipping. Nothing closes before the share ``alpha``
-    of the steps is done. The biases of a module count and close with its matrix; what has no matrix, such as norms,
-    and the embeddings and the head learn to the end. The last matrix stays open, too.
+    of the steps is done. The biases of a module count and close with its matrix; norms and other units without a
+    matrix, the embeddings and the head learn to the end. The last matrix stays open, too.
 
-    What was measured is kept where something closes, in the memory's note ``stopped``: a list of ``step`` (steps
-    done), ``group`` and ``size``.
+    The memory's note ``stopped`` lists what closed: ``step`` (steps done), ``group`` and ``size``, as measured.
 
     Args:
-        tau: the threshold, above 0. It goes with the size of a matrix, the loss and the metric.
+        tau: the threshold, above 0. The right one depends on the size of a matrix, the loss and the metric.
         alpha: share of the training before anything may close, in [0, 1).
-        metric: ``change`` of the gradient, which keeps the gradients of one step until the next; the ``norm`` of the
-            gradient itself, which keeps nothing; ``weights``, how far the step moved the matrix, which keeps a copy of
-            it through a step.
+        metric: ``change`` of the gradient, which stores the gradients of one step until the next; the ``norm`` of the
+            gradient itself, which stores nothing; ``weights``, how far the step moved the matrix, which stores a copy
+            of it during a step.
     """
 
     name: ClassVar[str] = "grades"
@@ -42,7 +41,7 @@ class GradES(HasStateOption, HasUnitOption):
         "The paper tunes tau and alpha to each model; alpha is the released code's default. Version 1 of the paper "
         "compares the gradient itself (metric=norm), the released code how far the weights have moved "
         "(metric=weights). The code ends the training when every matrix is closed; here the last one stays open. It "
-        "watches named projections alone; here every module of a layer that has a matrix. Its optimizer keeps the "
+        "watches only named projections; here every module of a layer that has a matrix. Its optimizer keeps the "
         "state of what is closed (state=keep)."
     )
 
@@ -83,7 +82,7 @@ class GradES(HasStateOption, HasUnitOption):
         return replace(super().traits, watches=self.metric)
 
     def _first(self, clock: Clock) -> int:
-        """Steps done when a matrix may first close."""
+        """Return the steps done when a matrix may first close."""
         return max(1, int(clock.known_total * self.alpha))
 
 

@@ -1,4 +1,4 @@
-"""Half fine-tuning: a random half of the matrices of each category learns, in every layer."""
+"""Train a random half of the matrices of each category in every layer (half fine-tuning)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gradgate.methods.traits import MethodState
 
 @dataclass(frozen=True, kw_only=True)
 class HFT(HasStateOption, HasUnitOption):
-    """In each layer a random half of the matrices of each category, such as its attention, learns in a round.
+    """Train, in each layer, a random half of the matrices of each category, such as its attention, in a round.
 
     Of an odd number, such as the three matrices of a gated feed-forward block, the larger half learns in one half of
-    the layers and the smaller half in the others; which layers these are is drawn as well. Biases go with their matrix,
+    the layers and the smaller half in the others; which layers these are is drawn as well. Biases follow their matrix,
     and norms are a category of their own.
 
     Args:
@@ -65,12 +65,12 @@ class HFT(HasStateOption, HasUnitOption):
         return (clock.step // self.every + 1) * self.every if self.every else None
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
-        """All layers: which half is drawn depends on the seed."""
+        """Return all layers: which half is drawn depends on the seed."""
         return open_ends(layers, self.ends).union(group.name for group in layers.layers)
 
 
 def _categories(layers: LayerMap) -> dict[str, dict[str, list[str]]]:
-    """Category to layer to the groups of it that can learn; one of a tower is another category in the next tower."""
+    """Return category to layer to its groups that can learn; the same part of another tower is another category."""
     found: dict[str, dict[str, list[str]]] = {}
     for group in layers.layers:
         if layers.can_learn(group.name):

@@ -1,4 +1,4 @@
-"""Learning rates that differ between layers."""
+"""Scale learning rates layer by layer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RateModifier(Modifier):
 
     @abstractmethod
     def rates(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Mapping[str, float]:
-        """The factor, above 0, on the learning rate of each group in the step that comes next. Pure."""
+        """Return the factor, above 0, on the learning rate of each group in the next step. Pure."""
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return Plan({name: replace(OPEN, lr=factor) for name, factor in self.rates(clock, layers, memory).items()})
@@ -30,22 +30,22 @@ class RateModifier(Modifier):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerwiseRates(RateModifier):
-    """Discriminative fine-tuning: each layer learns ``decay`` times as fast as the one above it.
+    """Train each layer ``decay`` times as fast as the one above it: discriminative fine-tuning.
 
     The head has the optimizer's learning rate, the top layer ``decay`` times that, and so on down to the embeddings,
     ``decay ** (L + 1)`` with L layers. In a model without a head the top layer has the optimizer's learning rate.
 
     Args:
         decay: factor from one layer to the next below, in (0, 1].
-        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: the rates fall along that
-            tower alone, ``decay`` at its top layer, and all else has the optimizer's learning rate.
+        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: the rates fall only along
+            that tower, ``decay`` at its top layer, and all else has the optimizer's learning rate.
     """
 
     name: ClassVar[str] = "layerwise-lr"
     summary: ClassVar[str] = "everything learns, lower layers slower; joins any method with '+'"
     source: ClassVar[str] = "ULMFiT (Howard and Ruder 2018), Sec. 3.2: https://arxiv.org/abs/1801.06146"
     deviates: ClassVar[str] = (
-        "The paper's 1/2.6 is for its LSTM of 3 layers and all but stops the lower of 12; transformers are commonly "
+        "The paper's 1/2.6 is for its LSTM of 3 layers and nearly stops the lower of 12; transformers are commonly "
         "tuned with decay=0.8 to 0.95."
     )
 

@@ -1,4 +1,4 @@
-"""Methods that open a few layers at a time, drawn at random: each as likely, or by what is measured."""
+"""Open a few layers at a time, drawn uniformly or by a measurement (LISA, OWS, GRASS)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SCORES, MEASURED = "scores", "measured"
 
 @dataclass(frozen=True, kw_only=True)
 class LISA(HasStateOption, HasUnitOption):
-    """Every ``every`` steps, ``layers`` layers are drawn; they learn until the next draw, and the others are closed.
+    """Draw ``layers`` layers every ``every`` steps; they learn until the next draw, and the others are closed.
 
-    With ``draw=uniform`` each set of so many layers is equally likely, at every draw anew. Otherwise layers are drawn
-    one after another, without putting back, each in proportion to its weight among those that are left. The weights
-    follow from what is measured, which the memory's notes have: ``scores`` by group, and the step (done before) at
+    With ``draw=uniform`` each set of that many layers is equally likely at every draw. Otherwise layers are drawn one
+    after another, without replacement, each in proportion to its weight among those that are left. The weights
+    follow from the measurements, which are in the memory's notes: ``scores`` by group, and the step (done before) at
     which they were ``measured`` last. A draw is a function of the seed, the period and these notes.
 
     Args:
@@ -37,14 +37,15 @@ class LISA(HasStateOption, HasUnitOption):
         draw: ``uniform``; ``outlier``, in proportion to each layer's share of outliers, measured before the first
             step; or ``gradient``, by the size of each layer's gradient, measured before each draw: at first in all
             layers, later in those that have just learned.
-        batches: training batches for one measurement, 1 or more.
-        threshold: with ``draw=outlier``, a weight times its input is an outlier above so many times the mean, above 0.
+        batches: training batches per measurement, 1 or more.
+        threshold: with ``draw=outlier``, a weight times its input is an outlier above this multiple of the mean;
+            above 0.
         temperature: with ``draw=gradient``, the logarithm of a layer's weight is its root mean square gradient, in
             units of the mean over the layers, divided by this; above 0. Large values draw more evenly.
     """
 
     name: ClassVar[str] = "lisa"
-    summary: ClassVar[str] = "a few layers, drawn anew every so many steps, learn at a time"
+    summary: ClassVar[str] = "a few layers learn at a time, drawn anew every few steps"
     source: ClassVar[str] = (
         "LISA (Pan et al. 2024), Algorithm 1: https://arxiv.org/abs/2403.17919; draw=outlier: OWS (Li et al. 2024): "
         "https://arxiv.org/abs/2405.18380; draw=gradient: GRASS (Tian et al. 2026): https://arxiv.org/abs/2604.07808"
@@ -52,7 +53,7 @@ class LISA(HasStateOption, HasUnitOption):
     deviates: ClassVar[str] = (
         "The paper tunes layers (gamma) and every (K) to the model and has no default, and its ends are open. "
         "Algorithm 1 does not say what "
-        "becomes of the optimizer's state of a closed layer (state; drop keeps the memory at that of the open layers). "
+        "happens to the optimizer's state of a closed layer (state; drop keeps the memory at that of the open layers). "
         "OWS measures outliers on C4, here on the training data, and adds low-rank gradients; its threshold is that in "
         "the name of its authors' file of scores. GRASS takes the gradients of the training steps, averages old and "
         "new ones, and has a temperature in units of the gradient; here the mean is over squares."
@@ -112,7 +113,7 @@ class LISA(HasStateOption, HasUnitOption):
         return replace(super().traits, measures=None if self.draw == "uniform" else "data")
 
     def _drawn(self, period: int, layers: LayerMap, memory: MethodState) -> tuple[str, ...]:
-        """The layers that learn in one period."""
+        """Return the layers that learn in one period."""
         names = [group.name for group in layers.layers]
         numbers = {
             name: gates.uniform(gates.key(seed=memory.seed, stream=self.name, name=name, draw=period)) for name in names
@@ -125,7 +126,7 @@ class LISA(HasStateOption, HasUnitOption):
         return tuple(sorted(names, key=lambda name: numbers[name])[: self.layers])
 
     def _log_weights(self, layers: LayerMap, memory: MethodState) -> dict[str, float]:
-        """The logarithm of each layer's weight; none where all are alike, as before the first measurement."""
+        """Return the logarithm of each layer's weight; empty if all are equal, as before the first measurement."""
         scores: dict[str, float] = memory.notes.get(SCORES, {})
         if self.draw == "uniform" or not any(scores.values()):
             return {}

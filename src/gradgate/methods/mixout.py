@@ -1,4 +1,4 @@
-"""Mixout: forward passes see weights of which a random part is as it was before the training."""
+"""Run forward passes with a random part of the weights as it was before the training (Mixout)."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from gradgate.methods.traits import MethodState, MixoutSettings, Traits
 
 @dataclass(frozen=True, kw_only=True)
 class Mixout(Modifier):
-    """Everything learns; in training, a random share ``p`` of each linear layer's weights is the initial one.
+    """Train everything; forward passes in training see a random share ``p`` of each linear layer's initial weights.
 
     A forward pass uses ``(M * W0 + (1 - M) * W - p * W0) / (1 - p)`` with ``M ~ Bernoulli(p)``, whose expectation is
-    the weight W; evaluation uses W. A fresh M is drawn for each optimizer step. W0 is what a weight was when training
-    began, an adapter's or a new head's too. Biases, norms and embeddings are not mixed. Needs one more copy of
-    the weights that are mixed, for W0, which is saved with each checkpoint.
+    the weight W; evaluation uses W. A fresh M is drawn for each optimizer step. W0 is the weight when training
+    began, also of an adapter or a new head. Biases, norms and embeddings are not mixed. Needs one more copy of the
+    weights that are mixed, for W0, which is saved with each checkpoint.
 
     Args:
         p: probability of the initial value, in [0, 1).
-        unit: ``neuron`` draws once for all weights that go out from a neuron, a column of a ``(out, in)`` weight;
-            ``element`` for each weight.
+        unit: ``neuron`` draws once for all outgoing weights of a neuron, a column of a ``(out, in)`` weight;
+            ``element`` once per weight.
         dropout: ``replace`` turns the model's dropout off while the method is attached; ``keep`` leaves it on.
     """
 
     name: ClassVar[str] = "mixout"
-    summary: ClassVar[str] = "a random share p of the weights is the initial one at each step; joins any method by '+'"
+    summary: ClassVar[str] = "a random share p of the weights is initial at each step; joins any method with '+'"
     source: ClassVar[str] = (
         "AdapterEff (He et al. 2021), Sec. 5, Table 7: https://arxiv.org/abs/2106.03164; "
         "Mixout (Lee et al. 2020): https://arxiv.org/abs/1909.11299"
     )
     deviates: ClassVar[str] = (
-        "M is drawn once for each optimizer step, not for each micro-batch. The gradient is that of the formula; the "
+        "M is drawn once per optimizer step, not per micro-batch. The gradient is that of the formula; the "
         "mixout authors' code leaves the factor 1 / (1 - p) out of it."
     )
 

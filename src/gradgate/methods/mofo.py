@@ -1,4 +1,4 @@
-"""MoFO: Adam updates the weights with the largest momentum alone."""
+"""Let Adam update only the weights with the largest momentum (MoFO)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gradgate.methods.traits import MethodState
 
 @dataclass(frozen=True, kw_only=True)
 class MoFO(Method):
-    """In each step, Adam updates the share ``alpha`` of each matrix with the largest momentum; the rest holds.
+    """Update only the share ``alpha`` of each matrix with the largest momentum in each step of Adam; hold the rest.
 
-    Gradients pass whole, and both moments of every element are kept as Adam keeps them, so that other elements may be
-    updated in the next step. What is not updated is bit-identical after the step, weight decay included. Biases, norms
-    and other vectors learn as a whole. Needs Adam or AdamW.
+    Gradients pass whole, and Adam updates both moments of every element, so that other elements may be updated in the
+    next step. What is not updated is bit-identical after the step, weight decay included. Biases, norms and other
+    vectors learn as a whole. Needs Adam or AdamW.
 
     Args:
         alpha: share of the elements of each matrix, in (0, 1]; rounded down, at least one.
     """
 
     name: ClassVar[str] = "mofo"
-    summary: ClassVar[str] = "in each step, Adam's update of the weights with the largest momentum alone"
+    summary: ClassVar[str] = "each step of Adam updates only the weights with the largest momentum"
     source: ClassVar[str] = "MoFO (Chen et al. 2024), Algorithm 1: https://arxiv.org/abs/2407.20999"
     deviates: ClassVar[str] = (
-        "The authors' code applies weight decay to every element, here it moves what is updated alone. It filters each "
+        "The authors' code applies weight decay to every element, here only to what is updated. It filters each "
         "parameter whose name has neither bias nor norm, here each matrix. It updates all elements that are equal at "
         "the threshold, here those that come first. It recommends 5 to 20 % and defaults to 3 %."
     )

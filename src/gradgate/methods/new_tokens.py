@@ -1,4 +1,4 @@
-"""The rows of new tokens, beside whatever else a method trains."""
+"""Train the rows of new tokens in addition to what a method trains."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from gradgate.methods.traits import MethodState
 
 @dataclass(frozen=True, kw_only=True)
 class NewTokens(MethodWrapper):
-    """A method beside which the rows of new tokens learn at every step; the other embeddings keep every bit.
+    """A method with the rows of new tokens, which learn at every step; the other embeddings keep every bit.
 
-    The rows are those of the table of embeddings, and of an output layer with one row a token: where the method trains
+    The rows are those of the table of embeddings, and of an output layer with one row per token; if the method trains
     the head, they learn when it does.
 
     Args:
-        method: decides about all else.
+        method: decides on everything else.
         rows: ranges of rows, as (start, stop).
     """
 
     name: ClassVar[str] = "new-tokens"
-    summary: ClassVar[str] = "the rows of new tokens, beside what another method trains"
+    summary: ClassVar[str] = "the rows of new tokens learn in addition to what another method trains"
     source: ClassVar[str] = "see the method"
 
     method: Method
@@ -52,7 +52,7 @@ class NewTokens(MethodWrapper):
         return self.method.reaches(layers) | {*self._groups(layers)}
 
     def selection(self, layers: LayerMap) -> Selection:
-        """What the method trains, without the embeddings, and the rows of new tokens."""
+        """Return what the method trains, without the embeddings, and the rows of new tokens."""
         whole = select(layers, "re:.*")
         of_method = self.method.selection(layers) or whole
         new = self._new(layers)
@@ -78,12 +78,12 @@ class NewTokens(MethodWrapper):
         return self.spec.replace(self.method.spec, self.method.fingerprint, 1)
 
     def _groups(self, layers: LayerMap) -> list[str]:
-        """The groups that have rows of new tokens; a tied output layer is one with the embeddings."""
+        """Return the groups with rows of new tokens; a tied output layer belongs to the embeddings."""
         head = layers[HEAD].parameter_names if HEAD in layers else ()
         return [EMBEDDINGS, *([HEAD] if any(layers.weights[name].rows for name in head) else [])]
 
     def _new(self, layers: LayerMap) -> dict[str, Rows]:
-        """The parameters with rows of new tokens, with these."""
+        """Return the rows of new tokens, by parameter."""
         found: dict[str, Rows] = {}
         for group in self._groups(layers):
             for start, stop in self.rows:

@@ -1,4 +1,4 @@
-"""Phases: steps in a row with the same gates, and their form as plain values in plan files and saved states."""
+"""Describe phases, consecutive steps with the same gates, and convert them to plain values for files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENTRIES = ("step", "open", "sparse", "dropped", "lr")
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps in a row with the same gates.
+    """Consecutive steps with the same gates.
 
     Attributes:
         step: optimizer steps done when the phase begins.
@@ -34,15 +34,15 @@ class Phase:
 
     @classmethod
     def of(cls, step: int, plan: Plan) -> Phase:
-        """The phase that begins with this plan."""
+        """Return the phase that begins with a plan, after ``step`` optimizer steps."""
         return cls(step, {name: _as_written(gate) for name, gate in plan.items() if not gate.closed})
 
     @classmethod
     def from_dict(cls, record: object) -> Phase:
-        """The inverse of :meth:`to_dict`.
+        """Return the phase in a record, as :meth:`to_dict` makes it.
 
         Raises:
-            ValueError: if the record is no phase; the message fits behind the name of a file.
+            ValueError: if the record is not a phase; the message fits after the name of a file.
         """
         if not isinstance(record, Mapping):
             raise ValueError(f"{_shown(record)}: expected a phase such as {{step: 0, open: [head]}}")
@@ -65,11 +65,11 @@ class Phase:
 
     @property
     def sparse(self) -> dict[str, Gate]:
-        """The gates that let a part pass, or all with a factor, by group."""
+        """The gates that pass some elements, or all with a factor, by group."""
         return {name: gate for name, gate in self.gates.items() if gate.sparse}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for YAML and JSON."""
+        """Return plain values for YAML and JSON."""
         record: dict[str, Any] = {"step": self.step, "open": list(self.open)}
         if sparse := self.sparse:
             record["sparse"] = {name: _record(gate) for name, gate in sparse.items()}
@@ -80,21 +80,21 @@ class Phase:
         return record
 
     def plan(self, groups: tuple[str, ...], step: int) -> Plan:
-        """The gates of all groups for the step after ``step`` done ones."""
+        """Return the gates of all groups for the step after ``step`` optimizer steps."""
         gates = {name: self.gates.get(name, CLOSED) for name in groups}
         return Plan({name: replace(gate, draw=step) if gate.each_step else gate for name, gate in gates.items()})
 
 
 @lru_cache(maxsize=256)
 def _as_written(gate: Gate) -> Gate:
-    """The gate with what its record says of it, and nothing else."""
+    """Return the gate with only what its record contains."""
     if gate.sparse:
         return replace(_gate(_record(gate)), lr=gate.lr)
     return replace(_DROPPED if gate.dropped else OPEN, lr=gate.lr)
 
 
 def _record(gate: Gate) -> dict[str, Any]:
-    """The plain values of a sparse gate: its window and factor, and of the rest what is not usual."""
+    """Return the plain values of a sparse gate: its window and factor, and whatever differs from the default."""
     record: dict[str, Any] = {"lo": gate.lo, "hi": gate.hi, "scale": gate.scale}
     if gate.share < 1.0 or gate.noise:
         record |= {"stream": gate.stream, "draw": EACH_STEP if gate.each_step else gate.draw}
@@ -111,7 +111,7 @@ def _record(gate: Gate) -> dict[str, Any]:
 
 
 def _gates_in(record: Mapping[str, Any]) -> Iterator[tuple[str, Gate]]:
-    """Group and gate, as the entries of a phase give them, with the factors on the learning rate."""
+    """Yield group and gate of each entry of a phase, with the factors on the learning rate."""
     factors = {name: _factor(name, factor) for name, factor in _mapping(record.get("lr", {}), "lr").items()}
     sparse = _mapping(record.get("sparse", {}), "sparse")
     found = [

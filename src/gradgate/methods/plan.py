@@ -1,4 +1,4 @@
-"""Plans: what each group of a model lets through to the optimizer in the step that comes next."""
+"""Describe what each group of a model lets through to the optimizer in the next step."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ Scope = Literal["encoder", "attention"]
 
 @dataclass(frozen=True)
 class Gate:
-    """What a gradient passes on its way to the optimizer.
+    """A filter that a gradient passes on its way to the optimizer.
 
-    Element ``i`` of a parameter passes iff ``lo <= u_i < hi``, with ``u_i`` uniform in [0, 1) under the gate's
-    stream and draw; what passes is multiplied by ``scale``.
+    Element ``i`` of a parameter passes if and only if ``lo <= u_i < hi``, with ``u_i`` uniform in [0, 1) under the
+    gate's stream and draw; what passes is multiplied by ``scale``.
 
     Attributes:
         lo, hi: the window; (0, 1) lets everything pass, an empty one nothing.
         scale: factor on what passes.
-        stream: what the mask is for; masks of two streams are independent.
+        stream: a name of the mask's purpose; masks of two streams are independent.
         draw: the step or epoch that the mask belongs to; gates with equal draws have equal masks.
-        each_step: whether ``draw`` is the number of steps done, a new one for each.
+        each_step: whether ``draw`` is the number of steps done, so that each step has a new mask.
         hold: True: what does not pass is bit-identical after the step (``mask_target="update"``). False: only its
             gradient is zero, and momentum and weight decay may still move it (``mask_target="grad"``).
-        scope: ``encoder`` gates every parameter of the group; ``attention`` the weight matrices of its attention
-            modules, and leaves the others open.
+        scope: ``encoder`` gates every parameter of the group; ``attention`` only the weight matrices of its attention
+            modules.
         noise: standard deviation of a normal factor with mean 1 on what passes; 0 for none.
-        chosen: what the method's :meth:`Method.selects` chose passes, instead of a window; ``hi - lo`` is its share.
-        momentum: the elements of each matrix pass whose momentum is largest after the optimizer has taken up the
+        chosen: the elements pass that the method's last :class:`gradgate.measure.SelectionRequest` chose, instead of a
+            window; ``hi - lo`` is their share.
+        momentum: the elements of each matrix move whose momentum is largest after the optimizer has processed the
             gradient, which passes whole; ``hi - lo`` is their share, and vectors are open. Needs Adam or AdamW.
-        lr: factor on the learning rate, above 0. Unlike ``scale`` it is felt in full by optimizers that divide the
-            gradient by its size, and by decoupled weight decay.
+        lr: factor on the learning rate, above 0. Unlike ``scale`` it has its full effect in optimizers that divide the
+            gradient by its size, and on decoupled weight decay.
     """
 
     lo: float = 0.0
@@ -56,22 +57,22 @@ class Gate:
 
     @property
     def closed(self) -> bool:
-        """Nothing passes and nothing may move."""
+        """Whether nothing passes and nothing may move."""
         return self.share == 0.0 and self.hold
 
     @property
     def dropped(self) -> bool:
-        """No gradient passes, yet the optimizer still acts on a gradient of zero."""
+        """Whether no gradient passes, yet the optimizer acts on a gradient of zero."""
         return self.share == 0.0 and not self.hold
 
     @property
     def open(self) -> bool:
-        """Everything passes unchanged, at whatever learning rate."""
+        """Whether everything passes unchanged, at any learning rate."""
         return self.lo <= 0.0 and self.hi >= 1.0 and self.scale == 1.0 and self.noise == 0.0
 
     @property
     def sparse(self) -> bool:
-        """Some elements pass, or all with factors."""
+        """Whether some elements pass, or all with a factor."""
         return not self.open and self.share > 0.0
 
 
@@ -80,7 +81,7 @@ CLOSED = Gate(lo=0.0, hi=0.0)
 
 
 class Plan(Mapping[str, Gate]):
-    """One gate for each group, for the step that comes next; iterates from the bottom up."""
+    """One gate per group for the next step; iterates from the bottom up."""
 
     def __init__(self, gates: Mapping[str, Gate]) -> None:
         self._gates = dict(gates)
@@ -100,5 +101,5 @@ class Plan(Mapping[str, Gate]):
 
     @classmethod
     def opening(cls, layers: LayerMap, groups: Mapping[str, bool]) -> Plan:
-        """Every group of the map, open where ``groups`` says so and closed elsewhere."""
+        """Return a plan with every group of the map, open if ``groups`` has True for it and closed otherwise."""
         return cls({group.name: OPEN if groups.get(group.name) else CLOSED for group in layers})

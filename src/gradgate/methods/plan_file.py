@@ -30,13 +30,13 @@ _EXPECTED = "Expected 'phases:' with entries such as {step: 0, open: [head]}; 'g
 
 @dataclass(frozen=True, kw_only=True)
 class PlanFile(Method):
-    """Follow the phases of a plan file; after the last one begins, it holds to the end.
+    """Follow the phases of a plan file; the last one lasts to the end.
 
-    The name of a layer stands for all of its parts or modules where the file names such.
+    In a file that names parts or modules, the name of a layer stands for all of its own.
 
     Args:
         file: the YAML file, as ``plan:FILE`` names it on the command line.
-        phases: what the file holds, by rising step; the first begins at step 0.
+        phases: the phases in the file, by rising step; the first begins at step 0.
     """
 
     name: ClassVar[str] = "plan"
@@ -52,13 +52,13 @@ class PlanFile(Method):
             raise MethodError(f"{self.file}: the phases must begin at step 0 and have rising steps; got {steps[:9]}.")
         if any(gate.chosen for phase in self.phases for gate in phase.gates.values()):
             raise MethodError(
-                f"{self.file} was written by a training that chose single weights by a measurement, and holds no "
-                f"masks. Give the method itself, such as child-tuning:mode=D."
+                f"{self.file} was written by a training that chose single weights by a measurement, and has no "
+                f"masks. Use the method itself, such as child-tuning:mode=D."
             )
 
     @cached_property
     def traits(self) -> Traits:
-        """The traits of a method at the unit that the file names."""
+        """The traits, with the unit of the names in the file."""
         longest = max((name.count(".") for name in self._reached), default=0)
         return Traits(unit="layer" if longest < 2 else "part" if longest == 2 else "module")
 
@@ -111,10 +111,10 @@ class PlanFile(Method):
 
 
 def read_plan(file: str) -> PlanFile:
-    """The method that follows a plan file.
+    """Return the method that follows a plan file.
 
     Raises:
-        MethodError: if the file cannot be read or does not hold phases.
+        MethodError: if the file cannot be read or does not contain phases.
     """
     try:
         phases = _phases_in(_read(Path(file)))
@@ -124,12 +124,12 @@ def read_plan(file: str) -> PlanFile:
             f"file."
         ) from None
     except ValueError as error:
-        raise MethodError(f"{file} is no plan: {error}. {_EXPECTED}") from None
+        raise MethodError(f"{file} is not a plan: {error}. {_EXPECTED}") from None
     return PlanFile(file=file, phases=phases)
 
 
 def read_timeline(path: Path) -> Timeline:
-    """The timeline that a run wrote as its ``plan.yaml``.
+    """Return the timeline that a run wrote as its ``plan.yaml``.
 
     Raises:
         RunError: if the file is absent or damaged.
@@ -166,15 +166,15 @@ def _timeline_in(record: Mapping[str, Any]) -> Timeline:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """The mapping in a YAML file."""
+    """Return the mapping in a YAML file."""
     record = parse_yaml(read_bytes(path))
     if not isinstance(record, Mapping):
-        raise ValueError(f"it holds {type(record).__name__}, not a mapping")
+        raise ValueError(f"it contains {type(record).__name__}, not a mapping")
     return record
 
 
 def _phases_in(record: Mapping[str, Any]) -> tuple[Phase, ...]:
     phases = record.get("phases")
     if not isinstance(phases, list):
-        raise ValueError("'phases' is missing" if phases is None else "'phases' is no list")
+        raise ValueError("'phases' is missing" if phases is None else "'phases' is not a list")
     return tuple(Phase.from_dict(phase) for phase in phases)

@@ -1,4 +1,4 @@
-"""Methods that train a sparse part of the weights: Child-Tuning, and masks as SHiRA and LIFT have them."""
+"""Train a sparse part of the weights: Child-Tuning, and the masks of SHiRA and LIFT."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gradgate.methods.traits import MethodState, Traits
 
 @dataclass(frozen=True, kw_only=True)
 class ChildTuning(Method):
-    """The gradient of a share ``keep`` of the weights passes; which ones is drawn at each step, or measured once.
+    """Pass the gradient of a share ``keep`` of the weights, drawn at each step or measured once.
 
     ``mode=F`` (task-free) draws the child network anew for each step, over all parameters, and divides what passes
     by ``keep``. ``mode=D`` (task-driven) chooses it once, before the first step: of all weights of the layers
     those with the largest Fisher information on the task's training data; the embeddings and the head learn as a
-    whole, and nothing is divided. Its masks take one bit for each weight, and choosing takes one pass over the
-    data and, while it lasts, one number for each weight.
+    whole, and nothing is divided. Its masks take one bit per weight. Choosing takes one pass over the data and,
+    meanwhile, one number per weight.
 
     Args:
         mode: ``F`` or ``D``.
@@ -89,14 +89,14 @@ class ChildTuning(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class Sparse(Method):
-    """A share of the weight matrices' elements learns, the same through the whole training; all others keep every bit.
+    """Train a share of the weight matrices' elements, the same throughout; all others keep every bit.
 
     The matrices are those in the layers; their biases and norms, and the embeddings, stay closed. What the training
     changes is a small file: see :mod:`gradgate.deltas`.
 
     ``by=random`` is a function of the seed and the name of the matrix, and takes no memory. The others choose exactly
-    ``share`` of each matrix, rounded, of equal elements those that come first, before the first step; their masks take
-    one bit for each element and are part of the saved state, so that a resumed training chooses nothing again.
+    ``share`` of each matrix before the first step, rounded, of equal elements those that come first; their masks take
+    one bit per element and are part of the saved state, so that a resumed training does not choose again.
 
     Args:
         share: of the elements of each matrix, in (0, 1].
@@ -105,9 +105,9 @@ class Sparse(Method):
             matrix is replaced by its best approximation of low rank (LIFT).
         rank: of that approximation, 1 or more.
         batches: training batches to measure the gradient on, without dropout; 0 for all.
-        every: optimizer steps between two choices, each by the weights of its time: before step ``j * every``. What is
-            chosen no longer keeps its value, and its optimizer state begins anew. 0 chooses once.
-        head: ``open`` trains the head as a whole, as a fresh one needs it; ``closed`` leaves it as it is.
+        every: optimizer steps between two choices, each by the current weights: before step ``j * every``. An element
+            that is no longer chosen keeps its value, and its optimizer state restarts. 0 chooses once.
+        head: ``open`` trains the whole head, as a fresh one needs; ``closed`` leaves it as it is.
     """
 
     name: ClassVar[str] = "sparse"
@@ -118,11 +118,12 @@ class Sparse(Method):
     )
     deviates: ClassVar[str] = (
         "SHiRA masks chosen projections of language and diffusion models, here all weight matrices of the layers "
-        "learn. Its random masks have an exact number of elements, here each passes with probability share. It names "
-        "no number of calibration batches. LIFT trains 5 % of each matrix and chooses anew every few hundred steps "
-        "(its code: 200 by default, as many elements as LoRA of rank 128 has, embeddings and head closed); here the "
-        "mask is fixed unless every says otherwise. Its code takes the smallest elements unless the name of the mask "
-        "says 'largest', and keeps the optimizer state of chosen elements alone; here it is as large as the matrices."
+        "learn. Its random masks have an exact number of elements, here each passes with probability share. It does "
+        "not state the number of calibration batches. LIFT trains 5 % of each matrix and chooses anew every few "
+        "hundred steps (its code: 200 by default, as many elements as LoRA of rank 128 has, embeddings and head "
+        "closed); here the mask is fixed unless every says otherwise. Its code takes the smallest elements unless the "
+        "name of the mask says 'largest', and stores the optimizer state of chosen elements only; here it is as large "
+        "as the matrices."
     )
 
     share: float = 0.02
@@ -141,7 +142,7 @@ class Sparse(Method):
         )
 
     def check(self, layers: LayerMap) -> None:
-        """Refuse a rank that leaves every matrix as it is, which would be ``by=magnitude``."""
+        """Raise MethodError if the rank leaves every matrix as it is, which would be ``by=magnitude``."""
         chosen = self.selection(layers) if self.by == "lift" else None
         inner = {name for group in layers.layers for name in group.parameter_names}
         sizes = [min(shape[-2:]) for name, shape in chosen.shapes.items() if name in inner] if chosen else []
@@ -179,11 +180,11 @@ class Sparse(Method):
         return Traits(forgets_held=self.every > 0, measures=self._measures)
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
-        """The layers, and the head where it is open."""
+        """Return the layers, and the head if it is open."""
         return frozenset({group.name for group in layers.layers} | ({HEAD} & {*layers.names} if self._head else set()))
 
     def selection(self, layers: LayerMap) -> Selection | None:
-        """The matrices of the layers, and the head; None for a map that knows no shapes."""
+        """Return the matrices of the layers, and the head; None for a map without shapes."""
         if not layers.weights:
             return None
         whole = select(layers, "re:.*")
@@ -193,7 +194,7 @@ class Sparse(Method):
         return Selection(self.spec, rows, {name: whole.shapes[name] for name in rows})
 
     def _choices(self, clock: Clock) -> int:
-        """How many choices there were after the first one."""
+        """Return the number of choices after the first one."""
         return (clock.step + 1) // self.every if self.every else 0
 
     @property

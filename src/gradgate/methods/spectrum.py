@@ -1,4 +1,4 @@
-"""Spectrum: of each kind of matrix those with the clearest signal learn."""
+"""Train those of each kind of matrix that have the clearest signal (Spectrum)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SNR = "snr"
 
 @dataclass(frozen=True, kw_only=True)
 class Spectrum(HasUnitOption):
-    """Of each kind of matrix, such as ``attention.q_proj``, the share with the highest signal-to-noise ratio learns.
+    """Train, of each kind of matrix such as ``attention.q_proj``, those with the highest signal-to-noise ratio.
 
-    The ratio is measured on the weights before the first step, and is kept in the memory's note ``snr``, by group; see
-    :func:`gradgate.measure.signal.signal_to_noise`. No data is needed. What was chosen learns through the whole
+    The ratio is measured on the weights before the first step, and is in the memory's note ``snr``, by group; see
+    :func:`gradgate.measure.signal.signal_to_noise`. No data is needed. The chosen matrices learn throughout the
     training; biases and norms in the layers stay closed, as do all other matrices. ``gradgate layers MODEL --snr``
     prints the ratios of a model on disk.
 
     Args:
-        share: of the units of each kind, in (0, 1]: so many learn, rounded down.
+        share: of the units of each kind that learn, in (0, 1], rounded down.
         ends: ``open`` trains the embeddings and the head, as the authors' code does; ``closed`` keeps the embeddings
             and an output layer over tokens closed, while the head of a task, which begins with random weights, learns.
         unit: what is chosen: a ``module``, or a ``part`` or a whole ``layer`` by the mean over its matrices.
@@ -82,7 +82,7 @@ class Spectrum(HasUnitOption):
         return open_ends(layers, self.ends).union(_members(kinds_of(layers)))
 
     def selection(self, layers: LayerMap) -> Selection | None:
-        """The matrices of the layers, and the ends that are open; None for a map that knows no shapes."""
+        """Return the matrices of the layers, and the ends that are open; None for a map without shapes."""
         if not layers.weights:
             return None
         whole, reached = select(layers, "re:.*"), self.reaches(layers)
@@ -99,7 +99,7 @@ class Spectrum(HasUnitOption):
 
 
 def kinds_of(layers: LayerMap) -> dict[str, list[str]]:
-    """Kind to the groups of it that hold a matrix which can learn, from the bottom.
+    """Return kind to its groups with a matrix that can learn, from the bottom.
 
     Groups are of one kind if they are the same unit of different layers of one tower, such as ``attention.q_proj``.
     """
@@ -113,12 +113,12 @@ def kinds_of(layers: LayerMap) -> dict[str, list[str]]:
 
 
 def clearest(kinds: Mapping[str, list[str]], ratios: Mapping[str, float], share: float) -> list[str]:
-    """The groups with the highest ratios, a share of each kind rounded down; of equal ones those that come first.
+    """Return the groups with the highest ratios, a share of each kind; of equal ones those that come first.
 
     Args:
         kinds: kind to groups.
         ratios: group to signal-to-noise ratio; a group without one has 0.
-        share: in (0, 1].
+        share: of each kind, in (0, 1], rounded down.
     """
     return [
         name
@@ -132,5 +132,5 @@ def _members(kinds: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def _is_matrix(name: str, layers: LayerMap) -> bool:
-    """Whether a parameter has two axes or more; in a map that knows no shapes, any may."""
+    """Return whether a parameter has two or more axes; in a map without shapes, any may."""
     return not layers.weights or len(layers.weights[name].shape) > 1

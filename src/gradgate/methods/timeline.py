@@ -33,8 +33,8 @@ class Timeline:
         steps: optimizer steps in all.
         groups: names of the model's groups, from the bottom up.
         sizes: group name to number of parameters.
-        learns: group name to the share of its elements that learns while it is open, where the method opens single
-            weights of it, as ``bitfit`` does; 1 of the others.
+        learns: group name to the share of its elements that learns while it is open, if the method opens only some of
+            its weights, as ``bitfit`` does; 1 for all others.
     """
 
     phases: list[Phase] = field(default_factory=list)
@@ -45,13 +45,13 @@ class Timeline:
     learns: dict[str, float] = field(default_factory=dict)
 
     def record(self, step: int, plan: Plan) -> None:
-        """Note the plan for the step after ``step`` done ones."""
+        """Add the plan for the step after ``step`` optimizer steps."""
         phase = Phase.of(step, plan)
         if not self.phases or self.phases[-1].gates != phase.gates:
             self.phases.append(phase)
 
     def described(self, method: Method, layers: LayerMap, steps: int) -> Timeline:
-        """These phases as those of a method on a model, up to ``steps``: what a run writes down."""
+        """Return the phases up to ``steps`` with the method and the model described: what a run writes."""
         return Timeline(
             [phase for phase in self.phases if phase.step < steps],
             method.spec,
@@ -62,7 +62,7 @@ class Timeline:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for YAML and JSON."""
+        """Return plain values for YAML and JSON."""
         return {
             "method": self.method,
             "steps": self.steps,
@@ -73,12 +73,12 @@ class Timeline:
         }
 
     def to_yaml(self) -> str:
-        """The text of a plan file."""
+        """Return the text of a plan file."""
         text: str = yaml.dump(self.to_dict(), Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=120)
         return text
 
     def shares(self, columns: int) -> NDArray[np.float64]:
-        """The share of each group's elements that learns, as the mean over stretches of equal length up to one step.
+        """Return the share of each group's elements that learns, as the mean over spans of equal length up to one step.
 
         Returns:
             Shape (groups, min(columns, steps)), from 0 (closed) to 1 (open).
@@ -87,7 +87,7 @@ class Timeline:
         return self.shares_between([self.steps * column // count for column in range(count + 1)])
 
     def shares_between(self, edges: Sequence[int]) -> NDArray[np.float64]:
-        """The same between each two edges, which are numbers of steps; of an empty stretch, that of its step."""
+        """Return the shares between each two edges, which are numbers of steps; of an empty span, that of its step."""
         import numpy as np
 
         starts = np.array([*(phase.step for phase in self.phases), self.steps])
@@ -106,13 +106,13 @@ class Timeline:
         return np.where(widths > 0, means, learning[:, places[:-1]])
 
     def mean_shares(self) -> dict[str, float]:
-        """The share of each group's elements that learns, as the mean over all steps."""
+        """Return the share of each group's elements that learns, as the mean over all steps."""
         means = self.shares_between([0, self.steps])[:, 0]
         return dict(zip(self.groups, means.tolist(), strict=True))
 
     @property
     def mean_share(self) -> float:
-        """The share of all elements that learns, as the mean over all steps; 0.0 where the plan says no sizes."""
+        """The share of all elements that learns, as the mean over all steps; 0.0 if the sizes are unknown."""
         learned = sum(self.sizes.get(group, 0) * mean for group, mean in self.mean_shares().items())
         return learned / max(1, sum(self.sizes.values()))
 
@@ -127,7 +127,7 @@ class Timeline:
 
     @property
     def layer_sizes(self) -> dict[str, int]:
-        """Parameters by layer; empty where the plan does not say them."""
+        """Number of parameters by layer; empty if the sizes are unknown."""
         sizes = self.sizes
         return (
             {layer: sum(sizes[self.groups[place]] for place in at) for layer, at in self.layers.items()}
@@ -136,7 +136,7 @@ class Timeline:
         )
 
     def folded(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Shares of groups (groups, columns) as those of layers (layers, columns), weighted by size."""
+        """Return shares of groups (groups, columns) as shares of layers (layers, columns), weighted by size."""
         import numpy as np
 
         sizes = np.array([float(self.sizes.get(group, 1)) for group in self.groups])
@@ -144,7 +144,7 @@ class Timeline:
         return np.array(rows)
 
     def first_steps(self) -> dict[str, int]:
-        """The number of steps done when each group first learns; a group that never does is left out."""
+        """Return the number of steps done when each group first learns, without groups that never do."""
         first: dict[str, int] = {}
         for phase in self.phases:
             for name, gate in phase.gates.items():
@@ -154,7 +154,7 @@ class Timeline:
 
 
 def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Timeline:
-    """What a method would open when, over ``clock.total_steps`` steps, without training anything.
+    """Return what a method would open when, over ``clock.total_steps`` steps, without training anything.
 
     Raises:
         MethodError: if the method does not fit the model, or decides by what it measures in training.
@@ -164,7 +164,7 @@ def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Ti
     method.check(layers)
     if traits.decides_by_measuring:
         raise MethodError(
-            f"{method.spec!r} decides by what it measures in training, so its plan is not known before. Read "
+            f"{method.spec!r} decides by what it measures in training, so its plan is unknown before. Read "
             f"plan.yaml of a run that has trained with it."
         )
     timeline = Timeline()
@@ -174,7 +174,7 @@ def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Ti
 
 
 def single_weights(method: Method, layers: LayerMap) -> dict[str, float]:
-    """Each group of which a method opens only some elements, with the share of these among those that may learn."""
+    """Return, for each group of which a method opens only some elements, their share among those that may learn."""
     if not layers.weights:  # a map that was made by hand knows no sizes
         return {}
     selection, reached = method.selection(layers), method.reaches(layers)
@@ -215,10 +215,10 @@ def changes(
 
 
 def _next_clock(method: Method, layers: LayerMap, clock: Clock, memory: MethodState) -> Clock | None:
-    """Where the plan may change next; None if it stays to the end of the training.
+    """Return where the plan may change next; None if it stays to the end of the training.
 
     Raises:
-        MethodError: if the method gives no later step.
+        MethodError: if the method does not name a later step.
     """
     step = method.next_change(clock, layers, memory)
     if step is None or step >= clock.known_total:
@@ -226,6 +226,6 @@ def _next_clock(method: Method, layers: LayerMap, clock: Clock, memory: MethodSt
     if step <= clock.step:
         raise MethodError(
             f"{type(method).__name__}.next_change() gives {step} at step {clock.step}. Expected a later step, or None "
-            f"where the plan stays."
+            f"if the plan stays."
         )
     return replace(clock, step=step)

@@ -1,4 +1,4 @@
-"""What a method with a ``tower`` works on: the layers of one tower of the model, or all of them."""
+"""Find the layers that a method with a ``tower`` works on: those of one tower, or all of the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OfTower(Protocol):
 
 
 def layers_of(method: OfTower, layers: LayerMap) -> tuple[Group, ...]:
-    """The layers of the method's tower from the bottom; those of the model for a method of no tower.
+    """Return the layers of the method's tower from the bottom; those of the model if it has no tower.
 
     Raises:
         MethodError: if the model has no such tower.
@@ -35,5 +35,5 @@ def layers_of(method: OfTower, layers: LayerMap) -> tuple[Group, ...]:
 
 
 def embeddings_follow(method: OfTower, layers: LayerMap) -> bool:
-    """Whether the embeddings go with the method's layers: always without a tower, else if they are that tower's own."""
+    """Return whether the embeddings follow the method's layers: if it has no tower, or they belong to that tower."""
     return not method.tower or (EMBEDDINGS in layers and layers[EMBEDDINGS].tower == method.tower)

@@ -1,4 +1,4 @@
-"""Methods that open one layer after another by a schedule that is known beforehand."""
+"""Open one layer after another by a schedule."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class LateOpening(Method):
     Args:
         freeze_embeddings: ``with_bottom`` opens them with the lowest layer; ``never`` has them open from the
             start; ``always`` keeps them closed.
-        warm_open: steps over which the learning rate of what opens after the start rises: the n-th step after the
-            opening has n / warm_open of it. 0 for none.
+        warm_open: steps over which the learning rate of a group that opens after the start rises: the n-th step after
+            the opening has n / warm_open of it. 0 for none.
     """
 
     freeze_embeddings: FreezeEmbeddings
@@ -59,10 +59,10 @@ class LateOpening(Method):
 
     @abstractmethod
     def openings(self, clock: Clock, layers: LayerMap, memory: MethodState) -> dict[int, int]:
-        """The steps done when each layer opens, by its number from the bottom; 0 if it is open from the start.
+        """Return the steps done when each layer opens, by its number from the bottom; 0 if open from the start.
 
-        Numbers count ``layers.layers``, which are units in a map by parts or modules. What is not named is closed in
-        the step that comes next.
+        Numbers count ``layers.layers``, which are units in a map by parts or modules. Layers that are not named are
+        closed in the next step.
         """
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
@@ -81,7 +81,7 @@ class LateOpening(Method):
         return Plan({name: self._gate(opened.get(name), clock) for name in layers.names})
 
     def bottom(self, layers: LayerMap) -> int | None:
-        """The number of the layer that the embeddings open with; None if they are open from the start."""
+        """Return the number of the layer that the embeddings open with; None if they are open from the start."""
         return 0
 
     def check(self, layers: LayerMap) -> None:
@@ -95,7 +95,7 @@ class LateOpening(Method):
         super()._require(warm_open=(self.warm_open >= 0, "0 or more optimizer steps"), **checks)
 
     def _is_warming(self, openings: Iterable[int], clock: Clock) -> bool:
-        """Whether a learning rate still rises after the coming step."""
+        """Return whether a learning rate still rises after the next step."""
         return any(0 < step <= clock.step < step + self.warm_open - 1 for step in openings)
 
     def _gate(self, opens: int | None, clock: Clock) -> Gate:
@@ -107,7 +107,7 @@ class LateOpening(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class Unfreezing(LateOpening):
-    """What the schedules by steps share: the interval, and that layers stay open.
+    """A schedule by steps, by which layers stay open.
 
     Args:
         every: optimizer steps between two openings (the papers' k), 1 or more.
@@ -123,11 +123,11 @@ class Unfreezing(LateOpening):
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduled(Unfreezing):
-    """A schedule that only the layers and the seed decide, so that it is known before the training."""
+    """A schedule that depends only on the layers and the seed, so that it is known before the training."""
 
     @abstractmethod
     def schedule(self, layers: LayerMap, memory: MethodState) -> dict[int, int]:
-        """The steps done when each layer opens, by its number from the bottom; 0 if it is open from the start."""
+        """Return the steps done when each layer opens, by its number from the bottom; 0 if open from the start."""
 
     def openings(self, clock: Clock, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         return self.schedule(layers, memory)
@@ -143,17 +143,18 @@ class Scheduled(Unfreezing):
 class Gradual(Scheduled):
     """Open the layers one by one, ``every`` optimizer steps, from the top down or from the bottom up.
 
-    With ``L`` layers and the papers' 1-based step ``i``: timing ``text`` has the first layer on from the start
+    With ``L`` layers and the papers' 1-based step ``i``: timing ``text`` has the first layer open from the start
     and the j-th further one from step ``j * every`` on; ``code_gu`` from ``(j + 1) * every`` on; ``algorithm``
     starts with the head alone and opens the j-th layer at step ``j * every``.
 
     Args:
         order: ``top-down`` or ``bottom-up``.
         timing: when the layers open, see above.
-        rev_start: ``top`` keeps the top layer on from the start in the bottom-up order, as the authors' code
+        rev_start: ``top`` keeps the top layer open from the start in the bottom-up order, as the authors' code
             does; ``none`` starts at the bottom.
-        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: open the layers of that
-            tower alone one by one, and with them the embeddings if they are its own; all else learns from the start.
+        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: open one by one
+            only the layers of that tower, and with them the embeddings if they belong to it; all else learns from the
+            start.
     """
 
     name: ClassVar[str] = "gradual"
@@ -194,7 +195,7 @@ class Gradual(Scheduled):
 
 @dataclass(frozen=True, kw_only=True)
 class LPFT(Scheduled):
-    """Linear probing, then fine-tuning: the head alone for the first ``every`` steps, then everything.
+    """Train the head alone for the first ``every`` steps, then everything: linear probing, then fine-tuning.
 
     Args:
         every: optimizer steps of the probing stage (the paper's k).
@@ -209,7 +210,7 @@ class LPFT(Scheduled):
     deviates: ClassVar[str] = EMBEDDINGS_DEPART
 
     def check(self, layers: LayerMap) -> None:
-        """Fits every model: all layers open at once."""
+        """Accept every model: all layers open at once."""
 
     def schedule(self, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         # "Nothing for the first k steps": steps 1 to k train the head alone.
@@ -218,9 +219,9 @@ class LPFT(Scheduled):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomOrder(Scheduled, HasUnitOption):
-    """The top layer is on from the start; every ``every`` steps a closed layer, drawn at random, opens.
+    """Open a closed layer, drawn at random, every ``every`` steps; the top layer is open from the start.
 
-    With ``unit=part`` or ``module`` all units of the top layer are on from the start, and the others open one by one.
+    With ``unit=part`` or ``module`` all units of the top layer are open from the start, and the others open one by one.
     """
 
     name: ClassVar[str] = "random"
@@ -239,13 +240,13 @@ class RandomOrder(Scheduled, HasUnitOption):
 
 @dataclass(frozen=True, kw_only=True)
 class GivenOrder(Scheduled, HasUnitOption):
-    """Layers open one by one in a given order.
+    """Open layers one by one in the order that ``layers`` names.
 
     Args:
         layers: layer numbers in the order of opening, such as ``10/1/0/3``, or the name of one of the paper's nine
-            presets for 12 layers, ``preset-1`` to ``preset-9``. A top layer that is not named is on from the start;
-            otherwise the first named layer is. Every other layer must be named once. With another unit than layers,
-            names such as ``3.mlp/3.attention``; the units of the top layer are then on from the start.
+            presets for 12 layers, ``preset-1`` to ``preset-9``. A top layer that is not named is open from the
+            start; otherwise the first named layer is. Every other layer must be named once. With another unit than
+            layers, names such as ``3.mlp/3.attention``; the units of the top layer are then open from the start.
     """
 
     name: ClassVar[str] = "order"
@@ -273,7 +274,7 @@ class GivenOrder(Scheduled, HasUnitOption):
         elif sorted(self._order(layers.layer_count)) != list(range(layers.layer_count)):
             raise MethodError(
                 f"{self.spec!r} must name each of the layers 0 to {layers.layer_count - 1} once; the top one "
-                f"({layers.layer_count - 1}) may be left out and is then on from the start."
+                f"({layers.layer_count - 1}) may be left out and is then open from the start."
             )
 
     def schedule(self, layers: LayerMap, memory: MethodState) -> dict[int, int]:
@@ -287,7 +288,7 @@ class GivenOrder(Scheduled, HasUnitOption):
         return named if count - 1 in named else [count - 1, *named]
 
     def _check_units(self, layers: LayerMap) -> None:
-        """MethodError unless each unit below the top layer is named once."""
+        """Raise MethodError unless each unit below the top layer is named once."""
         units, top = layers.layers, of_top_layer(layers)
         below = [unit.name.removeprefix("layers.") for number, unit in enumerate(units) if number not in top]
         named = [str(name) for name in self.layers] if isinstance(self.layers, tuple) else [self.layers]
@@ -307,7 +308,7 @@ class GivenOrder(Scheduled, HasUnitOption):
 
 @dataclass(frozen=True, kw_only=True)
 class GradFreeze(LateOpening, HasStateOption):
-    """Whole layers open once per epoch, from the top or from the bottom; the head always learns.
+    """Open whole layers once per epoch, from the top or from the bottom; the head always learns.
 
     Args:
         order: ``top-down`` or ``bottom-up``; the opposite end opens last.
@@ -349,22 +350,22 @@ class GradFreeze(LateOpening, HasStateOption):
 
 
 def one_by_one(order: Sequence[int], every: int, timing: Timing) -> dict[int, int]:
-    """The steps done when each layer opens, in this order; the papers' step is one more."""
+    """Return the steps done when each layer opens, in this order; the papers' step is one more."""
     # An event every ``every`` steps opens the next layer; by ``code_gu`` and ``algorithm`` the first event opens the
-    # first layer, which ``code_gu`` has on from the start anyway.
+    # first layer, which ``code_gu`` has open from the start anyway.
     events = 0 if timing == "text" else 1
     opens = {number: (place + events) * every - 1 for place, number in enumerate(order)}
     return opens if timing == "algorithm" else opens | {order[0]: 0}
 
 
 def of_top_layer(layers: LayerMap) -> list[int]:
-    """The numbers of the units in the top layer; of the top layer itself in a map by layers."""
+    """Return the numbers of the units in the top layer; in a map by layers, that of the top layer itself."""
     units = layers.layers
     return [number for number, unit in enumerate(units) if unit.layer == units[-1].layer]
 
 
 def after_top(top: Sequence[int], order: Sequence[int], every: int) -> dict[int, int]:
-    """The steps done when each unit opens: those of the top layer from the start, then the others in this order."""
+    """Return the steps done when each unit opens: the top layer's from the start, then the others in this order."""
     return one_by_one([top[0], *order], every, "text") | dict.fromkeys(top, 0)
 
 

@@ -1,7 +1,4 @@
-"""Measure what a method decides by: a number per group, such as a Fisher trace, or a choice of single weights.
-
-Measurements are not effects of a plan: they are made before it.
-"""
+"""Measure what a method decides by before a plan: numbers of groups, such as Fisher traces, and single weights."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ from gradgate.tuner.gating import Gating
 
 
 class Measuring:
-    """Measures what a method asks for on one model, alike in all processes that train it.
+    """Measures what a method asks for on one model, with equal results in all processes.
 
     Args:
         model: without wrappers such as DDP.
-        method: what asks.
+        method: makes the requests.
         layers: of the model.
-        gating: says which parameters may open, and takes up what is chosen.
+        gating: knows which parameters may open, and applies what is chosen.
         replicas: the processes.
         data: see :class:`gradgate.Tuner`.
 
@@ -51,20 +48,20 @@ class Measuring:
         on_data = method.traits.measures == "data"
         if on_data and data is None:
             raise AttachError(
-                f"The method {method.spec!r} measures the Fisher information, or gradients, of training batches: give "
+                f"The method {method.spec!r} measures the Fisher information, or gradients, of training batches: pass "
                 f"Tuner(..., fisher_data=lambda step: batches)."
             )
         if on_data and replicas.sharded:
             raise AttachError(
-                f"{method.spec!r} measures the Fisher information, or gradients, of whole weights, and FSDP2 keeps "
+                f"{method.spec!r} measures the Fisher information, or gradients, of whole weights, and FSDP2 stores "
                 f"shards. Use DDP, or follow the plan.yaml of a run in one process: plan:FILE."
             )
         self._model, self._method, self._layers = model, method, layers
         self._gating, self._replicas, self._data = gating, replicas, data
 
     def before(self, clock: Clock, memory: MethodState) -> MethodState:
-        """Measure what is due before the next step; return the memory with the result."""
-        if clock.step == clock.total_steps:  # no step follows that could need it
+        """Measure what is due before the next step. Return the memory with the results."""
+        if clock.step == clock.total_steps:  # no step is left that could need it
             return memory
         for request in self._method.requests(clock, self._layers, memory):
             if not isinstance(request, SelectionRequest | WatchRequest):
@@ -80,7 +77,7 @@ class Measuring:
         self._gating.load_tensors(self._replicas.first(chosen))
 
     def _measured(self, request: Measurement, clock: Clock) -> dict[str, float]:
-        """Return the requested number of each group."""
+        """Return group to the requested number."""
         groups = self._members(request.groups)
         if isinstance(request, FisherRequest):
             return trace(self._model, groups, self._batches(clock), request)

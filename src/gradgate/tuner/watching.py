@@ -1,4 +1,4 @@
-"""Measure what a method watches in ordinary steps: gradient sizes, their changes, or how far weights move."""
+"""Measure what a method watches in ordinary steps: gradients, their changes, and how far weights move."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from gradgate.tuner.gating import Gating
 
 
 class Watching(Effect):
-    """Measures the groups that a method watches in each step, without a pass of its own.
+    """Measures the watched groups in each step, without extra passes.
 
     Args:
         gating: has the model's parameters.
-        replicas: the processes; all continue with the same sizes.
-        method: what asks.
+        replicas: the processes; all get the same sizes.
+        method: makes the requests.
 
     Raises:
         AttachError: if what it asks for cannot be watched in shards.
@@ -39,13 +39,13 @@ class Watching(Effect):
         self._sizes: dict[str, Tensor] = {}
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Watch the groups of the coming plan."""
+        """Watch the groups that the plan's step asks for."""
         members = {name: group for group in coming.watched for name in self._gating.groups[group]}
         self._group_of = {name: group for name, group in members.items() if name in coming.opened}
         self._sizes = {}
 
     def sizes(self) -> dict[str, float]:
-        """Return the size of each watched group that has one in the last step; the same in all processes."""
+        """Return the size of each watched group in the last step, if it has one; the same in all processes."""
         if not self._group_of:
             return {}
         sizes: dict[str, float] = {}
@@ -55,7 +55,7 @@ class Watching(Effect):
         return self._replicas.mean(sizes)
 
     def _own(self, step: OptimizerStep) -> Iterator[tuple[str, Parameter]]:
-        """Yield the watched parameters that an optimizer is to step."""
+        """Yield the watched parameters that an optimizer is about to step."""
         for name in self._group_of:
             parameter = self._gating.parameters[name]
             if parameter.grad is not None and step.holds(parameter):
@@ -66,16 +66,16 @@ class Watching(Effect):
 
 
 class GradientNorms(Watching):
-    """Sizes of gradients."""
+    """Measures sizes of gradients."""
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Measure the gradients as the optimizer gets them."""
+        """Measure the gradients that the optimizer gets."""
         for name, parameter in self._own(step):
             self._note(name, _unscaled(parameter, step))
 
 
 class GradientChanges(Watching):
-    """Sizes of the differences between the gradients of consecutive steps; the last gradients are stored."""
+    """Measures differences between the gradients of consecutive steps; stores those of the last step."""
 
     state_name: ClassVar[str] = "gradients"
 
@@ -89,12 +89,12 @@ class GradientChanges(Watching):
             )
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Watch the groups of the coming plan, and forget the gradients of those that are no longer watched."""
+        """Watch the groups that the plan's step asks for, and drop the gradients of others."""
         super().on_plan(coming)
         self._past = {name: past for name, past in self._past.items() if name in self._group_of}
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Measure the change of the gradients that the optimizer gets, and store them."""
+        """Measure the gradients that the optimizer gets, and store them."""
         for name, parameter in self._own(step):
             gradient = _unscaled(parameter, step)
             if name in self._past:
@@ -108,10 +108,10 @@ class GradientChanges(Watching):
         return self._past
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load the gradients of the last step.
+        """Restore the gradients of the last step.
 
         Raises:
-            RunError: if they are of other parameters.
+            RunError: if they belong to other parameters.
         """
         for name, tensor in tensors.items():
             parameter = self._gating.parameters.get(name)
@@ -125,18 +125,18 @@ class GradientChanges(Watching):
 
 
 class WeightChanges(Watching):
-    """Distances that a step moves the weights; a copy of the watched weights exists during the step."""
+    """Measures how far a step moves the weights; stores a copy of what is watched during the step."""
 
     def __init__(self, gating: Gating, replicas: Replicas, method: Method) -> None:
         super().__init__(gating, replicas, method)
         self._past: dict[str, Tensor] = {}
 
     def before_step(self, step: OptimizerStep) -> None:
-        """Copy the watched weights that the optimizer is to step."""
+        """Copy what the optimizer is about to step."""
         self._past |= {name: parameter.detach().clone() for name, parameter in self._own(step)}
 
     def after_step(self, step: OptimizerStep) -> None:
-        """Measure how far they have moved."""
+        """Measure how far the weights have moved."""
         for name, parameter in self._own(step):
             self._note(name, parameter.detach() - self._past.pop(name))
 
@@ -149,7 +149,7 @@ _KINDS: dict[Watched, type[Watching]] = {"norm": GradientNorms, "change": Gradie
 
 
 def watching(gating: Gating, replicas: Replicas, method: Method) -> Watching | None:
-    """Return the effect that measures for a method that watches something; None for another method."""
+    """Return the effect that measures what a method watches; None if it watches nothing."""
     kind = method.traits.watches
     return None if kind is None else _KINDS[kind](gating, replicas, method)
 
@@ -161,7 +161,7 @@ def watched_groups(method: Method, clock: Clock, layers: LayerMap, memory: Metho
 
 
 def _unscaled(parameter: Parameter, step: OptimizerStep) -> Tensor:
-    """Return the gradient without a gradient scaler's factor, which a fused optimizer divides out by itself."""
+    """Return the gradient without the factor of a gradient scaler, which a fused optimizer removes by itself."""
     gradient, scale = parameter.grad, getattr(step.optimizer, "grad_scale", None)
     assert gradient is not None
     return gradient.detach() if scale is None else gradient.detach() / scale.to(gradient.device)
