@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
-from gradgate.study.budget.file import RaceRecord, find_race
+from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.grid import Grid
 from gradgate.study.parts import part_folders, refuse_part
 from gradgate.study.results import read_study
@@ -61,7 +61,7 @@ class StudyStatus:
 
     folder: Path
     runs: tuple[RunStatus, ...]
-    race: RaceRecord | None = None
+    budget: BudgetRecord | None = None
 
     def count(self, state: str) -> int:
         """How many runs are in a state."""
@@ -83,7 +83,7 @@ class StudyStatus:
             "study": str(self.folder),
             **{state: self.count(state) for state in STATES},
             "seconds_left": self.seconds_left,
-            **(self.race.record() if self.race is not None else {}),
+            **(self.budget.record() if self.budget is not None else {}),
             "runs": runs,
         }
 
@@ -97,13 +97,13 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
     """
     for part in part_folders(folder):
         read_study_file(part)
-    race = find_race(folder)
+    budget = read_budget(folder)
     store = read_store(folder, url)
     if store is None:
-        return StudyStatus(folder, tuple(_of_folders(folder)), race)
+        return StudyStatus(folder, tuple(_of_folders(folder)), budget)
     try:
         queue = Queue(store)
-        return StudyStatus(folder, tuple(_of_queue(run, queue) for run in queue.runs()), race)
+        return StudyStatus(folder, tuple(_of_queue(run, queue) for run in queue.runs()), budget)
     finally:
         store.close()
 
@@ -119,7 +119,7 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
     grids = [Grid.read(part) for part in part_folders(folder)]
     better = read_study_file(grids[0].path).task.metric_higher_is_better
     queue = Queue(open_store(folder, url, higher_is_better=better))
-    if not queue.runs() and find_race(folder) is None:  # of a race, its budget says what to train
+    if not queue.runs() and read_budget(folder) is None:  # of a race, its budget says what to train
         queue.add(all_runs(grids))
     return queue
 
@@ -167,7 +167,7 @@ def status_table(status: StudyStatus) -> Group:
     counts = ", ".join(f"{status.count(state)} {state}" for state in shown)
     left = status.seconds_left
     head = f"{len(status.runs)} runs: {counts}" + (f"; about {_duration(left)} left" if left is not None else "")
-    heads = [Text(head), *map(Text, _race(status.race))]
+    heads = [Text(head), *map(Text, _budget_lines(status.budget))]
     running = [run for run in status.runs if run.state == "running"]
     paused = [Text(f"{run.label}: {_pause(run)}") for run in status.runs if run.state == "paused"]
     if not running:
@@ -180,14 +180,14 @@ def status_table(status: StudyStatus) -> Group:
     return Group(*heads, table, *paused)
 
 
-def _race(race: RaceRecord | None) -> list[str]:
+def _budget_lines(budget: BudgetRecord | None) -> list[str]:
     """Who is still in the race, what left, and what is known."""
-    if race is None:
+    if budget is None:
         return []
-    left = [departure.reason for departure in race.verdict.departures]
-    if race.final:
-        return [race.spending, *left, f"{race.headline} {race.details}"]
-    return [race.spending, race.headline, f"Still in it: {', '.join(race.racing)}.", *left]
+    left = [departure.reason for departure in budget.verdict.departures]
+    if budget.final:
+        return [budget.spending, *left, f"{budget.headline} {budget.details}"]
+    return [budget.spending, budget.headline, f"Still in it: {', '.join(budget.remaining)}.", *left]
 
 
 def _pause(run: RunStatus) -> str:

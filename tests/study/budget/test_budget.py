@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gradgate.errors import DataError, UsageError
 from gradgate.study.budget import Allocator, FullGrid, Progress, RunKey
 from gradgate.study.budget.evidence import LEVEL, deficits, plan_looks, pooled_noise
-from gradgate.study.budget.ladder import Stage, plan_stages
-from support.race import batches, begun, full_grid, noisy, run
+from gradgate.study.budget.stages import Stage, plan_stages
+from support.simulated_runs import batches, begun, full_grid, noisy, run
 
 EVEN = np.arange(8.0)[::-1]  # a0 is the best, a7 the worst
 

@@ -16,8 +16,8 @@ from functools import cached_property
 from gradgate.study.budget.evidence import LEVEL, Look, plan_looks
 from gradgate.study.budget.full_grid import FullGrid, Request, RunKey
 from gradgate.study.budget.judging import Compared, Finding, judge, pairs_for, seen_by_length
-from gradgate.study.budget.ladder import Stage, plan_stages
-from gradgate.study.budget.race import UNKNOWN, Observed, Standing, standing
+from gradgate.study.budget.stages import Stage, plan_stages
+from gradgate.study.budget.standing import UNKNOWN, Observed, Standing, standing
 from gradgate.study.budget.verdict import Needed, Verdict
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.runs.records import TaskRecord
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.study.arms import Arm
 from gradgate.study.budget import Allocator, FullGrid, Observed, Request, RunKey
-from gradgate.study.budget.file import RaceRecord, find_race, write_race
+from gradgate.study.budget.file import BudgetRecord, read_budget, write_budget
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.budget.observe import observe, task_name
 from gradgate.study.grid import Grid, GridRun
@@ -48,7 +48,7 @@ def arms_of(space: Space) -> tuple[dict[str, Any], ...]:
     return space.record().settings
 
 
-def check_race(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
+def check_budgeted(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
     """UsageError if a budget cannot be spent on these."""
     if any(grid.search is not None for grid in grids):
         raise UsageError(
@@ -70,7 +70,7 @@ def check_race(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
 
 
 @dataclass(frozen=True)
-class Race:
+class BudgetedStudy:
     """A study that is trained in part.
 
     Attributes:
@@ -84,8 +84,8 @@ class Race:
     higher_is_better: bool
 
     @classmethod
-    def read(cls, folder: Path, parts: Sequence[Path]) -> Race:
-        """The race in a study folder with these parts; RunError if one is damaged."""
+    def read(cls, folder: Path, parts: Sequence[Path]) -> BudgetedStudy:
+        """The budgeted study in a folder with these parts; RunError if one is damaged."""
         grids = {}
         for path in parts:
             study = read_study_file(path)
@@ -125,23 +125,23 @@ def _without_rate(arm: Arm) -> str:
     return Arm(arm.method, adapter or None).label
 
 
-class RaceDriver:
-    """Spends a budget on a race.
+class BudgetDriver:
+    """Spends a budget on a study.
 
     Args:
-        race: the study.
+        study: whose runs are trained.
         queue: of the study.
         train: trains what waits in the queue; returns when nothing waits or runs any more.
     """
 
-    def __init__(self, race: Race, queue: Queue, train: Callable[[], None]) -> None:
-        self.race = race
+    def __init__(self, study: BudgetedStudy, queue: Queue, train: Callable[[], None]) -> None:
+        self.study = study
         self._queue = queue
         self._train = train
-        self._runs = race.runs
+        self._runs = study.runs
         self._forgiven: set[RunKey] = set()
 
-    def run(self, allowance: Allowance) -> RaceRecord:
+    def run(self, budget: Budget) -> BudgetRecord:
         """Train until the verdict stands. It is written into the study's folder, as is all that leads to it.
 
         Runs that had failed before are tried once more.
@@ -152,9 +152,9 @@ class RaceDriver:
         """
         self._queue.recover()
         self._queue.hold_back([])
-        grid = self.race.full_grid(self._lengths())
+        grid = self.study.full_grid(self._lengths())
         self._forgiven = {key for key, progress in self._observed(grid).items() if progress.has_failed}
-        record, allocator = self._begin(allowance, grid)
+        record, allocator = self._begin(budget, grid)
         while batch := allocator.next(observed := self._observed(grid)):
             self._write(replace(record, verdict=allocator.verdict(observed)))
             self._train_to(self._clipped(batch, observed, allocator), grid)
@@ -162,25 +162,25 @@ class RaceDriver:
             if self._observed(grid) == observed and not left:
                 raise RunError(
                     f"None of the {len(batch)} runs that the budget asked for got any further. 'gradgate study status "
-                    f"{self.race.folder}' says what they do; run the same command again to go on."
+                    f"{self.study.folder}' says what they do; run the same command again to go on."
                 )
         record = replace(record, verdict=allocator.verdict(observed), final=True)
         self._write(record)
         self._free(record)
         return record
 
-    def _begin(self, allowance: Allowance, grid: FullGrid) -> tuple[RaceRecord, Allocator]:
+    def _begin(self, budget: Budget, grid: FullGrid) -> tuple[BudgetRecord, Allocator]:
         """The budget in steps, and its plan; both are the same whenever the study goes on with the same budget."""
-        held = find_race(self.race.folder)
+        held = read_budget(self.study.folder)
         pace = held.pace if held is not None else None
-        if allowance.seconds is not None and pace is None:
+        if budget.seconds is not None and pace is None:
             pace = self._measured_pace(grid)
-        allowed = allowance.steps_of(grid.total_steps, pace)
-        if allowance.seconds is not None:  # what measured the pace is spent
+        allowed = budget.steps_of(grid.total_steps, pace)
+        if budget.seconds is not None:  # what measured the pace is spent
             allowed = max(allowed, len(grid.arms) * grid.seed_steps(1))
         if held is not None and allowed < held.steps_allowed:
             raise UsageError(
-                f"This budget allows {allowed:,} optimizer steps, and {self.race.folder} was given "
+                f"This budget allows {allowed:,} optimizer steps, and {self.study.folder} was given "
                 f"{held.steps_allowed:,} before. Expected as many or more: a budget is raised, not lowered. Give a "
                 f"larger one, or another --out."
             )
@@ -189,8 +189,8 @@ class RaceDriver:
         earlier = 0 if held is None else held.earlier_verdicts + (held.final and not is_same)
         allocator, observed = Allocator(grid, allowed, earlier), self._observed(grid)
         self._check_scored(observed, grid, allocator)
-        record = RaceRecord(
-            allowance=allowance,
+        record = BudgetRecord(
+            allowance=budget,
             arms=grid.arms,
             seeds=grid.seeds,
             steps=dict(grid.steps),
@@ -209,9 +209,9 @@ class RaceDriver:
             first = grid.until(key.task, EIGHTHS[0])
             if not progress.has_failed and progress.step >= first and min(progress.dev, default=first + 1) > first:
                 raise UsageError(
-                    f"{key.arm} seed {key.seed} in {self.race.folder} was trained without a budget and has no score on "
-                    f"dev up to step {first}, where a budget compares. Give --budget 1 to train every run, or another "
-                    f"--out; or begin a study with --eval-every {first} or less."
+                    f"{key.arm} seed {key.seed} in {self.study.folder} was trained without a budget and has no score "
+                    f"on dev up to step {first}, where a budget compares. Give --budget 1 to train every run, or "
+                    f"another --out; or begin a study with --eval-every {first} or less."
                 )
 
     def _observed(self, grid: FullGrid) -> Observed:
@@ -219,7 +219,7 @@ class RaceDriver:
 
         A score after the first step, which one run has that told the length of all, is left out.
         """
-        found = observe(list(self.race.results().values()), self._forgiven)
+        found = observe(list(self.study.results().values()), self._forgiven)
         first = {task: min(2, grid.until(task, EIGHTHS[0])) for task in grid.steps}
         return {
             key: replace(
@@ -233,12 +233,12 @@ class RaceDriver:
     def _lengths(self) -> dict[str, int]:
         """Task to steps of a run. Where the settings do not say it, the first step of one run does."""
         found: dict[str, int] = {}
-        waiting = {task: [key for key in self._runs if key.task == task] for task in self.race.grids}
+        waiting = {task: [key for key in self._runs if key.task == task] for task in self.study.grids}
         while len(found) < len(waiting):
-            for task, result in self.race.results().items():
+            for task, result in self.study.results().items():
                 known = [cell.scores.cost.steps for cell in result.cells if cell.scores]
                 known += [cell.reached.of_steps for cell in result.cells if cell.reached]
-                said = self.race.grids[task].base.steps
+                said = self.study.grids[task].base.steps
                 if said is not None or known:
                     found[task] = known[0] if said is None else said
             lacking = [task for task in waiting if task not in found]
@@ -246,11 +246,11 @@ class RaceDriver:
             if len(tried) < len(lacking):
                 raise RunError(
                     f"No run of {', '.join(lacking)} could be trained, so that the budget cannot be planned. "
-                    f"'gradgate study failed {self.race.folder}' says why."
+                    f"'gradgate study failed {self.study.folder}' says why."
                 )
             if tried:
                 self._add([replace(self._runs[key], until=1) for key in tried])
-        return {task: found[task] for task in self.race.grids}
+        return {task: found[task] for task in self.study.grids}
 
     def _measured_pace(self, grid: FullGrid) -> float:
         """Seconds by the clock for a step of the first runs, with all that they take beside their training."""
@@ -266,8 +266,8 @@ class RaceDriver:
         done = [progress for progress in observed.values() if progress.seconds]
         if not done:
             raise RunError(
-                f"No run of {self.race.folder} could be trained, so that a time cannot be turned into steps. 'gradgate "
-                f"study failed {self.race.folder}' says why."
+                f"No run of {self.study.folder} could be trained, so that a time cannot be turned into steps. "
+                f"'gradgate study failed {self.study.folder}' says why."
             )
         return sum(each.seconds or 0.0 for each in done) / sum(each.step for each in done)
 
@@ -294,11 +294,11 @@ class RaceDriver:
         self._queue.add(runs)
         self._train()
 
-    def _write(self, record: RaceRecord) -> None:
-        with locked_folder(self.race.folder):
-            write_race(self.race.folder, record)
+    def _write(self, record: BudgetRecord) -> None:
+        with locked_folder(self.study.folder):
+            write_budget(self.study.folder, record)
 
-    def _free(self, record: RaceRecord) -> None:
+    def _free(self, record: BudgetRecord) -> None:
         """Free the disk of paused runs whose arms left. They begin anew if more budget brings them back."""
         left = {departure.arm for departure in record.verdict.departures if departure.place is not None}
         for key, run in self._runs.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gradgate.study.budget.ladder import FEWEST_PAIRS, Stage
+from gradgate.study.budget.stages import FEWEST_PAIRS, Stage
 
 LEVEL = 0.05
 """The error that all looks of a study share."""

@@ -10,15 +10,15 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy
 from gradgate.runs.records import read_record, write_record
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.study.budget.verdict import Verdict
 
-RACE_FILE = "budget.json"
+BUDGET_FILE = "budget.json"
 VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaceRecord:
+class BudgetRecord:
     """What is decided about a budgeted study; all else follows from the folders of its runs.
 
     Attributes:
@@ -32,7 +32,7 @@ class RaceRecord:
         version: of this file's form.
     """
 
-    allowance: Allowance
+    allowance: Budget
     arms: tuple[str, ...]
     seeds: tuple[int, ...]
     steps: Mapping[str, int]
@@ -44,7 +44,7 @@ class RaceRecord:
     version: int = VERSION
 
     @property
-    def racing(self) -> tuple[str, ...]:
+    def remaining(self) -> tuple[str, ...]:
         """The arms that have not left, the best first."""
         left = {departure.arm for departure in self.verdict.departures}
         ranked = [*self.verdict.winners, *(arm for arm in self.arms if arm not in self.verdict.winners)]
@@ -55,8 +55,8 @@ class RaceRecord:
         """Who won, or who leads: the first sentence of the verdict."""
         if self.final:
             return f"{self.verdict.summary.partition('. ')[0].removesuffix('.')}."
-        leader = f"; {self.racing[0]} leads so far" if self.verdict.steps_spent and self.racing else ""
-        return f"The race is under way with {len(self.racing)} of {len(self.arms)} arms{leader}."
+        leader = f"; {self.remaining[0]} leads so far" if self.verdict.steps_spent and self.remaining else ""
+        return f"The race is under way with {len(self.remaining)} of {len(self.arms)} arms{leader}."
 
     @property
     def details(self) -> str:
@@ -78,21 +78,21 @@ class RaceRecord:
         return {"budget": told["budget"], "verdict": {**told["verdict"], "final": self.final}}
 
 
-def find_race(folder: Path) -> RaceRecord | None:
+def read_budget(folder: Path) -> BudgetRecord | None:
     """The budget of the study in a folder; None if it has none.
 
     Raises:
         RunError: if the file is damaged, or of a later version.
     """
-    file = folder / RACE_FILE
+    file = folder / BUDGET_FILE
     if not file.is_file():
         return None
     version = read_json(file).get("version")
     if version != VERSION:
         raise RunError(f"{file} is of version {version!r}, expected {VERSION}. {remedy(file)}")
-    return read_record(file, RaceRecord)
+    return read_record(file, BudgetRecord)
 
 
-def write_race(folder: Path, record: RaceRecord) -> None:
+def write_budget(folder: Path, record: BudgetRecord) -> None:
     """Write ``budget.json``."""
-    write_record(folder / RACE_FILE, record)
+    write_record(folder / BUDGET_FILE, record)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gradgate.statistics import holm, pairs_needed
 from gradgate.study.budget.evidence import LEVEL, Deficit, Look, Noise, Table, deficits, pooled_noise
-from gradgate.study.budget.ladder import Stage
+from gradgate.study.budget.stages import Stage
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gradgate.runs.progress import RunProgress
-from gradgate.study.budget.file import find_race
+from gradgate.study.budget.file import read_budget
 from gradgate.study.progress import StudyProgress
 
 
@@ -41,15 +41,17 @@ class LeaderNotes:
 
     def _tell(self) -> None:
         """Say what the race's file has that was not said yet; it is written before runs are queued."""
-        record = find_race(self._folder)
+        record = read_budget(self._folder)
         if record is None or not record.verdict.pairs:
             return
         new = [left.reason for left in record.verdict.departures if left.arm not in self._told]
         self._told |= {left.arm for left in record.verdict.departures}
         for reason in new:
             self._inner.note(reason)
-        leader = next(iter(record.racing), "")
+        leader = next(iter(record.remaining), "")
         if leader and (new or leader != self._leader):
             spent = f"{record.verdict.steps_spent:,} of {record.steps_allowed:,} steps"
-            self._inner.note(f"{leader} leads on dev, {len(record.racing)} of {len(record.arms)} are left ({spent}).")
+            self._inner.note(
+                f"{leader} leads on dev, {len(record.remaining)} of {len(record.arms)} are left ({spent})."
+            )
         self._leader = leader

@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 from gradgate.study.budget.evidence import Table
 from gradgate.study.budget.full_grid import EIGHTHS, FullGrid, Progress, Request, RunKey
 from gradgate.study.budget.judging import Compared
-from gradgate.study.budget.ladder import Stage
+from gradgate.study.budget.stages import Stage
 from gradgate.study.budget.verdict import Departure
 
 Observed = Mapping[RunKey, Progress]
