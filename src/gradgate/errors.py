@@ -65,7 +65,7 @@ class DeltaError(GradgateError, ValueError):
 
 
 class BusyError(GradgateError, RuntimeError):
-    """Something that another thread, or a forward pass that has not ended, is using."""
+    """The object is in use, as by a forward pass that has not ended."""
 
 
 class RunError(GradgateError, RuntimeError):

@@ -89,8 +89,8 @@ def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
     assert section is not None
     assert section.cautions() == ["The budget is not spent yet: run the same command again to go on."]
     lines = [str(line) for line in status_table(read_status(study)).renderables]
-    assert "The race is under way with 1 of 2 arms; full leads so far." in lines
-    assert "Still in it: full." in lines
+    assert "The budget is being spent: 1 of 2 arms remain; full leads so far." in lines
+    assert "Remaining: full." in lines
 
 
 def test_a_damaged_budget_is_told_and_the_rest_is_reported(study: Path, draw_only) -> None:

@@ -136,8 +136,8 @@ def count_runs(out: Path) -> RunCounts:
     Of a race, runs that its budget did not begin have not failed.
     """
     cells = [cell for path in part_folders(out) for cell in read_study(path).cells]
-    finished = sum(cell.status == "finished" for cell in cells)
-    paused = sum(cell.status == "paused" for cell in cells)
+    finished = sum(cell.state == "finished" for cell in cells)
+    paused = sum(cell.state == "paused" for cell in cells)
     is_budgeted = read_budget(out) is not None
-    failed = sum(cell.status == "failed" for cell in cells) if is_budgeted else len(cells) - finished - paused
+    failed = sum(cell.state == "failed" for cell in cells) if is_budgeted else len(cells) - finished - paused
     return RunCounts(finished, failed, paused)

@@ -63,7 +63,7 @@ def _record(cell: RunResult, results: StudyResults) -> dict[str, Any]:
         "adapter": cell.adapter,
         **({"setting": dict(cell.setting)} if cell.setting else {}),
         "seed": cell.seed,
-        "status": cell.status,
+        "status": cell.state.value,
         "metric": results.study.task.metric,
         "split": results.main_split,
         "score": cell.score(results.main_split),

@@ -12,7 +12,7 @@ import pytest
 
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.pauses import read_reached
+from gradgate.runs.pauses import read_progress
 from gradgate.runs.records import Failure, write_record
 from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.run import RunConfig, make_config
@@ -49,7 +49,7 @@ def race(base: RunConfig, out: Path, share: float = 0.75, progress: StudyProgres
 def reached(study: Path) -> dict[str, int]:
     """Each run's folder to its steps."""
     runs = [RunFolder(file.parent) for file in sorted(study.rglob("run.json"))]
-    known = {run.path.relative_to(study).as_posix(): read_reached(run) for run in runs}
+    known = {run.path.relative_to(study).as_posix(): read_progress(run) for run in runs}
     return {name: found.step for name, found in known.items() if found is not None}
 
 
@@ -95,7 +95,7 @@ def test_runs_of_arms_that_left_keep_their_scores_alone(done: Path) -> None:
         folder = RunFolder(done / "runs" / arm / "seed-0")
         assert not folder.checkpoints.exists()
         assert not folder.finished
-        assert read_reached(folder) is not None
+        assert read_progress(folder) is not None
     scored = [file.parent.parent for file in done.rglob("predictions/test.jsonl")]
     assert scored
     assert all(RunFolder(run).finished for run in scored), "test splits are of whole runs"

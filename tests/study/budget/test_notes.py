@@ -1,4 +1,4 @@
-"""The progress of a race says what leads and what has left, each once."""
+"""Progress notes say what leads and what has left, each once."""
 
 from __future__ import annotations
 

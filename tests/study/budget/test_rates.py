@@ -16,6 +16,7 @@ from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
+from gradgate.runs.state import RunState
 from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.arms import Arm
@@ -30,7 +31,6 @@ from gradgate.study.progress import SilentStudy
 from gradgate.study.replay.curve_rows import study_rows
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
-from gradgate.study.workers.process import Ending
 from gradgate.study.workers.ray import RayCluster
 from gradgate.training.run import train
 from support.power_cuts import PowerCutError, StudyFalls
@@ -72,10 +72,10 @@ def train_here(
     stop: object,
     kill: object,
     until: int | None,
-) -> Ending:
+) -> tuple[RunState, str]:
     """As a worker does, without a process of its own, which takes longer than these runs."""
     train(RunConfig(**config), folder.path, progress, cache=cache, until=until)
-    return Ending("finished" if until is None else "paused")
+    return (RunState.FINISHED if until is None else RunState.PAUSED), ""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""``budget.json``: the budget of a study, how far it is spent, and what it found. It stands beside ``study.json``."""
+"""Read and write ``budget.json``, which stands beside ``study.json``: a study's budget, its spending, its verdict."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRecord:
-    """What is decided about a budgeted study; all else follows from the folders of its runs.
+    """The content of ``budget.json``; everything else about a budgeted study follows from the folders of its runs.
 
     Attributes:
-        allowance: as it was asked for last.
-        pace: seconds for a step, measured on the first runs; of a budget that is a time.
+        allowance: the budget as it was last asked for.
+        pace: seconds per step, measured on the first runs, for a budget that is a time.
         arms, seeds: that the budget is spent on.
         steps: task to optimizer steps of one of its runs.
         steps_allowed: optimizer steps of all runs.
         earlier_verdicts: that were final before steps, seeds or arms were added.
-        final: whether the verdict stands; else it says what is known so far.
+        final: whether the verdict is final; else it says what is known so far.
         version: of this file's form.
     """
 
@@ -52,34 +52,34 @@ class BudgetRecord:
 
     @property
     def headline(self) -> str:
-        """Who won, or who leads: the first sentence of the verdict."""
+        """Who won or leads, in a sentence."""
         if self.final:
-            return f"{self.verdict.summary.partition('. ')[0].removesuffix('.')}."
+            return self.verdict.headline
         leader = f"; {self.remaining[0]} leads so far" if self.verdict.steps_spent and self.remaining else ""
-        return f"The race is under way with {len(self.remaining)} of {len(self.arms)} arms{leader}."
+        return f"The budget is being spent: {len(self.remaining)} of {len(self.arms)} arms remain{leader}."
 
     @property
     def details(self) -> str:
-        """How that was found, and what it would take to decide: the other sentences; empty while it is under way."""
-        return self.verdict.summary.partition(". ")[2] if self.final else ""
+        """How that was found, and what it would take to decide; empty while the budget is being spent."""
+        return self.verdict.details if self.final else ""
 
     @property
     def spending(self) -> str:
         """What was spent, in a sentence."""
-        found = self.verdict
+        verdict = self.verdict
         return (
-            f"Budget: {found.steps_spent:,} of the grid's {found.steps_of_grid:,} optimizer steps were trained; "
-            f"{found.steps_allowed:,} are allowed."
+            f"Budget: {verdict.steps_spent:,} of the grid's {verdict.steps_of_grid:,} optimizer steps were trained; "
+            f"{verdict.steps_allowed:,} are allowed."
         )
 
     def record(self) -> dict[str, Any]:
-        """Plain values, for scripts: ``budget`` and ``verdict``."""
-        told = self.verdict.record()
-        return {"budget": told["budget"], "verdict": {**told["verdict"], "final": self.final}}
+        """Return plain values for scripts: ``budget`` and ``verdict``."""
+        record = self.verdict.record()
+        return {"budget": record["budget"], "verdict": {**record["verdict"], "final": self.final}}
 
 
 def read_budget(folder: Path) -> BudgetRecord | None:
-    """The budget of the study in a folder; None if it has none.
+    """Read the budget of the study in a folder; return None if it has none.
 
     Raises:
         RunError: if the file is damaged, or of a later version.
