@@ -28,7 +28,6 @@ BENCHMARKS = (
     "deltas",
     "large_models",
     "architectures",
-    "early_scores",
     "budget",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")

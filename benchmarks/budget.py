@@ -2,8 +2,8 @@
 
 18 arms, 20 seeds; the best arm leads the second by a gap, in standard deviations of the noise that seeds do not share,
 and the others follow 0.3 apart. Seeds share noise with twice that deviation. A score at each length is the final one
-minus the rest of the schedule, the same for all arms: how informative early scores are, only recorded grids can show
-(``python -m benchmarks early_scores``). Without pairs each arm draws its own shared noise.
+less what is left of the schedule, the same for all arms: how honest early scores are, only recorded grids can say
+(``python -m evidence early``). Without pairs each arm draws the shared noise for itself.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from gradgate.study.budget import Allocator, FullGrid, Progress, RunKey
+from gradgate.runs.state import Progress
+from gradgate.study.budget import Allocator, FullGrid, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.replay.rivals import play
+from gradgate.study.replay.replay import play
 
 ARMS, SEEDS, STEPS, APART, SHARED = 18, 20, 80, 0.3, 2.0
 GAPS, SHARES, REPEATS = (1.0, 1.5), (0.1, 0.2), 100
@@ -50,10 +51,10 @@ def agreement(gap: float, share: float, repeats: int, *, is_paired: bool) -> tup
 
 
 def _runs(grid: FullGrid, scores: Scores) -> dict[RunKey, Progress]:
-    rungs = [grid.until("toy", eighths) for eighths in EIGHTHS]
+    lengths = [grid.until("toy", eighths) for eighths in EIGHTHS]
     return {
         RunKey(grid.arms[arm], "toy", seed): Progress(
-            STEPS, {step: float(score) - 1000 * (1 - step / STEPS) for step in rungs}
+            STEPS, {step: float(score) - 1000 * (1 - step / STEPS) for step in lengths}
         )
         for (arm, seed), score in np.ndenumerate(scores)
     }

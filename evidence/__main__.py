@@ -12,9 +12,14 @@ import typer
 from evidence.advice import ADVICE, advice
 from evidence.grids import read_grids, record_grid
 from evidence.page import PAGE, page
+from evidence.replay.baselines import replay_all
+from evidence.replay.early_scores import early_lines
 from evidence.running import keep, run_study
 from evidence.studies import Study, read_studies
 from evidence.verdicts import changed, check_all, equal_numbers
+from gradgate.study.replay.curve_rows import read_rows
+from gradgate.study.replay.curves import as_curves
+from gradgate.study.replay.table import replay_table
 
 OUT = Path("studies/evidence")
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -80,6 +85,39 @@ def grid(
         print(f"Wrote {record_grid(there[name], out)}")
 
 
+Grids = Annotated[list[str] | None, typer.Argument(help="Grids of evidence/grids, or CSV files; all by default.")]
+
+
+@app.command()
+def replay(
+    names: Grids = None,
+    budget: Annotated[list[float] | None, typer.Option(help="Share of the grid's steps, by default 0.1.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Orders of the seeds.")] = 300,
+    against: Annotated[
+        str, typer.Option(help="Other ways to spend the same steps, comma separated.")
+    ] = "uniform,halving,hyperband",
+    seed: Annotated[int, typer.Option(help="Seed of the orders.")] = 0,
+) -> None:
+    """Compare a budget with other ways to spend the same steps, on the recorded grids."""
+    from rich.console import Console
+
+    baselines = [name.strip() for name in against.split(",") if name.strip()]
+    for file in _grid_files(names):
+        curves = as_curves(read_rows(file))
+        print(file.stem)
+        found = [replay_all(curves, share, repeats, baselines, seed) for share in budget or [0.1]]
+        Console(width=160).print(replay_table(found))
+
+
+@app.command()
+def early(
+    names: Grids = None,
+) -> None:
+    """Compare early scores of cut and squeezed schedules with those of whole runs, by rank correlation."""
+    for file in _grid_files(names):
+        print("\n".join([file.stem, *early_lines(read_rows(file))]))
+
+
 @app.command()
 def pages() -> None:
     """Write README.md and advice.md from the committed numbers."""
@@ -88,6 +126,15 @@ def pages() -> None:
     PAGE.write_text(page(found, studies), encoding="utf-8")
     ADVICE.write_text(advice(studies, found), encoding="utf-8")
     print(f"Wrote {PAGE} and {ADVICE}")
+
+
+def _grid_files(names: list[str] | None) -> list[Path]:
+    there = {name: grid.curves for name, grid in read_grids().items() if grid.curves.exists()}
+    files = [there.get(name, Path(name)) for name in names or there]
+    absent = next((file for file in files if not file.is_file()), None)
+    if absent is not None:
+        sys.exit(f"There is no grid {str(absent)!r}. There are {', '.join(there)}, or name a CSV file.")
+    return files
 
 
 def _studies(names: list[str] | None) -> list[Study]:

@@ -12,7 +12,7 @@ from evidence.studies import FOLDER, Study
 from evidence.verdicts import Checked
 from gradgate.settings.adapter import titled
 from gradgate.statistics import compare_paired, summarize, weigh
-from gradgate.study.replay.curve_rows import CUT, CurveRow, read_rows
+from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
 
 ADVICE = FOLDER / "advice.md"
 LEVEL = 0.05
@@ -118,7 +118,7 @@ def grid_arms(grid: Grid) -> list[Arm]:
     """Return the methods of a grid, each at the rate that is best on dev, with their scores on test."""
     by_method: dict[str, dict[float | None, list[CurveRow]]] = {}
     for row in read_rows(grid.curves):
-        if row.step == row.of_steps and row.schedule == CUT:
+        if row.step == row.of_steps and row.schedule == WHOLE:
             by_method.setdefault(titled(row.method, row.adapter), {}).setdefault(row.lr, []).append(row)
     arms = []
     for name, rates in by_method.items():

@@ -9,6 +9,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from evidence.commands import first_rows, gradgate, here
+from evidence.replay.squeezed import as_squeezed
+from gradgate.study.replay.curve_rows import study_rows, write_curves
 
 GRIDS = Path(__file__).parent / "grids"
 
@@ -71,10 +73,8 @@ def record_grid(grid: Grid, out: Path) -> Path:
         for rate in grid.rates
     ]
     curves = folder / f"{grid.name}.csv"
-    gradgate(
-        "study", "export", *map(str, whole), *(word for study in short for word in ("--squeezed", str(study))),
-        "--curves", str(curves), quiet=True,
-    )  # fmt: skip
+    rows = [row for study in whole for row in study_rows(study)]
+    write_curves([*rows, *as_squeezed([row for study in short for row in study_rows(study)], rows)], curves)
     return curves
 
 

@@ -65,7 +65,7 @@ class DeltaError(GradgateError, ValueError):
 
 
 class BusyError(GradgateError, RuntimeError):
-    """A resource that another thread or a running forward pass is using."""
+    """A resource that a running forward pass or another user has."""
 
 
 class RunError(GradgateError, RuntimeError):

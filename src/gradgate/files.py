@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import stat
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
 from gradgate.errors import RunError
 
+if TYPE_CHECKING:
+    from filelock import FileLock
+
 _MOST_BYTES = 256 << 20  # of a text file; the longest contain the seconds of each step
 _MOST_LEVELS = 50  # of YAML; some releases of the C parser crash the process on values that are nested too deeply
+_WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
 _WRITABLE = "Choose a file in a writable folder, or free space on its disk."
 # The pure Python loader takes many seconds on a plan that changes at every step.
 _SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -240,46 +244,29 @@ class NoLocksError(OSError):
     """Raised on a file system without locks."""
 
 
-class Lock:
-    """A lock that gives one process the right to write to a file or folder."""
+def take_lock(path: Path, wait: float = 0) -> FileLock | None:
+    """Lock a file between processes. It stays where it is once it is released.
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    Args:
+        path: of the file; made if it is absent.
+        wait: seconds to wait for another holder.
 
-    @classmethod
-    def take(cls, path: Path) -> Lock | None:
-        """Take the lock; return None if another process (or another holder in this one) has it. The file stays.
+    Returns:
+        The lock, to be released; None if another process, or another holder in this one, has it.
 
-        Raises:
-            OSError: if the file cannot be created.
-            NoLocksError: if its file system has no locks.
-        """
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _lock(descriptor)
-        except (BlockingIOError, PermissionError):
-            os.close(descriptor)
-            return None
-        except OSError as error:
-            os.close(descriptor)
+    Raises:
+        OSError: if the file cannot be made.
+        NoLocksError: if its file system has no locks.
+    """
+    from filelock import FileLock, Timeout  # takes a moment, which commands without locks need not wait for
+
+    lock = FileLock(path, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire(timeout=wait, blocking=wait > 0)
+    except Timeout:
+        return None
+    except OSError as error:
+        if error.errno in _WITHOUT_LOCKS:
             raise NoLocksError(error.errno, error.strerror, str(path)) from error
-        return cls(descriptor)
-
-    def release(self) -> None:
-        """Release the lock, even if a forked process still has the file open."""
-        if sys.platform != "win32":
-            import fcntl
-
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        os.close(self._descriptor)
-
-
-def _lock(descriptor: int) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        raise
+    return lock

@@ -36,7 +36,6 @@ WORDS = {
     "a preset": (("reproduce", "elsa-tabel4"), "Did you mean 'elsa-table4'"),
     "a paper": (("papers", "--paper", "elas"), "Did you mean 'elsa'?"),
     "a quickstart": (("quickstart", "--kind", "generaton"), "Did you mean 'generation'"),
-    "a schedule": (("study", "replay", "x.csv", "--schedule", "squezed"), "Did you mean 'squeezed'?"),
 }
 
 

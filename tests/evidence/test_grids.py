@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 
 from evidence.grids import Grid, read_grids
+from evidence.replay.squeezed import SQUEEZED
 from gradgate.study.arms import read_arm
-from gradgate.study.replay.curve_rows import CUT, SQUEEZED, read_rows
+from gradgate.study.replay.curve_rows import WHOLE, read_rows
 from gradgate.study.replay.curves import as_curves
 
 GRIDS = [grid for grid in read_grids().values() if grid.curves.exists()]
@@ -28,7 +29,7 @@ def test_every_arm_has_run_with_every_rate_and_seed(grid: Grid) -> None:
 def test_short_runs_are_those_that_the_settings_name(grid: Grid) -> None:
     rows = read_rows(grid.curves)
     assert {row.of_steps for row in rows if row.schedule == SQUEEZED} == set(grid.squeezed)
-    assert len({row.arm for row in rows}) == len({row.arm for row in rows if row.schedule == CUT})
+    assert len({row.arm for row in rows}) == len({row.arm for row in rows if row.schedule == WHOLE})
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.name)

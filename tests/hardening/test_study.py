@@ -130,14 +130,14 @@ def test_one_bad_run_is_shown_with_its_reason_and_the_others_are_read(
     cells = {(cell.label, cell.seed): cell for cell in read_study(study).cells}
     bad = cells["head", 1] if name == "error.json" else cells["full", 0]
     if (name, content) == ("history.jsonl", ""):  # a history without a line is one
-        assert (bad.status, bad.history) == ("finished", ())
+        assert (bad.state, bad.history) == ("finished", ())
         return
-    assert bad.status in ("failed", "missing")
+    assert bad.state in ("failed", "missing")
     if bad.failure is not None:
         assert name in bad.failure.message
     else:  # a folder in the place of a file is no file
         assert content is None
-    assert (cells["full", 1].status, cells["head", 0].status) == ("finished", "finished")
+    assert (cells["full", 1].state, cells["head", 0].state) == ("finished", "finished")
     assert len(records(study)) == 4
 
 

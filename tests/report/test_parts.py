@@ -17,6 +17,7 @@ from gradgate.report import render_table, write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.t_statistics import TStatisticsSection, over_parts
 from gradgate.report.verdict import cautions, verdict
+from gradgate.runs.state import RunState
 from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.pooled import read_pooled
 from support.study_folder import fail, finish, write_study
@@ -101,12 +102,12 @@ def test_a_seed_that_failed_on_one_task_makes_no_mean_and_is_told(tmp_path: Path
     (broken / "scores.json").unlink()
     results = read_pooled(tmp_path)
     lost = next(cell for cell in results.of(METHOD) if cell.seed == 2)
-    assert (lost.status, lost.scores) == ("failed", None)
+    assert (lost.state, lost.scores) == ("failed", None)
     assert lost.failure is not None
     assert lost.failure.message == "beta: The loss became nan."
     findings = find(results)
     assert findings.methods[1].score.values == pytest.approx(means(METHOD)[:2], abs=1e-12)
-    assert (results.count("finished"), results.count("failed")) == (17, 1)
+    assert (results.count(RunState.FINISHED), results.count(RunState.FAILED)) == (17, 1)
     page = write_report(tmp_path).html.read_text()
     assert f"beta: {METHOD}, seed 2" in page
     assert "18 runs planned: 17 finished and 1 failed." in page
@@ -117,8 +118,8 @@ def test_what_has_not_begun_leaves_the_rest_to_be_read(tmp_path: Path) -> None:
     for path in paths[2].glob("runs/*/seed-1/scores.json"):
         path.unlink()
     results = read_pooled(tmp_path)
-    assert [cell.status for cell in results.of("full")] == ["finished", "missing", "finished"]
-    assert results.count("missing") == 2
+    assert [cell.state for cell in results.of("full")] == ["finished", "missing", "finished"]
+    assert results.count(RunState.MISSING) == 2
 
 
 def test_scores_of_different_metrics_are_called_scores(tmp_path: Path) -> None:
@@ -199,7 +200,7 @@ def test_tasks_with_models_are_told_apart_by_both(tmp_path: Path) -> None:
     results = read_pooled(tmp_path)
     assert results.split_unit == "combination"
     assert results.test_splits[:4] == ("alpha, toy", "beta, toy", "gamma, toy", "alpha, other")
-    assert results.count("finished") == 36
+    assert results.count(RunState.FINISHED) == 36
 
 
 def test_the_terminal_has_a_line_for_each_task(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.verdict import cautions, verdict
+from gradgate.runs.state import RunState
 from gradgate.study.export import records
 from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.pooled import read_pooled
@@ -82,7 +83,7 @@ def test_a_study_of_several_tasks_names_the_task_of_what_is_paused(tmp_path: Pat
         write_study(path, methods=("full",), scores={"full": [0.5, 0.6]}, name=name)
     pause(path, "full", 2)
     results = read_pooled(tmp_path)
-    assert results.count("paused") == 1
-    assert [cell.status for cell in results.cells] == ["finished", "finished", "missing"]
+    assert results.count(RunState.PAUSED) == 1
+    assert [cell.state for cell in results.cells] == ["finished", "finished", "missing"]
     page = write_report(tmp_path).html.read_text(encoding="utf-8")
     assert "<li>beta: full, seed 2: paused at step 12 of 80</li>" in page

@@ -12,9 +12,9 @@ import pytest
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.race import RaceSection
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.study.budget import Departure, Verdict
-from gradgate.study.budget.file import RACE_FILE, RaceRecord, write_race
+from gradgate.study.budget.file import BUDGET_FILE, BudgetRecord, write_budget
 from gradgate.study.export import exported
 from gradgate.study.results import read_study
 from gradgate.study.status import read_status, status_table
@@ -39,8 +39,8 @@ VERDICT = Verdict(
     not_looked_at="4 of 6 runs were not begun.",
     needed=None,
 )
-RECORD = RaceRecord(
-    allowance=Allowance(steps=300),
+RECORD = BudgetRecord(
+    allowance=Budget(steps=300),
     arms=("full", "gradual:every=40"),
     seeds=(0, 1, 2),
     steps={"toy": 80},
@@ -56,7 +56,7 @@ def study(tmp_path: Path) -> Path:
     folder = write_study(tmp_path / "study", scores={"full": [0.70, 0.72, 0.74]})
     for seed in (0, 1):
         pause(folder, "gradual:every=40", seed, score=0.5 + 0.1 * seed, step=10)
-    write_race(folder, RECORD)
+    write_budget(folder, RECORD)
     return folder
 
 
@@ -84,18 +84,18 @@ def test_the_report_shows_the_race(study: Path, draw_only) -> None:
 
 
 def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
-    write_race(study, replace(RECORD, final=False))
+    write_budget(study, replace(RECORD, final=False))
     section = RaceSection.find(find(read_study(study)))
     assert section is not None
     assert section.cautions() == ["The budget is not spent yet: run the same command again to go on."]
     lines = [str(line) for line in status_table(read_status(study)).renderables]
-    assert "The race is under way with 1 of 2 arms; full leads so far." in lines
-    assert "Still in it: full." in lines
+    assert "The budget is being spent: 1 of 2 arms remain; full leads so far." in lines
+    assert "Remaining: full." in lines
 
 
 def test_a_damaged_budget_is_told_and_the_rest_is_reported(study: Path, draw_only) -> None:
     draw_only()
-    (study / RACE_FILE).write_text('{"version": 99}')
+    (study / BUDGET_FILE).write_text('{"version": 99}')
     assert "budget.json is of version 99, expected 1" in write_report(study).html.read_text(encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import compare
 from gradgate.study.forecast import ArmForecast, Forecast, forecast
@@ -26,7 +26,7 @@ def base(settings: dict[str, Any]) -> RunConfig:
     return make_config(**settings | {"steps": 12, "threads": 1})
 
 
-def told(base: RunConfig, out: Path, allowance: Allowance | None = None, **more: Any) -> Forecast:
+def told(base: RunConfig, out: Path, allowance: Budget | None = None, **more: Any) -> Forecast:
     asked = Comparison(base, ["full", "head"], [0, 1], allowance=allowance, **more)
     return forecast(asked, out, SilentStudy(), Execution())
 
@@ -63,7 +63,7 @@ def test_a_budget_takes_its_share_and_workers_divide_the_time() -> None:
 
 
 def test_the_share_of_a_number_of_steps_is_that_of_the_runs(base: RunConfig, tmp_path: Path) -> None:
-    assert told(base, tmp_path / "study", Allowance(steps=24)).share == pytest.approx(24 / 48)
+    assert told(base, tmp_path / "study", Budget(steps=24)).share == pytest.approx(24 / 48)
 
 
 def test_a_run_of_one_step_is_timed(base: RunConfig) -> None:

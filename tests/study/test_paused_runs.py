@@ -82,7 +82,7 @@ def test_workers_pause_runs_and_go_on_with_the_same_bits(settings: dict[str, Any
     assert [(of.state, of.step, of.total, of.worker is not None) for of in status.runs] == [("paused", 5, 6, True)]
     (cell,) = read_study(tmp_path / "study").cells
     assert cell.paused is not None
-    assert [record.step for record in cell.paused.dev] == [3, 4, 5]
+    assert list(cell.paused.dev) == [3, 4, 5]
     queue.add([run])
     heard = work(queue)
     assert heard.states == {"finished": 1}

@@ -21,7 +21,7 @@ def test_cells_follow_the_order_of_the_study(tmp_path):
     write_study(tmp_path, methods=("head", "full"), seeds=(3, 1), scores={"full": [0.5, 0.6]})
     fail(tmp_path, "head", 3)
     results = read_study(tmp_path)
-    assert [(c.method, c.seed, c.status) for c in results.cells] == [
+    assert [(c.method, c.seed, c.state) for c in results.cells] == [
         ("head", 3, "failed"),
         ("head", 1, "missing"),
         ("full", 3, "finished"),
@@ -52,21 +52,21 @@ def test_a_failed_cell_says_why(tmp_path):
 
 def test_a_run_that_began_and_has_neither_scores_nor_error_is_missing(tmp_path):
     begin(write_study(tmp_path), "full", 0)
-    assert read_study(tmp_path).of("full")[0].status == "missing"
+    assert read_study(tmp_path).of("full")[0].state == "missing"
 
 
 def test_a_paused_cell_says_how_far_it_is_and_what_it_scored(tmp_path):
     folder = RunFolder(pause(write_study(tmp_path), "full", 1, score=0.6))
     results = read_study(tmp_path)
     cell = results.of("full")[1]
-    assert (cell.status, str(cell.paused), cell.paused.score) == ("paused", "step 12 of 80", 0.6)
-    assert [(record.step, record.metrics["macro_f1"]) for record in cell.paused.dev] == [(10, 0.5), (12, 0.6)]
+    assert (cell.state, str(cell.paused), cell.paused.score) == ("paused", "step 12 of 80", 0.6)
+    assert dict(cell.paused.dev) == {10: 0.5, 12: 0.6}
     assert [record.step for record in cell.history] == [10]
     assert cell.score("dev") is None
     assert [results.count(status) for status in ("finished", "paused", "failed", "missing")] == [0, 1, 0, 5]
     folder.pauses_file.write_text("{")
     cell = read_study(tmp_path).of("full")[1]
-    assert (cell.status, cell.paused) == ("failed", None)
+    assert (cell.state, cell.paused) == ("failed", None)
     assert "pauses.json" in cell.failure.message
 
 
@@ -76,15 +76,15 @@ def test_a_run_that_failed_or_finished_after_a_pause_is_not_paused(tmp_path):
         pause(tmp_path, "full", 0)
         end(tmp_path, "full", 0)
         cell = read_study(tmp_path).of("full")[0]
-        assert (cell.status, cell.paused) == (status, None)
-    assert [record.step for record in cell.reached.dev] == [12, 40, 80], "the score of the pause stays"
+        assert (cell.state, cell.paused) == (status, None)
+    assert list(cell.progress.dev) == [12, 40, 80], "the score of the pause stays"
 
 
 def test_scores_count_although_an_earlier_try_failed(tmp_path):
     write_study(tmp_path)
     fail(tmp_path, "full", 0)
     finish(tmp_path, "full", 0, 0.5)
-    assert read_study(tmp_path).of("full")[0].status == "finished"
+    assert read_study(tmp_path).of("full")[0].state == "finished"
 
 
 def test_methods_match_whatever_options_are_written_out(tmp_path):
@@ -92,7 +92,7 @@ def test_methods_match_whatever_options_are_written_out(tmp_path):
     path = begin(write_study(tmp_path, methods=("full", "gradual:every=50")), "gradual:every=50", 0)
     path.joinpath("run.json").write_text(json.dumps({"config": {"method": "gradual", "seed": 0}}))
     path.joinpath("error.json").write_text(json.dumps({"type": "E", "message": "m", "step": None}))
-    assert read_study(tmp_path).of("gradual:every=50")[0].status == "failed"
+    assert read_study(tmp_path).of("gradual:every=50")[0].state == "failed"
 
 
 def test_a_run_that_failed_before_its_configuration_was_written_is_found_by_its_folder(tmp_path):
@@ -132,7 +132,7 @@ def test_a_damaged_file_fails_its_cell_and_no_other(tmp_path, file, content, rea
     path = read_study(tmp_path).cells[0].folder / file
     path.unlink() if content is None else path.write_text(content)
     first, second, _ = read_study(tmp_path).of("full")
-    assert (first.status, second.status) == ("failed", "finished")
+    assert (first.state, second.state) == ("failed", "finished")
     with pytest.raises(RunError, match=reason):
         raise RunError(first.failure.message)
 
@@ -140,7 +140,7 @@ def test_a_damaged_file_fails_its_cell_and_no_other(tmp_path, file, content, rea
 def test_a_damaged_error_file_is_still_a_failure(tmp_path):
     fail(write_study(tmp_path), "full", 0).joinpath("error.json").write_text("oops")
     cell = read_study(tmp_path).of("full")[0]
-    assert cell.status == "failed"
+    assert cell.state == "failed"
     assert "error.json is damaged" in cell.failure.message
 
 
@@ -150,7 +150,7 @@ def test_a_damaged_configuration_fails_the_cell_that_its_folder_belongs_to(tmp_p
     path.mkdir(parents=True)
     path.joinpath("run.json").write_text("{}")
     results = read_study(tmp_path)
-    assert results.of("full")[0].status == "failed"
+    assert results.of("full")[0].state == "failed"
     assert "run.json is damaged: config: Field required" in results.of("full")[0].failure.message
     assert results.problems == ()
 
@@ -177,7 +177,7 @@ def test_a_score_that_is_no_number_fails_the_cell(tmp_path, value):
     file = read_study(tmp_path).cells[0].folder / "scores.json"
     edit(file, tests={"test": {"macro_f1": value}})
     cell = read_study(tmp_path).cells[0]
-    assert cell.status == "failed"
+    assert cell.state == "failed"
     assert f"macro_f1 on test is {value}, expected a finite number" in cell.failure.message
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from gradgate.errors import RunError, UsageError
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.pauses import read_reached
+from gradgate.runs.pauses import read_progress
 from gradgate.settings.run import make_config
 from gradgate.study.compare import compare
 from gradgate.study.planning import Comparison
@@ -159,9 +159,9 @@ def test_a_launched_run_that_is_paused_ends_as_if_never(short: dict[str, Any], f
     for step in (5, 8):
         ended = launch(settings, tmp_path / "run", "until", step)
         assert ended.returncode == 0, ended.stdout + ended.stderr
-        reached = read_reached(RunFolder(tmp_path / "run"))
+        reached = read_progress(RunFolder(tmp_path / "run"))
         assert reached is not None
-        assert [record.step for record in reached.dev] == ([4, 5] if step == 5 else [4, 5, 8])
+        assert list(reached.dev) == ([4, 5] if step == 5 else [4, 5, 8])
     assert launch(settings, tmp_path / "run").returncode == 0
     assert launch(settings, tmp_path / "unbroken").returncode == 0
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")

@@ -12,9 +12,10 @@ from safetensors.torch import load_file
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.pauses import PauseRecord, read_pauses, read_reached
+from gradgate.runs.pauses import PauseRecord, read_pauses, read_progress
 from gradgate.runs.progress import Silent
 from gradgate.runs.records import read_record, write_record
+from gradgate.runs.state import RunState
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.kept_weights import kept_weights
 from gradgate.training.run import train
@@ -77,10 +78,10 @@ def test_a_run_that_is_paused_ends_as_if_never(settings: dict[str, Any], case: s
     train(config, tmp_path / "unbroken")
     for until in (OFF, ON, EPOCH) if case == "full" else (OFF, EPOCH):
         reached = train(config, run, until=until)
-        assert (reached.step, reached.of_steps, reached.finished) == (until, config.steps, False)
+        assert (reached.step, reached.of_steps, reached.state) == (until, config.steps, RunState.PAUSED)
         assert not RunFolder(run).finished
         assert not RunFolder(run).error_file.exists()
-    assert list(reached.scores) == [4, OFF, ON, EPOCH]  # 8 is one of the run's own scores
+    assert list(reached.dev) == [4, OFF, ON, EPOCH]  # 8 is one of the run's own scores
     train(config, run)
     assert_same_run(run, tmp_path / "unbroken")
     kept = [kept_weights(RunFolder(folder)) for folder in (run, tmp_path / "unbroken")]
@@ -112,9 +113,12 @@ def test_a_pause_scores_dev_as_an_evaluation_there_would_have(
 ) -> None:
     scored = train(config_of(settings, method="full", eval_every=OFF), tmp_path / "run", until=OFF)
     between = train(config_of(settings, method="full", eval_every=16), tmp_path / "other", until=OFF)
-    own = {name: value for name, value in scored.dev[0].metrics.items() if name not in ("step", "epoch")}
-    assert [record.metrics for record in between.dev] == [own]
-    assert between.score == scored.score
+    (evaluated,) = history(tmp_path / "run", "dev")
+    pauses = read_pauses(RunFolder(tmp_path / "other"))
+    assert pauses is not None
+    own = {name: value for name, value in evaluated.items() if name not in ("step", "epoch", "split")}
+    assert [record.metrics for record in pauses.dev] == [own]
+    assert (between.dev, between.losses) == (scored.dev, scored.losses)
     assert not (tmp_path / "other/best").exists()
     assert [line["step"] for line in history(paused, "dev")] == [4], "nothing is selected by what the pause scored"
     assert [path.name for path in (paused / "best").iterdir()] == ["step-4"]
@@ -126,7 +130,7 @@ def test_what_a_run_has_reached_is_not_done_again(settings: dict[str, Any], paus
     heard = Silent()
     heard.note = told.append  # type: ignore[method-assign]
     reached = train(config_of(settings, method="full"), paused, heard, until=until)
-    assert reached == read_reached(RunFolder(paused))
+    assert reached == read_progress(RunFolder(paused))
     assert told == [f"{paused} is paused at step 5 of 16; nothing to do."]
     changed = {name for name, held in files(paused).items() if before[name] != held}
     assert changed <= {"run.lock"}
@@ -135,9 +139,9 @@ def test_what_a_run_has_reached_is_not_done_again(settings: dict[str, Any], paus
 def test_a_step_beyond_the_end_finishes_the_run(settings: dict[str, Any], tmp_path: Path) -> None:
     config = config_of(settings, method="head", steps=6)
     reached = train(config, tmp_path / "run", until=100)
-    assert (reached.step, reached.of_steps, reached.finished) == (6, 6, True)
+    assert (reached.step, reached.of_steps, reached.state) == (6, 6, RunState.FINISHED)
     assert reached.score == json.loads((tmp_path / "run/scores.json").read_text())["dev"]["accuracy"]
-    assert list(reached.scores) == [4, 6]
+    assert list(reached.dev) == [4, 6]
     assert train(config, tmp_path / "run", until=3) == reached
 
 
@@ -149,7 +153,7 @@ def test_a_run_that_was_killed_on_its_way_reaches_its_step(
     train(config, run, until=2)
     with pytest.raises(PowerCutError):
         train(config, run, Falls(7), until=OFF + 3)
-    reached = read_reached(RunFolder(run))
+    reached = read_progress(RunFolder(run))
     assert reached is not None
     assert reached.step == 2
     assert train(config, run, until=3).step == 6
@@ -160,14 +164,14 @@ def test_a_run_that_was_killed_on_its_way_reaches_its_step(
 def test_a_run_that_was_abandoned_begins_anew(settings: dict[str, Any], unbroken: Path, tmp_path: Path) -> None:
     config, run = config_of(settings, method="graddrop"), RunFolder(tmp_path / "run")
     train(config, run.path, until=ON)
-    before = read_reached(run)
+    before = read_progress(run)
     with run.locked(), pytest.raises(FolderLockedError, match="being trained by process"):
         run.abandon()
     assert run.latest_checkpoint() is not None
     run.abandon()
     assert not run.checkpoints.exists()
     assert not run.best.exists()
-    assert read_reached(run) == before
+    assert read_progress(run) == before
     train(config, run.path)
     assert_same_run(run.path, unbroken)
 
@@ -196,7 +200,7 @@ def test_a_damaged_record_of_pauses_is_named(text: str, message: str, tmp_path: 
     folder = RunFolder(tmp_path)
     folder.pauses_file.write_text(text)
     with pytest.raises(RunError, match=message):
-        read_reached(folder)
+        read_progress(folder)
 
 
 def test_the_record_of_pauses_is_read_as_it_was_written(paused: Path, tmp_path: Path) -> None:

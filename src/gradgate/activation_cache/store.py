@@ -14,14 +14,17 @@ import struct
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from zlib import crc32
 
 import torch
 from torch import Tensor
 
 from gradgate.activation_cache.rows import KEY_BYTES
-from gradgate.files import Lock, NoLocksError
+from gradgate.files import NoLocksError, take_lock
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 SUFFIX = ".rows"
 FREE_BYTES = 1 << 30  # left free for checkpoints and other files
@@ -62,7 +65,7 @@ class Store:
         self._index: dict[bytes, tuple[int, int]] = {}
         self._view: mmap.mmap | None = None
         self._file: BinaryIO | None = None
-        self._lock: Lock | None = None
+        self._lock: FileLock | None = None
         self._end = self._looked = 0
         self._room = limit
         name = str(dtype).removeprefix("torch.")
@@ -139,8 +142,8 @@ class Store:
     def _open(self, folder: Path, limit: int) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with suppress(NoLocksError):  # without locks, no process may write
-                self._lock = Lock.take(self.path.with_suffix(".lock"))
+            with suppress(NoLocksError):  # then no process writes
+                self._lock = take_lock(self.path.with_suffix(".lock"))
             if self._lock is not None and not self._is_ours():
                 self._begin()
             others = sum(file.stat().st_size for file in folder.glob(f"*{SUFFIX}") if file != self.path)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import FolderLockedError, RunError
-from gradgate.files import Lock, NoLocksError, append_text, in_use, read_bytes, read_json, write_json, write_text
+from gradgate.files import NoLocksError, append_text, in_use, read_bytes, read_json, take_lock, write_json, write_text
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -62,7 +62,7 @@ class AnalysisFolder(Generic[Row]):
         file = self.path / f"{self.name}.lock"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = Lock.take(file)
+            lock = take_lock(file)
         except NoLocksError:
             yield
             return

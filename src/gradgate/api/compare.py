@@ -45,9 +45,9 @@ class Study(Shown):
 
         Whether it is better than chance alone explains is in ``answer``.
         """
-        from gradgate.study.budget.file import find_race
+        from gradgate.study.budget.file import read_budget
 
-        race = find_race(self.path)
+        race = read_budget(self.path)
         if race is not None and race.verdict.winners:
             return race.verdict.winners[0]
         best = self._report.findings.best
@@ -192,11 +192,11 @@ def forecast_comparison(*, out: str | PathLike[str], quiet: bool, **asked: Any) 
 
 def _read(folder: Path, asked: Mapping[str, Any]) -> tuple[Comparison, Execution]:
     """What :func:`compare` was asked for, by name, as the study takes it; refused where it is wrong without a model."""
-    from gradgate.settings.budget import read_allowance
+    from gradgate.settings.budget import parse_budget
 
     settings = dict(asked)  # what is left when the other arguments are taken out
     take = settings.pop
-    allowance = read_allowance(take("budget"), take("budget_steps"), take("budget_time"))
+    allowance = parse_budget(take("budget"), take("budget_steps"), take("budget_time"))
     methods, adapters, sweep, seeds = take("method"), take("adapter"), take("sweep"), take("seeds")
     search, *how = take("search"), take("trials"), take("search_seeds"), take("prune")
     if not search:

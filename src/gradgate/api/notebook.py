@@ -9,6 +9,7 @@ from typing import Any
 
 from gradgate.console import visible
 from gradgate.runs.progress import RunProgress
+from gradgate.runs.state import RunState
 
 
 def _bar(label: str, unit: str, *, stays: bool) -> Any:
@@ -94,7 +95,7 @@ class NotebookStudy:
             self._bar.update()
         self.note(f"{'failed' if failed else 'done'}: {label}: {outcome}")
 
-    def count(self, states: Mapping[str, int]) -> None:
+    def count(self, states: Mapping[RunState, int]) -> None:
         ended = sum(states.get(state, 0) for state in ("finished", "paused", "failed", "pruned"))
         shown = {state: states[state] for state in ("waiting", "running", "paused", "failed") if state in states}
         with self._lock:

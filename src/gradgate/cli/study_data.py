@@ -1,4 +1,4 @@
-"""The commands that take finished studies as data: export their runs, and replay a budget on them."""
+"""Export the runs of finished studies, and replay a budget on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import typer
 
 from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, errors, print_json, print_line
-from gradgate.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from gradgate.study.replay.curves import Curves
@@ -29,29 +28,16 @@ def export(
             "'gradgate study replay' takes it.",
         ),
     ] = None,
-    squeezed: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="<folder>",
-            help="With --curves: a study of the same arms in an eighth, a quarter or half of the steps, whose "
-            "schedules end with them; repeatable. 'gradgate study replay --schedule squeezed' takes its scores as "
-            "early ones.",
-        ),
-    ] = None,
     config_file: Config = None,
 ) -> None:
-    """Every run with its scores, as JSON or CSV for scripts.
+    """Export runs and scores as JSON (default) or CSV.
 
-    JSON if nothing is said. The JSON of a study with a budget has its budget and verdict, and the runs under 'runs'.
+    The JSON of a study with a budget has its budget and verdict, and the runs under 'runs'.
     """
-    if squeezed and curves is None:
-        raise UsageError("--squeezed marks short runs in the file of --curves. Give --curves <file> with it.")
     if curves is not None:
         from gradgate.study.replay.curve_rows import study_rows, write_curves
-        from gradgate.study.replay.squeezed import as_squeezed
 
         rows = [row for folder in study for row in study_rows(folder)]
-        rows += as_squeezed([row for folder in squeezed or () for row in study_rows(folder)], rows)
         write_curves(rows, curves)
         runs = {(row.task, row.model, row.arm, row.seed, row.of_steps) for row in rows}
         print_line(f"{len(rows)} evaluations of {len(runs)} runs: {curves}")
@@ -79,42 +65,26 @@ def replay(
         list[float] | None, typer.Option(help="Share of the grid's steps, by default 0.1; repeatable.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="How often, each time with another order of seeds.")] = 1000,
-    against: Annotated[
-        str,
-        typer.Option(
-            help="Other ways to spend the same steps, comma separated: uniform, halving (without pairs), hyperband "
-            "(optuna's)."
-        ),
-    ] = "",
     seed: Annotated[int, typer.Option(help="Seed of the orders.")] = 0,
-    schedule: Annotated[
-        str, typer.Option(help="Early scores: of the whole schedule, cut, or of squeezed runs in a CSV file.")
-    ] = "cut",
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """How often a budget's answer agrees with a whole grid.
+    """Measure how often a budget's answer agrees with a whole grid.
 
     Each repeat draws an order of the grid's seeds, the same for all arms, and spends the budget on the recorded runs in
-    this order. The full grid is decisive if two-sided paired t-tests of its whole runs tell its best arm from every
-    other (p < 0.05 after Holm's correction). A repeat agrees if it puts an arm first that these tests do not tell from
-    the best: of a decisive grid the best arm alone. A false winner is named where the grid is not decisive, or is
-    another arm than its best. The other ways get the same steps and the same orders.
+    this order. The full grid is decisive if its best arm is significantly better than every other by two-sided paired
+    t-tests of its whole runs (p < 0.05 after Holm's correction). A repeat agrees if it puts an arm first that is not
+    significantly worse than the best by these tests: of a decisive grid the best arm alone. A false winner is named if
+    the grid is not decisive, or if it is another arm than its best.
     """
     from rich.progress import Progress
 
-    from gradgate.study.replay.curve_rows import CUT, SQUEEZED
     from gradgate.study.replay.replay import replay as play_again
 
-    if schedule not in (CUT, SQUEEZED):
-        raise UsageError(f"--schedule {schedule!r}: expected {CUT} or {SQUEEZED}.{nearest(schedule, (CUT, SQUEEZED))}")
-    rivals = [name.strip() for name in against.split(",") if name.strip()]
-    curves = _curves(study, schedule)
+    curves = _curves(study)
     with Progress(console=errors, disable=as_json, transient=True) as bar:
         task = bar.add_task("Replaying", total=repeats * len(budget or [0.1]))
-        found = [
-            play_again(curves, share, repeats, rivals, seed, lambda: bar.advance(task)) for share in budget or [0.1]
-        ]
+        found = [play_again(curves, share, repeats, seed, lambda: bar.advance(task)) for share in budget or [0.1]]
     if as_json:
         print_json({"notes": list(curves.notes), "replays": [each.record() for each in found]})
         return
@@ -128,9 +98,9 @@ def replay(
         errors.print(line, style="dim", soft_wrap=True)
 
 
-def _curves(given: list[Path], schedule: str) -> Curves:
+def _curves(studies: list[Path]) -> Curves:
     from gradgate.study.replay.curve_rows import read_rows, study_rows
     from gradgate.study.replay.curves import as_curves
 
-    rows = [row for path in given for row in (study_rows(path) if path.is_dir() else read_rows(path))]
-    return as_curves(rows, schedule)
+    rows = [row for path in studies for row in (study_rows(path) if path.is_dir() else read_rows(path))]
+    return as_curves(rows)

@@ -1,4 +1,4 @@
-"""Switch one model in memory between any number of deltas."""
+"""Keep one model in memory, and switch any number of deltas in and out."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from gradgate.errors import BusyError, DeltaError, nearest
 class Bank:
     """A base model that becomes the trained model of any delta, and the base again, bit for bit.
 
-    The deltas are in host memory, pinned if the model is on CUDA. Switching writes only the elements that differ,
-    in place: tied weights stay tied. One batch must not be computed by two tasks, so a switch is refused while a
-    forward pass runs, and a forward pass during a switch; :meth:`using` keeps other threads out for longer, such as for
-    ``generate``. Submodules that are called directly, such as ``model.bert``, are not protected.
+    The deltas are in host memory, pinned if the model is on CUDA. Switching writes only the elements that differ, in
+    place: tied weights stay tied. Threads take turns: a switch waits for another thread's forward pass, and a forward
+    pass for another thread's switch. A bank is not thread-safe across activations, as another thread may switch between
+    :meth:`activate` and the next forward pass: use :meth:`using`, or a bank per thread. Submodules that are called
+    directly, such as ``model.bert``, are not protected.
 
     Args:
         model: from transformers, with the weights of the base, of the class that the tasks were trained with. Tensors
@@ -41,10 +42,12 @@ class Bank:
         self._patches: dict[str, list[Patch]] = {}
         self._applied: list[Patch] = []  # all that may be in the model, even after an interrupted switch
         self._active: str | None = None
-        self._guard = _Guard()
+        self._lock = threading.RLock()  # of the thread that computes, switches, or is in using()
+        self._passes = 0  # forward passes of that thread that have not ended
+        self._in_use = self._is_mixed = False
         self._hooks = (
-            model.register_forward_pre_hook(lambda *_: self._guard.enter()),
-            model.register_forward_hook(lambda *_: self._guard.leave(), always_call=True),
+            model.register_forward_pre_hook(lambda *_: self._enter()),
+            model.register_forward_hook(lambda *_: self._leave(), always_call=True),
         )
 
     @property
@@ -58,7 +61,7 @@ class Bank:
         return self._active
 
     def add(self, name: str, file: str | os.PathLike[str] | Delta) -> None:
-        """Read a delta, check it, and store it under a name. Afterwards the model is the base.
+        """Read a delta, check all of it, and add it under a name. The model is the base afterwards.
 
         Raises:
             DeltaError: if the name is taken, the file is damaged, it belongs to another base, or the model is not that
@@ -73,7 +76,7 @@ class Bank:
         trained = Patched(weights, delta)
         self._target.check_names(trained)
         self.base()
-        with self._guard.switching():
+        with self._switching():
             for shared in trained.base.entries:
                 if shared not in self._compared:
                     self._target.check_base(trained, shared)
@@ -82,7 +85,7 @@ class Bank:
         trained.close()
 
     def remove(self, name: str) -> None:
-        """Remove a delta; if it was active, the model becomes the base."""
+        """Remove a delta; if it was active, the model is the base afterwards."""
         self._check(name)
         if self._active == name:
             self.base()
@@ -93,32 +96,41 @@ class Bank:
 
         Raises:
             DeltaError: if there is no such delta.
-            BusyError: while a forward pass runs, another thread switches, or another thread is in :meth:`using`.
+            BusyError: during a forward pass of this thread.
         """
         self._check(name)
         self._switch(name)
 
     def base(self) -> None:
-        """Switch the model to the base; raise BusyError as :meth:`activate` does."""
+        """Make the model the base; raise BusyError as :meth:`activate` does."""
         self._switch(None)
 
     @contextmanager
     def using(self, name: str) -> Iterator[nn.Module]:
-        """Reserve the model of a delta for this thread until the end of the block, then switch to the base.
+        """Make the model the trained one of a delta until the end of the block; then it is the base again.
+
+        Other threads wait to compute with the model or to switch it.
 
         Raises:
-            DeltaError, BusyError: as :meth:`activate`.
+            DeltaError: if there is no such delta.
+            BusyError: inside another ``using`` or a forward pass of this thread.
         """
         self._check(name)
-        with self._guard.owned():
-            self._switch(name)
+        with self._lock:
+            if self._in_use:
+                raise BusyError("The bank is in use. Leave the other using() first.")
+            self._in_use = True
             try:
+                self._switch(name)
                 yield self.model
             finally:
-                self._switch(None)
+                try:
+                    self._switch(None)
+                finally:
+                    self._in_use = False
 
     def detach(self) -> None:
-        """Switch the model to the base and remove the hooks."""
+        """Make the model the base, and remove the hooks."""
         self.base()
         for hook in self._hooks:
             hook.remove()
@@ -129,12 +141,12 @@ class Bank:
             raise DeltaError(f"There is no delta {name!r}.{nearest(name, self._patches)} Known: {known}.")
 
     def _switch(self, name: str | None) -> None:
-        with self._guard.switching():
+        with self._switching():
             if name == self._active and (name is not None or not self._applied):
                 return
             wanted = self._patches[name] if name is not None else []
             replaced = {id(patch.tensor) for patch in wanted if isinstance(patch, Whole)}
-            self._active, self._guard.mixed = None, True  # an exception below leaves this state
+            self._active, self._is_mixed = None, True
             with torch.no_grad():
                 for patch in reversed(self._applied):
                     # Skip full tensors that the new delta overwrites anyway.
@@ -146,82 +158,29 @@ class Bank:
                     patch.do()
             _wait(self._target.tensors.values())
             self._applied = wanted
-            self._active, self._guard.mixed = name, False
+            self._active, self._is_mixed = name, False
+
+    @contextmanager
+    def _switching(self) -> Iterator[None]:
+        """Hold the lock while weights are written."""
+        with self._lock:
+            if self._passes:
+                raise BusyError("A forward pass runs on the model. Switch when it has ended.")
+            yield
+
+    def _enter(self) -> None:
+        """Take the lock for a forward pass; torch calls :meth:`_leave` also if this raises."""
+        self._lock.acquire()
+        self._passes += 1
+        if self._is_mixed:
+            raise BusyError("A switch was interrupted, so the model is of no task. Call base() or activate().")
+
+    def _leave(self) -> None:
+        self._passes -= 1
+        self._lock.release()
 
 
 def _wait(tensors: object) -> None:
     """Wait until asynchronous copies from host memory are done."""
     if torch.cuda.is_available() and any(tensor.is_cuda for tensor in tensors):  # type: ignore[attr-defined]
         torch.cuda.synchronize()
-
-
-class _Guard:
-    """A guard over threads that decides which may compute with a model and which may switch it.
-
-    ``mixed`` is True while a switch has started and not finished.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: dict[int, int] = {}  # thread -> running forward passes
-        self._switching: int | None = None
-        self._owner: int | None = None
-        self.mixed = False
-
-    def enter(self) -> None:
-        """Register a forward pass; raise BusyError if it may not run."""
-        me = threading.get_ident()
-        with self._lock:
-            self._refuse_others(me, "this forward pass")
-            if self._switching is not None:
-                raise BusyError(
-                    "A forward pass started while the model is being switched. Wait until the switch has finished."
-                )
-            if self.mixed:
-                raise BusyError("A switch was interrupted, so the model belongs to no task. Call base() or activate().")
-            self._running[me] = self._running.get(me, 0) + 1
-
-    def leave(self) -> None:
-        """Unregister a forward pass that has ended or was refused."""
-        me = threading.get_ident()
-        with self._lock:
-            left = self._running.get(me, 0) - 1
-            if left > 0:
-                self._running[me] = left
-            else:
-                self._running.pop(me, None)
-
-    @contextmanager
-    def switching(self) -> Iterator[None]:
-        """Reserve the model for a switch in the body; raise BusyError if it may not be switched."""
-        me = threading.get_ident()
-        with self._lock:
-            self._refuse_others(me, "this switch")
-            if self._running:
-                raise BusyError("A forward pass is running on the model. Switch when it has finished.")
-            if self._switching is not None:
-                raise BusyError("Another switch is under way. One thread at a time can switch the model.")
-            self._switching = me
-        try:
-            yield
-        finally:
-            self._switching = None
-
-    @contextmanager
-    def owned(self) -> Iterator[None]:
-        """Reserve the model for the current thread in the body; raise BusyError if another one has it."""
-        me = threading.get_ident()
-        with self._lock:
-            if self._owner is not None:
-                raise BusyError("The bank is in use. Leave the other using() first, or create one bank per thread.")
-            self._owner = me
-        try:
-            yield
-        finally:
-            self._owner = None
-
-    def _refuse_others(self, me: int, what: str) -> None:
-        if self._owner not in (None, me):
-            raise BusyError(
-                f"Another thread has the model in using(), and {what} would mix two tasks. Wait until it has left."
-            )

@@ -165,7 +165,7 @@ def _find_method(results: StudyResults, name: str, reference: dict[int, float]) 
         name,
         cells,
         tuple(cell for cell in cells if cell.scores),
-        sum(cell.status == "failed" for cell in cells),
+        sum(cell.state == "failed" for cell in cells),
         summarize(list(scores.values())),
         summarize(list(_scores(cells, DEV).values())),
         versus,

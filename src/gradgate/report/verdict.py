@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
 from gradgate.runs.records import DEV
+from gradgate.runs.state import RunState
 from gradgate.study.results import COMBINATION, SIZE
 
 LEVEL = 0.05
@@ -33,7 +34,7 @@ def cautions(findings: Findings) -> list[str]:
     """What limits the answer: few seeds, unfinished runs, no test split, anything odd in the folder."""
     results = findings.results
     notes = []
-    unfinished = [(status, results.count(status)) for status in ("failed", "paused", "missing")]
+    unfinished = [(status, results.count(status)) for status in (RunState.FAILED, RunState.PAUSED, RunState.MISSING)]
     if any(number for _, number in unfinished):
         words = {"failed": "failed", "paused": "paused", "missing": "not finished yet"}
         parts = [f"{number} {words[status]}" for status, number in unfinished if number]

@@ -10,13 +10,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError
-from gradgate.files import Lock, NoLocksError, in_use, read_json, remedy, write_json, write_text
+from gradgate.files import NoLocksError, in_use, read_json, remedy, take_lock, write_json, write_text
 from gradgate.methods.timeline import Timeline
 from gradgate.runs.checkpoints import latest_checkpoint
 from gradgate.settings.identity import FREE
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 CACHE_FOLDER = "cache"
 LOCK_FILE = "run.lock"
@@ -230,17 +233,17 @@ class RunFolder:
     def is_locked(self) -> bool:
         """Whether a process trains here."""
         try:
-            lock = Lock.take(self.lock_file) if self.lock_file.is_file() else None
+            lock = take_lock(self.lock_file) if self.lock_file.is_file() else None
         except OSError:
             return False
         if lock is not None:
             lock.release()
         return lock is None and self.lock_file.is_file()
 
-    def _lock(self) -> Lock | None:
+    def _lock(self) -> FileLock | None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = Lock.take(self.lock_file)
+            lock = take_lock(self.lock_file)
         except NoLocksError:
             return None
         except OSError as error:

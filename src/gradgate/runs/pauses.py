@@ -1,9 +1,10 @@
-"""``pauses.json``: where a run was paused, and what it scored on dev there; and how far a run is."""
+"""Read and write ``pauses.json``: where a run was paused and what it scored on dev there. Read how far a run is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -11,6 +12,9 @@ from pydantic import AfterValidator
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.history import DevRecord, read_history
 from gradgate.runs.records import Scores, read_record, write_record
+from gradgate.runs.state import Progress, RunState
+
+PAUSED, FINISHED = RunState.PAUSED, RunState.FINISHED
 
 
 def _check_scored(dev: tuple[DevRecord, ...]) -> tuple[DevRecord, ...]:
@@ -21,7 +25,7 @@ def _check_scored(dev: tuple[DevRecord, ...]) -> tuple[DevRecord, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class PauseRecord:
-    """``pauses.json``; it stays when the run goes on.
+    """The content of ``pauses.json``, which stays when the run resumes.
 
     Attributes:
         metric: that selects the best weights.
@@ -41,45 +45,8 @@ class PauseRecord:
         return self.dev[-1].step
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reached:
-    """How far a run is, and what it has scored on dev so far.
-
-    Attributes:
-        metric: that selects the best weights.
-        step: optimizer steps up to the latest pause, or all of a finished run.
-        of_steps: optimizer steps of the whole run.
-        seconds: of training up to ``step``.
-        dev: the scores on dev up to ``step``, at evaluations and pauses, in the order of steps.
-    """
-
-    metric: str
-    step: int
-    of_steps: int
-    seconds: float
-    dev: tuple[DevRecord, ...]
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has ended and its test splits are scored."""
-        return self.step >= self.of_steps
-
-    @property
-    def scores(self) -> dict[int, float]:
-        """Step to the metric on dev, in the order of steps."""
-        return {record.step: record.metrics[self.metric] for record in self.dev}
-
-    @property
-    def score(self) -> float:
-        """The latest score on dev."""
-        return self.dev[-1].metrics[self.metric]
-
-    def __str__(self) -> str:
-        return f"step {self.step} of {self.of_steps}"
-
-
 def read_pauses(folder: RunFolder) -> PauseRecord | None:
-    """Where a run was paused; None if it never was.
+    """Read where a run was paused; return None if it never was.
 
     Raises:
         RunError: if the file is damaged.
@@ -88,7 +55,7 @@ def read_pauses(folder: RunFolder) -> PauseRecord | None:
 
 
 def note_pause(folder: RunFolder, metric: str, of_steps: int, seconds: float, scores: DevRecord) -> None:
-    """Write down that a run has been paused at the step of these scores; RunError if it cannot be written.
+    """Record that a run has been paused at the step of these scores; raise RunError if it cannot be written.
 
     Args:
         folder: of the run.
@@ -97,34 +64,61 @@ def note_pause(folder: RunFolder, metric: str, of_steps: int, seconds: float, sc
         seconds: of training so far.
         scores: on dev.
     """
-    held = read_pauses(folder)
-    dev = merged_by_step(held.dev if held is not None else (), [scores])
+    existing = read_pauses(folder)
+    dev = merged_by_step(existing.dev if existing is not None else (), [scores])
     write_record(folder.pauses_file, PauseRecord(metric=metric, of_steps=of_steps, seconds=seconds, dev=dev))
 
 
 def merged_by_step(first: Iterable[DevRecord], others: Iterable[DevRecord]) -> tuple[DevRecord, ...]:
-    """Scores in the order of steps; of two at one step, that of ``others``."""
+    """Return scores in the order of steps; of two at one step, that of ``others``."""
     found = {record.step: record for record in (*first, *others)}
     return tuple(found[step] for step in sorted(found))
 
 
-def read_reached(folder: RunFolder) -> Reached | None:
-    """How far the run in a folder is; None if it has neither finished nor been paused.
+def read_progress(folder: RunFolder) -> Progress | None:
+    """Read how far the run in a folder is.
+
+    Returns:
+        None if the run has neither finished nor been paused.
 
     Raises:
         RunError: if a file of the run is damaged.
     """
     pauses = read_pauses(folder)
-    if folder.finished:
-        scores = read_record(folder.scores_file, Scores)
+    scores = read_record(folder.scores_file, Scores) if folder.finished else None
+    if scores is None and pauses is None:
+        return None
+    evaluated = read_history(folder.history_file).dev if folder.history_file.is_file() else ()
+    return progress_of(pauses, scores, evaluated)
+
+
+def progress_of(
+    pauses: PauseRecord | None, scores: Scores | None, evaluated: Sequence[DevRecord] = ()
+) -> Progress | None:
+    """Join what the files of a run say about its progress.
+
+    Scores and losses at pauses count beside those of evaluations, so that a run that has finished still has those
+    that decided whether it was resumed.
+
+    Args:
+        pauses: where the run was paused; None if it never was.
+        scores: of a finished run.
+        evaluated: the evaluations on dev in ``history.jsonl``. A run that begins anew, for want of its checkpoint, has
+            fewer than when it was paused.
+    """
+    known = merged_by_step(pauses.dev if pauses is not None else (), evaluated)
+    if scores is not None:
         cost = scores.cost
-        metric, step, of_steps, seconds = scores.metric, cost.steps, cost.steps, cost.seconds_total
+        state, metric, step, total, seconds = FINISHED, scores.metric, cost.steps, cost.steps, cost.seconds_total
     elif pauses is not None:
-        metric, step, of_steps, seconds = pauses.metric, pauses.step, pauses.of_steps, pauses.seconds
+        state, metric, step, total, seconds = PAUSED, pauses.metric, pauses.step, pauses.of_steps, pauses.seconds
+        known = tuple(record for record in known if record.step <= step)
     else:
         return None
-    # A run that begins anew, for want of its checkpoint, has less history than when it was paused.
-    evaluated = read_history(folder.history_file).dev if folder.history_file.is_file() else ()
-    known = merged_by_step(pauses.dev if pauses is not None else (), evaluated)
-    dev = tuple(record for record in known if record.step <= step)
-    return Reached(metric=metric, step=step, of_steps=of_steps, seconds=seconds, dev=dev)
+    dev = {record.step: record.metrics[metric] for record in known if metric in record.metrics}
+    return Progress(step, dev, seconds, state, losses_on_dev(known), total, metric)
+
+
+def losses_on_dev(dev: Iterable[DevRecord]) -> dict[int, float]:
+    """Return step to loss on dev, for evaluations with a finite one."""
+    return {record.step: record.metrics["loss"] for record in dev if isfinite(record.metrics.get("loss", nan))}

@@ -11,7 +11,7 @@ _TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 @dataclass(frozen=True)
-class Allowance:
+class Budget:
     """A budget as it was asked for; one of the three is given.
 
     Attributes:
@@ -54,7 +54,7 @@ class Allowance:
         return min(int(self.seconds / pace), total) if pace else total
 
 
-def read_allowance(share: float | None, steps: int | None, time: str | None) -> Allowance | None:
+def parse_budget(share: float | None, steps: int | None, time: str | None) -> Budget | None:
     """The budget of a command line; None where none is given.
 
     Args:
@@ -67,7 +67,7 @@ def read_allowance(share: float | None, steps: int | None, time: str | None) -> 
     """
     if share is None and steps is None and time is None:
         return None
-    return Allowance(share, steps, None if time is None else _seconds(time))
+    return Budget(share, steps, None if time is None else _seconds(time))
 
 
 def _seconds(text: str) -> float:

@@ -10,8 +10,8 @@ from gradgate.distributed import launch
 from gradgate.runs.folder import CACHE_FOLDER
 from gradgate.runs.interrupt import InterruptedRunError, stoppable
 from gradgate.study import search as searches
-from gradgate.study.budget.driver import Race, RaceDriver
-from gradgate.study.budget.file import find_race
+from gradgate.study.budget.driver import BudgetDriver, BudgetedStudy
+from gradgate.study.budget.file import read_budget
 from gradgate.study.grid import GridRun
 from gradgate.study.parts import part_folders
 from gradgate.study.planning import Comparison, Execution, StudyPlan, plan
@@ -127,7 +127,7 @@ def _run(
         if comparison.allowance is None:
             train()
         else:
-            RaceDriver(Race.read(out, folders), queue, train).run(comparison.allowance)
+            BudgetDriver(BudgetedStudy.read(out, folders), queue, train).run(comparison.allowance)
 
 
 def count_runs(out: Path) -> RunCounts:
@@ -136,8 +136,8 @@ def count_runs(out: Path) -> RunCounts:
     Of a race, runs that its budget did not begin have not failed.
     """
     cells = [cell for path in part_folders(out) for cell in read_study(path).cells]
-    finished = sum(cell.status == "finished" for cell in cells)
-    paused = sum(cell.status == "paused" for cell in cells)
-    is_race = find_race(out) is not None
-    failed = sum(cell.status == "failed" for cell in cells) if is_race else len(cells) - finished - paused
+    finished = sum(cell.state == "finished" for cell in cells)
+    paused = sum(cell.state == "paused" for cell in cells)
+    is_budgeted = read_budget(out) is not None
+    failed = sum(cell.state == "failed" for cell in cells) if is_budgeted else len(cells) - finished - paused
     return RunCounts(finished, failed, paused)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.runs.records import to_json
-from gradgate.study.budget.file import find_race
+from gradgate.study.budget.file import read_budget
 from gradgate.study.frontier import frontier_of
 from gradgate.study.parts import part_folders
 from gradgate.study.results import RunResult, StudyResults, read_study
@@ -37,8 +37,8 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 def exported(folder: Path) -> list[dict[str, Any]] | dict[str, Any]:
     """The :func:`records` of a study; of one with a budget ``budget``, ``verdict`` and ``runs``, which these are."""
-    race = find_race(folder)
-    return records(folder) if race is None else {**race.record(), "runs": records(folder)}
+    budget = read_budget(folder)
+    return records(folder) if budget is None else {**budget.record(), "runs": records(folder)}
 
 
 def _forgetting(results: StudyResults) -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ def _record(cell: RunResult, results: StudyResults) -> dict[str, Any]:
         "adapter": cell.adapter,
         **({"setting": dict(cell.setting)} if cell.setting else {}),
         "seed": cell.seed,
-        "status": cell.status,
+        "status": cell.state.value,
         "metric": results.study.task.metric,
         "split": results.main_split,
         "score": cell.score(results.main_split),

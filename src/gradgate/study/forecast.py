@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import GradgateError
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.study.arms import Arm
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.recommend.fitting import free_bytes, peak_bytes
@@ -174,7 +174,7 @@ def _scoring(config: RunConfig, rows: dict[str, int], arm: ArmForecast) -> float
     return batches * _FORWARD * (arm.step_seconds or 0.0)
 
 
-def _share(allowance: Allowance | None, arms: Sequence[ArmForecast]) -> float | None:
+def _share(allowance: Budget | None, arms: Sequence[ArmForecast]) -> float | None:
     total = sum(arm.runs * arm.steps for arm in arms)
     if allowance is None or allowance.seconds is not None or not total:
         return None

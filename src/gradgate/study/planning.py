@@ -12,12 +12,12 @@ from gradgate.errors import UsageError
 from gradgate.layers import select
 from gradgate.methods import method as read_method
 from gradgate.settings.adapter import read_adapter
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig
 from gradgate.study import search as searches
 from gradgate.study.arms import crossed
-from gradgate.study.budget.driver import arms_of, check_race
-from gradgate.study.budget.file import find_race
+from gradgate.study.budget.driver import arms_of, check_budgeted
+from gradgate.study.budget.file import read_budget
 from gradgate.study.grid import Grid, check_arms, held_settings
 from gradgate.study.parts import Part, Parts
 from gradgate.study.progress import StudyProgress
@@ -64,7 +64,7 @@ class Comparison:
     adapters: Sequence[str | None] = ()
     parts: Parts | None = None
     search: Space | None = None
-    allowance: Allowance | None = None
+    allowance: Budget | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: 
     parts = (comparison.parts or Parts.of(comparison.base)).with_held(out)
     planned = _plan_all(parts, out, comparison.base, request, execution, progress)
     if allowance is not None:
-        check_race([part.grid for part in planned], [part.seen.task for part in planned])
+        check_budgeted([part.grid for part in planned], [part.seen.task for part in planned])
     return StudyPlan(parts, planned)
 
 
@@ -156,7 +156,7 @@ class _Request:
     search: SearchRecord | None = None
     variants: tuple[dict[str, Any], ...] = ()
     rate_is_open: bool = False
-    is_race: bool = False
+    is_budgeted: bool = False
 
     @classmethod
     def of(cls, comparison: Comparison) -> _Request:
@@ -173,13 +173,13 @@ class _Request:
             comparison.adapters,
             swept,
             rate_is_open="lr" not in comparison.base.model_fields_set,
-            is_race=comparison.allowance is not None,
+            is_budgeted=comparison.allowance is not None,
         )
         return request if comparison.search is None else request._trying(comparison.search)
 
     def _trying(self, space: Space) -> _Request:
         """With these settings: those of a search, or arms of a race."""
-        if self.is_race:
+        if self.is_budgeted:
             return replace(self, variants=arms_of(space), rate_is_open=False)
         return replace(self, search=space.record(), rate_is_open=False)
 
@@ -199,9 +199,9 @@ class _Request:
         )
 
 
-def _check_budget(out: Path, allowance: Allowance | None) -> None:
+def _check_budget(out: Path, allowance: Budget | None) -> None:
     """Refuse a budgeted study without its budget: a plain comparison would train every run."""
-    held = find_race(out)
+    held = read_budget(out)
     if allowance is None and held is not None:
         found = held.verdict
         raise UsageError(
@@ -255,7 +255,7 @@ def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: Study
         return grid.varied(request.variants)
     if not request.rate_is_open:
         return grid
-    if not request.is_race and searches.wants_rates(seen.task, grid):
+    if not request.is_budgeted and searches.wants_rates(seen.task, grid):
         progress.note(
             grid.labelled(
                 f"No --lr was given, so the rate of each method is chosen on dev from {GENERATION_RATES}. --search "
@@ -264,7 +264,7 @@ def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: Study
         )
         return grid.searching(read_space([GENERATION_RATES]).record())
     adapters = [read_adapter(arm.adapter) for arm in grid.arms]
-    if request.is_race and any(adapter is None or adapter.lr is None for adapter in adapters):
+    if request.is_budgeted and any(adapter is None or adapter.lr is None for adapter in adapters):
         progress.note(
             grid.labelled(
                 f"No --lr was given, so that arms without a rate of their own train with {grid.base.peak_lr:g}, which "

@@ -14,6 +14,7 @@ from typing import Any
 
 from gradgate.errors import RunError
 from gradgate.runs.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
+from gradgate.runs.state import RunState
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
 from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, RunResult, StudyResults, read_study
@@ -147,11 +148,11 @@ def _cell(part: StudyResults, label: str, seed: int) -> RunResult | None:
 
 def _pooled_cell(found: list[tuple[str, StudyResults, RunResult | None]], metric: str, average: str) -> RunResult:
     first = next(cell for _, _, cell in found if cell is not None)
-    plain = replace(first, status="missing", folder=None, scores=None, failure=None, **NO_HISTORY)
+    plain = replace(first, state=RunState.MISSING, folder=None, scores=None, failure=None, **NO_HISTORY)
     failed = [(name, cell.failure) for name, _, cell in found if cell is not None and cell.failure is not None]
     if failed:
         reasons = "; ".join(f"{name}: {failure.message}" for name, failure in failed)
-        return replace(plain, status="failed", failure=Failure(failed[0][1].type, reasons))
+        return replace(plain, state=RunState.FAILED, failure=Failure(failed[0][1].type, reasons))
     cells = [(name, part.main_split, cell) for name, part, cell in found if cell is not None and cell.scores]
     if len(cells) < len(found):
         return plain
@@ -165,7 +166,7 @@ def _pooled_cell(found: list[tuple[str, StudyResults, RunResult | None]], metric
         averages={average: {metric: fmean(tests.values())}},
         forgetting=_pooled_forgetting([cell.scores.forgetting for _, _, cell in cells if cell.scores]),
     )
-    return replace(plain, status="finished", scores=scores)
+    return replace(plain, state=RunState.FINISHED, scores=scores)
 
 
 def _pooled_forgetting(records: list[ForgettingRecord | None]) -> ForgettingRecord | None:

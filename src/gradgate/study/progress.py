@@ -1,4 +1,4 @@
-"""A study's progress on a terminal: one bar for all its runs, and one for the steps of each run under way."""
+"""Show a study's progress on a terminal: one bar for all its runs, and one for the steps of each run under way."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from rich.progress import Progress, TaskID
 from rich.text import Text
 
 from gradgate.runs.progress import RunProgress, Silent, bars
+from gradgate.runs.state import RunState
+
+_ENDED = (RunState.FINISHED, RunState.PAUSED, RunState.FAILED, RunState.PRUNED)
+_SHOWN = (RunState.WAITING, RunState.RUNNING, RunState.PAUSED, RunState.FAILED)
 
 
 class StudyProgress(Protocol):
-    """What a study reports about its runs; the methods are called from several threads."""
+    """Receives what a study reports about its runs; the methods are called from several threads."""
 
     def begin_study(self, total: int, finished: int) -> None:
         """``finished`` of ``total`` runs were done before."""
@@ -24,8 +28,8 @@ class StudyProgress(Protocol):
     def end_run(self, label: str, outcome: str, failed: bool) -> None:
         """A run has ended, with its score or its error."""
 
-    def count(self, states: Mapping[str, int]) -> None:
-        """How many runs of the study, here and elsewhere, are in each state now."""
+    def count(self, states: Mapping[RunState, int]) -> None:
+        """Runs of the study, here and elsewhere, have changed state: ``states`` is state to number of runs."""
 
     def note(self, text: str) -> None:
         """Something that a person should read."""
@@ -41,7 +45,7 @@ class SilentStudy:
 
     def end_run(self, label: str, outcome: str, failed: bool) -> None: ...
 
-    def count(self, states: Mapping[str, int]) -> None: ...
+    def count(self, states: Mapping[RunState, int]) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -89,10 +93,9 @@ class StudyBars:
         mark = Text("failed  ", style="red") if failed else Text("done    ", style="green")
         self._bars.console.print(mark + Text(f"{label}: {outcome}"), soft_wrap=True)
 
-    def count(self, states: Mapping[str, int]) -> None:
-        ended = sum(states.get(state, 0) for state in ("finished", "paused", "failed", "pruned"))
-        shown = ("waiting", "running", "paused", "failed")
-        latest = ", ".join(f"{states[state]} {state}" for state in shown if state in states)
+    def count(self, states: Mapping[RunState, int]) -> None:
+        ended = sum(states.get(state, 0) for state in _ENDED)
+        latest = ", ".join(f"{states[state]} {state}" for state in _SHOWN if state in states)
         self._bars.update(self._runs, completed=ended, total=sum(states.values()), latest=latest)
 
     def note(self, text: str) -> None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from gradgate.errors import GradgateError, RunError
 from gradgate.files import remedy
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.history import DevRecord, EpochScores, History, read_history
-from gradgate.runs.pauses import Reached, read_reached
+from gradgate.runs.pauses import progress_of, read_pauses
 from gradgate.runs.records import (
     DEV,
     Failure,
@@ -25,11 +25,11 @@ from gradgate.runs.records import (
     read_record,
     read_scores,
 )
+from gradgate.runs.state import Progress, RunState
 from gradgate.study.arms import Arm, Setting
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 
-Status = Literal["finished", "paused", "failed", "missing"]
 LANGUAGE, TASK, MODEL, SIZE, COMBINATION = "language", "task", "model", "training size", "combination"
 """Units of test splits: a language each; in pooled results a task, a model, a training size, or several of these."""
 
@@ -38,19 +38,19 @@ LANGUAGE, TASK, MODEL, SIZE, COMBINATION = "language", "task", "model", "trainin
 class RunResult:
     """One method with one seed, on an adapter or on the model itself.
 
-    A finished cell has ``scores``, a failed one ``failure``, a paused one ``reached``: how far it is, to go on later;
-    a finished one that was once paused has that too. ``part`` names what it is of in pooled results.
+    ``progress`` is how far a finished or paused one is; only a finished one has ``scores``, and only a failed one
+    ``failure``. ``part`` names what it is of in pooled results.
     ``history`` holds the evaluations on dev, ``losses`` steps with the mean training loss up to them, ``test_history``
     evaluations on test splits that selected nothing.
     """
 
     method: str
     seed: int
-    status: Status
+    state: RunState = RunState.MISSING
     folder: Path | None = None
     scores: Scores | None = None
     failure: Failure | None = None
-    reached: Reached | None = None
+    progress: Progress | None = None
     history: tuple[DevRecord, ...] = ()
     losses: tuple[tuple[int, float], ...] = ()
     test_history: tuple[EpochScores, ...] = ()
@@ -65,9 +65,9 @@ class RunResult:
         return Arm(self.method, self.adapter, self.setting).label
 
     @property
-    def paused(self) -> Reached | None:
-        """How far a paused run is; None of others."""
-        return self.reached if self.status == "paused" else None
+    def paused(self) -> Progress | None:
+        """How far a paused run is; None for others."""
+        return self.progress if self.state is RunState.PAUSED else None
 
     def metrics(self, split: str) -> Metrics:
         """All metrics on ``"dev"``, a test split or an average; empty if the run has not finished or has none."""
@@ -80,7 +80,7 @@ class RunResult:
         return None if self.scores is None else self.metrics(split).get(self.scores.metric)
 
 
-NO_HISTORY: dict[str, Any] = {"reached": None, "history": (), "losses": (), "test_history": ()}
+NO_HISTORY: dict[str, Any] = {"progress": None, "history": (), "losses": (), "test_history": ()}
 """What a cell has noted that stands for several, or for none."""
 
 
@@ -129,9 +129,9 @@ class StudyResults:
         """The cells of one label, one for each seed."""
         return tuple(cell for cell in self.cells if cell.label == label)
 
-    def count(self, status: Status) -> int:
-        """How many runs have this status."""
-        return sum(cell.status == status for cell in self.runs)
+    def count(self, state: RunState) -> int:
+        """Return the number of runs in a state."""
+        return sum(run.state == state for run in self.runs)
 
 
 def main_split_of(test_splits: tuple[str, ...], averages: tuple[str, ...]) -> str:
@@ -175,7 +175,7 @@ def read_run(folder: Path) -> StudyResults:
         versions=run.versions,
         adapters=(run.adapter,),
     )
-    cell = RunResult(run.method, run.seed, "missing", adapter=run.adapter, versions=run.versions)
+    cell = RunResult(run.method, run.seed, adapter=run.adapter, versions=run.versions)
     return _results(folder, study, [_read_cell(RunFolder(folder), cell)], [])
 
 
@@ -233,7 +233,12 @@ class _Reader:
                 self._leave_out(path, f"{other} holds the same method and seed.")
             else:
                 cell = RunResult(
-                    arm.method, run.seed, "missing", adapter=arm.adapter, setting=arm.setting, versions=run.versions
+                    arm.method,
+                    run.seed,
+                    RunState.MISSING,
+                    adapter=arm.adapter,
+                    setting=arm.setting,
+                    versions=run.versions,
                 )
                 self._found[arm.label, run.seed] = _read_cell(RunFolder(path), cell)
         return damaged
@@ -244,9 +249,9 @@ class _Reader:
 
     def _unmatched(self, arm: Arm, seed: int, path: Path, damage: str | None) -> RunResult:
         """The cell of a run without a ``run.json`` that says so."""
-        cell = RunResult(arm.method, seed, "missing", adapter=arm.adapter, setting=arm.setting)
+        cell = RunResult(arm.method, seed, adapter=arm.adapter, setting=arm.setting)
         if damage is not None:
-            return replace(cell, status="failed", folder=path, failure=Failure("RunError", damage))
+            return replace(cell, state=RunState.FAILED, folder=path, failure=Failure("RunError", damage))
         if RunFolder(path).error_file.is_file() and not RunFolder(path).run_file.is_file():
             return _read_cell(RunFolder(path), cell)  # it failed before it could write its configuration
         return cell
@@ -268,21 +273,21 @@ def _read_cell(folder: RunFolder, cell: RunResult) -> RunResult:
                 raise RunError(
                     f"{folder.history_file} is missing although the run has finished. {remedy(folder.history_file)}"
                 )
-            return replace(_with_history(cell, folder), status="finished", scores=scores)
+            return replace(_with_history(cell, folder, scores), state=RunState.FINISHED, scores=scores)
         if folder.error_file.is_file():
-            return replace(cell, status="failed", failure=read_record(folder.error_file, Failure))
+            return replace(cell, state=RunState.FAILED, failure=read_record(folder.error_file, Failure))
         if folder.pauses_file.is_file():
-            return replace(_with_history(cell, folder), status="paused")
+            return replace(_with_history(cell, folder), state=RunState.PAUSED)
     except (GradgateError, OSError) as error:
-        return replace(cell, status="failed", failure=Failure(type(error).__name__, str(error)))
+        return replace(cell, state=RunState.FAILED, failure=Failure(type(error).__name__, str(error)))
     return cell
 
 
-def _with_history(cell: RunResult, folder: RunFolder) -> RunResult:
-    """The cell with what its run has noted; of a paused one, also what it has done since without being paused again."""
+def _with_history(cell: RunResult, folder: RunFolder, scores: Scores | None = None) -> RunResult:
+    """Add what the run recorded; of a paused one, also what it has done since without being paused again."""
     noted = read_history(folder.history_file) if folder.history_file.is_file() else History()
-    reached = read_reached(folder) if folder.pauses_file.is_file() else None
-    return replace(cell, reached=reached, history=noted.dev, losses=noted.losses, test_history=noted.tests)
+    progress = progress_of(read_pauses(folder), scores, noted.dev)
+    return replace(cell, progress=progress, history=noted.dev, losses=noted.losses, test_history=noted.tests)
 
 
 def _check_score(cell: RunResult, metric: str, split: str) -> RunResult:
@@ -294,7 +299,7 @@ def _check_score(cell: RunResult, metric: str, split: str) -> RunResult:
         missing = value is None and name in (DEV, split)
         if missing or (value is not None and not isfinite(value)):
             reason = f"scores.json: {metric} on {name} is {value}, expected a finite number."
-            return replace(cell, status="failed", scores=None, failure=Failure("RunError", reason), **NO_HISTORY)
+            return replace(cell, state=RunState.FAILED, scores=None, failure=Failure("RunError", reason), **NO_HISTORY)
     return cell
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from gradgate.errors import RunError, UsageError, nearest
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import Failure, Scores, TaskRecord, read_record, write_record
+from gradgate.runs.state import RunState
 from gradgate.settings.run import make_config
 from gradgate.study.arms import Arm, folder_name, written
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun
@@ -209,11 +210,13 @@ def _advance(queue: Queue, folder: Path) -> bool:
     return bool(new)
 
 
-def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, str]) -> bool:
+def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, RunState]) -> bool:
     runs = search_runs(grid, [arm])
     if grid.search is not None and arm.label in grid.search.results:
         return False  # nothing of it has finished, and error.json says so
-    return all(states.get(run.config.fingerprint()) in ("finished", "failed", "pruned") for run in runs)
+    return all(
+        states.get(run.config.fingerprint()) in (RunState.FINISHED, RunState.FAILED, RunState.PRUNED) for run in runs
+    )
 
 
 def _results(grid: Grid, arm: Arm, search: SearchRecord, higher: bool) -> tuple[SearchResult, ...]:

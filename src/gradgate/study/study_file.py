@@ -5,7 +5,6 @@ One schema writes and reads the file.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, StoreError
-from gradgate.files import Lock, NoLocksError, read_json, write_json
+from gradgate.files import NoLocksError, read_json, take_lock, write_json
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import ModelRecord, Scores, TaskRecord, read_record, to_json
 from gradgate.study.arms import Arm, crossed
@@ -156,16 +155,15 @@ def damage_of(folder: RunFolder) -> str | None:
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a study folder, on every machine that sees it."""
-    lock, until = None, time.monotonic() + _LOCK_PATIENCE
+    lock = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        while (lock := Lock.take(folder / LOCK_FILE)) is None:
-            if time.monotonic() > until:
-                raise StoreError(
-                    f"{folder / LOCK_FILE} has been locked by another process for {_LOCK_PATIENCE} s. Wait until that "
-                    f"process has ended or end it, and run the same command again."
-                )
-            time.sleep(0.05)
+        lock = take_lock(folder / LOCK_FILE, wait=_LOCK_PATIENCE)
+        if lock is None:
+            raise StoreError(
+                f"{folder / LOCK_FILE} has been locked by another process for {_LOCK_PATIENCE} s. Wait until that "
+                f"process has ended or end it, and run the same command again."
+            )
     except NoLocksError:
         pass
     except OSError as error:

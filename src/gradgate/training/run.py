@@ -23,7 +23,7 @@ from gradgate.runs.checkpoints import is_whole, writing_to
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.interrupt import stoppable
 from gradgate.runs.model import forget_delta, store
-from gradgate.runs.pauses import Reached, read_reached
+from gradgate.runs.pauses import read_progress
 from gradgate.runs.predictions import copy_predictions
 from gradgate.runs.progress import RunProgress, Silent
 from gradgate.runs.records import (
@@ -37,6 +37,7 @@ from gradgate.runs.records import (
     versions,
     write_record,
 )
+from gradgate.runs.state import Progress
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
 from gradgate.training import adapted
@@ -78,7 +79,7 @@ def train(
 @overload
 def train(
     config: RunConfig, out: Path | str, progress: RunProgress | None = None, *, cache: Path | None = None, until: int
-) -> Reached: ...
+) -> Progress: ...
 def train(
     config: RunConfig,
     out: Path | str,
@@ -86,7 +87,7 @@ def train(
     *,
     cache: Path | None = None,
     until: int | None = None,
-) -> dict[str, Any] | Reached:
+) -> dict[str, Any] | Progress:
     """Train, select on dev, score on every test split; resume where the folder holds a checkpoint.
 
     Launched in several processes, each calls this; the first one alone writes files and shows progress.
@@ -130,7 +131,7 @@ def train(
             with writing_to(folder.path), stoppable(progress.note) as stop, cpu_threads(config.threads):
                 scores = _train(config, folder, progress, stop, cache or folder.cache, until)
     if until is not None:
-        reached = launch.on_first(lambda: read_reached(folder))
+        reached = launch.on_first(lambda: read_progress(folder))
         assert reached is not None, "a run that ends without an error has finished or is paused"
         return reached
     record: dict[str, Any] = to_json(scores or launch.on_first(lambda: read_scores(folder.scores_file)))
@@ -140,7 +141,7 @@ def train(
 def _claim(config: RunConfig, folder: RunFolder, held: ExitStack, until: int | None) -> str:
     """Make the folder this run's, as ``RunFolder.claim_alone`` does. What is done already, where that is all."""
     done = "is finished" if folder.claim_alone(config, held) else ""
-    reached = read_reached(folder) if until is not None and not done else None
+    reached = read_progress(folder) if until is not None and not done else None
     if reached is not None and until is not None and reached.step >= until:
         done = f"is paused at {reached}"
     if done:

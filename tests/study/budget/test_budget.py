@@ -8,27 +8,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradgate.errors import DataError, UsageError
-from gradgate.study.budget import Allocator, FullGrid, Progress, RunKey
+from gradgate.runs.state import Progress, RunState
+from gradgate.study.budget import Allocator, FullGrid, RunKey
 from gradgate.study.budget.evidence import LEVEL, deficits, plan_looks, pooled_noise
-from gradgate.study.budget.ladder import Stage, plan_stages
-from support.race import batches, begun, full_grid, noisy, run
+from gradgate.study.budget.stages import Stage, plan_stages
+from support.simulated_runs import batches, begun, full_grid, noisy, run
 
 EVEN = np.arange(8.0)[::-1]  # a0 is the best, a7 the worst
 
 
-def test_short_runs_come_first_the_worst_half_leaves_and_the_rest_is_resumed() -> None:
+def test_short_runs_first_then_half_resume() -> None:
     grid = full_grid(8, 20)
     scores = noisy(EVEN * 100, 20, shared=0, seed=0)
     allocator = Allocator(grid, grid.total_steps // 10)
     assert allocator.stages == (Stage(8, 1, 5), Stage(4, 2, 5), Stage(2, 8, 5))
     asked = [batch for batch, _ in batches(allocator, scores)]
-    assert [sorted({request.arm for request in batch}) for batch in asked] == [
+    assert [sorted({key.arm for key in batch}) for batch in asked] == [
         [f"a{arm}" for arm in range(8)],
         ["a0", "a1", "a2", "a3"],
         ["a0", "a1"],
     ]
-    assert [{request.until_step for request in batch} for batch in asked] == [{10}, {20}, {80}]
-    assert all({request.seed for request in batch} == set(range(5)) for batch in asked)
+    assert [set(batch.values()) for batch in asked] == [{10}, {20}, {80}]
+    assert all({key.seed for key in batch} == set(range(5)) for batch in asked)
     verdict = allocator.verdict(run(allocator, scores))
     assert (verdict.winners, verdict.decided) == (("a0",), True)
     assert verdict.steps_spent == 5 * (8 * 10 + 4 * 10 + 2 * 60)
@@ -38,7 +39,7 @@ def test_short_runs_come_first_the_worst_half_leaves_and_the_rest_is_resumed() -
     assert verdict.departures[0].behind == pytest.approx(scores[0, :5].mean() - scores[4, :5].mean())
 
 
-def test_steps_for_no_test_buy_seeds_of_shorter_runs_and_nothing_is_called_a_winner() -> None:
+def test_small_budget_names_no_winner() -> None:
     grid = full_grid(6, 5)
     allocator = Allocator(grid, grid.total_steps // 10)
     assert allocator.stages[-1].eighths == 2
@@ -48,7 +49,7 @@ def test_steps_for_no_test_buy_seeds_of_shorter_runs_and_nothing_is_called_a_win
     assert "The budget ends at 0.25 of the schedule" in verdict.how
 
 
-def test_more_steps_buy_more_seeds_and_never_another_order_of_lengths() -> None:
+def test_more_steps_buy_more_seeds() -> None:
     grid = full_grid(18, 20)
     seeds = []
     for share in (0.05, 0.1, 0.2):
@@ -77,7 +78,7 @@ def test_a_budget_of_the_whole_grid_is_the_whole_grid() -> None:
     seed=st.integers(0, 99),
     broken=st.sets(st.tuples(st.integers(0, 19), st.integers(0, 7)), max_size=4),
 )
-def test_the_allowance_is_never_passed_and_every_race_ends(
+def test_no_budget_is_ever_passed(
     arms: int, seeds: int, tasks: int, share: float, seed: int, broken: set[tuple[int, int]]
 ) -> None:
     grid = full_grid(arms, seeds, tasks=tasks)
@@ -90,29 +91,29 @@ def test_the_allowance_is_never_passed_and_every_race_ends(
     scores = noisy(np.zeros(arms), seeds, shared=1, seed=seed)
     observed: dict[RunKey, Progress] = {}
     while batch := allocator.next(observed):
-        for request in batch:
-            known = observed.get(request.key, Progress())
-            assert known.step < request.until_step
+        for key, until in batch.items():
+            known = observed.get(key, Progress())
+            assert known.step < until
             assert not known.has_failed
-            fails = (int(request.arm[1:]), request.seed) in broken
-            observed[request.key] = Progress(request.until_step, failed=True) if fails else begun(request, scores)
+            fails = (int(key.arm[1:]), key.seed) in broken
+            observed[key] = Progress(until, state=RunState.FAILED) if fails else begun(key, until, scores)
         assert allocator.spent(observed) <= allowed
     verdict = allocator.verdict(observed)
     assert verdict.steps_spent <= verdict.steps_allowed <= verdict.steps_of_grid
-    gone = {key.arm for key, progress in observed.items() if progress.failed}
+    gone = {key.arm for key, progress in observed.items() if progress.has_failed}
     assert not gone & set(verdict.winners)
     assert bool(verdict.winners) == (len(gone) < arms)
 
 
-def test_a_killed_race_goes_on_as_one_that_was_never_stopped() -> None:
+def test_a_killed_budget_resumes_as_if_never() -> None:
     grid = full_grid(12, 6)
     scores = noisy(np.linspace(1, 0, 12), 6, shared=2, seed=3)
     whole = Allocator(grid, grid.total_steps // 5)
     asked = list(batches(whole, scores))
     for number in range(len(asked)):
         known = dict(asked[number - 1][1]) if number else {}
-        half = asked[number][0][::2]  # killed while the batch was under way
-        known |= {request.key: begun(request, scores) for request in half}
+        half = list(asked[number][0].items())[::2]  # killed while the batch was under way
+        known |= {key: begun(key, until, scores) for key, until in half}
         again = Allocator(grid, grid.total_steps // 5)
         rest = list(batches(again, scores, known))
         end = rest[-1][1] if rest else known
@@ -120,7 +121,7 @@ def test_a_killed_race_goes_on_as_one_that_was_never_stopped() -> None:
         assert again.verdict(end) == whole.verdict(asked[-1][1])
 
 
-def test_a_raised_budget_uses_what_was_trained_and_stays_within_it() -> None:
+def test_a_raised_budget_uses_existing_runs() -> None:
     grid = full_grid(12, 8)
     scores = noisy(np.linspace(2, 0, 12), 8, shared=2, seed=4)
     small = Allocator(grid, grid.total_steps // 10)
@@ -128,7 +129,7 @@ def test_a_raised_budget_uses_what_was_trained_and_stays_within_it() -> None:
     raised = Allocator(grid, grid.total_steps // 4, earlier_verdicts=1)
     last = known
     for batch, later in batches(raised, scores, known):
-        assert all(request.until_step > known.get(request.key, Progress()).step for request in batch)
+        assert all(until > known.get(key, Progress()).step for key, until in batch.items())
         last = dict(later)
     assert small.spent(known) < raised.spent(last) <= grid.total_steps // 4
     assert sum(look.level for look in raised.looks) == pytest.approx(0.2 * sum(look.level for look in small.looks))
@@ -181,16 +182,16 @@ def test_the_direction_of_the_metric_decides_who_leads(higher: bool) -> None:
     allocator = Allocator(grid, grid.total_steps // 3)
     scores = noisy(means, 5, shared=1, seed=6)
     while batch := allocator.next(observed):
-        for request in batch:
-            progress = begun(request, scores if higher else -scores)
+        for key, until in batch.items():
+            progress = begun(key, until, scores if higher else -scores)
             dev = {step: value if higher else -value for step, value in progress.dev.items()}
-            observed[request.key] = Progress(progress.step, dev)
+            observed[key] = Progress(progress.step, dev)
     verdict = allocator.verdict(observed)
     assert (verdict.winners, verdict.decided) == (("a0",), True)
     assert all(left.behind is not None and left.behind >= 0 for left in verdict.departures)
 
 
-def test_arms_that_score_the_same_are_a_tie_and_the_cheapest_is_named() -> None:
+def test_equal_arms_tie_and_name_the_cheapest() -> None:
     grid = full_grid(2, 3)
     same = {
         RunKey(arm, "t0", seed): Progress(80, {80: 0.5 + seed}, seconds=80.0 if arm == "a0" else 40.0)
@@ -203,19 +204,16 @@ def test_arms_that_score_the_same_are_a_tie_and_the_cheapest_is_named() -> None:
     assert "no spread" in verdict.how
 
 
-def test_of_arms_that_score_the_same_those_of_less_loss_go_on() -> None:
+def test_lower_loss_breaks_equal_scores() -> None:
     """As at the floor of F1 early in a schedule, where each arm predicts one class; the grid's order says nothing."""
     grid = full_grid(6, 20)
     allocator = Allocator(grid, grid.total_steps // 10)
-    known = {
-        request.key: Progress(10, {10: 0.25}, losses={5: 9.0, 10: 2.0 - int(request.arm[1:])})
-        for request in allocator.next({})
-    }
-    assert {request.arm for request in allocator.next(known)} == {"a5", "a4", "a3"}
+    known = {key: Progress(10, {10: 0.25}, losses={5: 9.0, 10: 2.0 - int(key.arm[1:])}) for key in allocator.next({})}
+    assert {key.arm for key in allocator.next(known)} == {"a5", "a4", "a3"}
     assert [left.behind for left in allocator.verdict(known).departures] == [0.0, 0.0, 0.0]
 
 
-def test_score_and_loss_of_short_runs_count_alike_and_of_whole_runs_the_score() -> None:
+def test_short_runs_count_score_and_loss() -> None:
     """a0 has the best score and the worst loss, a1 the second best of both."""
     grid = full_grid(4, 3)
     dev, losses = (0.9, 0.8, 0.5, 0.4), (4.0, 1.1, 1.0, 4.0)
@@ -229,7 +227,7 @@ def test_score_and_loss_of_short_runs_count_alike_and_of_whole_runs_the_score() 
 
     allocator = Allocator(grid, grid.total_steps // 2)
     assert allocator.stages[0].eighths == 1
-    kept = {request.arm for request in allocator.next(known(10, 4))}
+    kept = {key.arm for key in allocator.next(known(10, 4))}
     assert kept == {"a1", "a2"}
     left = allocator.verdict(known(10, 4)).departures
     assert [(each.arm, each.behind) for each in left] == [("a0", 0.0), ("a3", pytest.approx(0.5))]
@@ -263,15 +261,15 @@ def test_siblings_tie_and_their_method_still_wins() -> None:
     assert verdict.needed.steps == 2 * 80 * verdict.needed.seeds
 
 
-def test_one_arm_costs_nothing_and_an_arm_that_fails_leaves() -> None:
+def test_a_failed_arm_leaves() -> None:
     alone = Allocator(full_grid(1, 3), 200)
-    assert alone.next({}) == ()
+    assert alone.next({}) == {}
     assert alone.verdict({}).winners == ("a0",)
     grid = full_grid(4, 3)
     allocator = Allocator(grid, grid.total_steps // 3)
     first = allocator.next({})
-    known = {request.key: begun(request, noisy(EVEN[:4], 3, 0, 0)) for request in first}
-    known[RunKey("a0", "t0", 0)] = Progress(7, failed=True)
+    known = {key: begun(key, until, noisy(EVEN[:4], 3, 0, 0)) for key, until in first.items()}
+    known[RunKey("a0", "t0", 0)] = Progress(7, state=RunState.FAILED)
     verdict = allocator.verdict(run_from(allocator, known))
     assert "a0" not in verdict.winners
     assert verdict.departures[0].reason == "a0 left because a run of it failed."
@@ -287,7 +285,7 @@ def run_from(allocator: Allocator, known: dict[RunKey, Progress]) -> dict[RunKey
     return later
 
 
-def test_what_cannot_be_allocated_is_said() -> None:
+def test_impossible_budgets_are_refused() -> None:
     with pytest.raises(UsageError, match=r"allows 79 optimizer steps; an eighth of one run of each of 8 arms takes 80"):
         Allocator(full_grid(8, 5), 79)
     with pytest.raises(UsageError, match="0 seeds"):

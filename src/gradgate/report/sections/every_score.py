@@ -79,7 +79,7 @@ def _seed_row(cell: RunResult, splits: tuple[str, ...], metric: ScoreFormat) -> 
     return (
         Entry(cell.label, cell.label),
         Entry(str(cell.seed), cell.seed),
-        Entry(_status(cell), cell.status),
+        Entry(_state(cell), cell.state.value),
         *(Entry(metric.value(cell.score(split)), cell.score(split)) for split in splits),
         Entry(NONE if best_step is None else str(best_step), best_step),
         Entry(formats.seconds(step), step),
@@ -88,10 +88,10 @@ def _seed_row(cell: RunResult, splits: tuple[str, ...], metric: ScoreFormat) -> 
     )
 
 
-def _status(cell: RunResult) -> str:
+def _state(cell: RunResult) -> str:
     if cell.paused is not None:
         return f"paused at {cell.paused}"
-    return "not finished" if cell.status == "missing" else cell.status
+    return "not finished" if cell.state == "missing" else cell.state
 
 
 def _seed_record(cell: RunResult, splits: tuple[str, ...]) -> dict[str, Raw]:
@@ -99,7 +99,7 @@ def _seed_record(cell: RunResult, splits: tuple[str, ...]) -> dict[str, Raw]:
     return {
         "method": cell.label,
         "seed": cell.seed,
-        "status": cell.status,
+        "status": cell.state.value,
         **{f"{split}_score": cell.score(split) for split in splits},
         "best_step": cell.scores.best_step if cell.scores else None,
         **{name: getattr(cost, name, None) for name in _COSTS},

@@ -151,7 +151,7 @@ def _score_row(findings: Findings, method: MethodFindings, around: BootstrapInte
 
 def _lost(findings: Findings, method: MethodFindings) -> dict[str, int]:
     """The seeds that make no pair, by the worse of the two runs: failed, not finished, paused."""
-    pairs = [{cell.status, other.status} for cell, other in zip(method.cells, findings.reference.cells, strict=True)]
+    pairs = [{cell.state, other.state} for cell, other in zip(method.cells, findings.reference.cells, strict=True)]
     worst = Counter(next((status for status in _UNPAIRED if status in pair), "") for pair in pairs)
     return {status: worst[status] for status in _UNPAIRED}
 

@@ -14,7 +14,7 @@ from gradgate.report.table import Column, Entry, Raw, Table, spread_record
 from gradgate.statistics import summarize
 from gradgate.study.arms import written
 from gradgate.study.budget import FullGrid, Observed
-from gradgate.study.budget.file import RaceRecord, find_race
+from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.budget.observe import observe
 from gradgate.study.budget.verdict import Departure
@@ -26,14 +26,14 @@ NAME, TITLE = "race", "The race"
 class RaceSection(Section):
     """The race of a study with a budget, or why its file cannot be read."""
 
-    record: RaceRecord | None
+    record: BudgetRecord | None
     problem: str = ""
 
     @classmethod
     def find(cls, findings: Findings) -> RaceSection | None:
         """None for a study without a budget."""
         try:
-            record = find_race(findings.results.folder)
+            record = read_budget(findings.results.folder)
         except RunError as error:
             return cls(findings, None, str(error))
         return None if record is None else cls(findings, record)
@@ -83,7 +83,7 @@ class Laps:
     """The dev scores of a race where its runs are compared."""
 
     findings: Findings
-    record: RaceRecord
+    record: BudgetRecord
 
     @cached_property
     def grid(self) -> FullGrid:
@@ -128,7 +128,7 @@ class Laps:
     def ranked(self) -> list[str]:
         """The arms, those that left last first."""
         left = sorted(self.departures.values(), key=lambda each: (-each.step_share, each.place or len(self.grid.arms)))
-        return [*self.record.racing, *(departure.arm for departure in left)]
+        return [*self.record.remaining, *(departure.arm for departure in left)]
 
     def outcome(self, arm: str) -> str:
         """What became of an arm, in a few words."""

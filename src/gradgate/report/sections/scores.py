@@ -109,7 +109,7 @@ def _by_score(table: Table, findings: Findings) -> Table:
 def _main_row(findings: Findings, method: MethodFindings) -> dict[str, Entry]:
     metric, versus, cost = findings.format, method.versus, method.cost
     first = findings.reference.cost
-    lost = {"failed": method.failed, "paused": sum(cell.status == "paused" for cell in method.cells)}
+    lost = {"failed": method.failed, "paused": sum(cell.state == "paused" for cell in method.cells)}
     others = ", ".join(f"{number} {status}" for status, number in lost.items() if number)
     finished = len(method.finished)
     difference = Entry("reference" if versus is None else NONE)

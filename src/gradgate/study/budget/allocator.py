@@ -1,9 +1,9 @@
-"""What to train next within a budget, and what the budget found: a function of what the runs' folders hold.
+"""Decide what to train next within a budget and what the budget has found, from the progress of the runs alone.
 
 ::
 
     while batch := allocator.next(observed):
-        ...  # train each request to its step, and observe all runs again
+        ...  # train each run to its step, and observe all runs again
     verdict = allocator.verdict(observed)
 """
 
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gradgate.study.budget.evidence import LEVEL, Look, plan_looks
-from gradgate.study.budget.full_grid import FullGrid, Request, RunKey
+from gradgate.study.budget.full_grid import FullGrid, RunKey, Targets
 from gradgate.study.budget.judging import Compared, Finding, judge, pairs_for, seen_by_length
-from gradgate.study.budget.ladder import Stage, plan_stages
-from gradgate.study.budget.race import UNKNOWN, Observed, Standing, standing
+from gradgate.study.budget.stages import Stage, plan_stages
+from gradgate.study.budget.standing import UNKNOWN, Observed, Standing, standing
 from gradgate.study.budget.verdict import Needed, Verdict
 
 
@@ -25,8 +25,8 @@ from gradgate.study.budget.verdict import Needed, Verdict
 class Allocator:
     """Spends at most a number of optimizer steps on the question which arm of a grid is the best.
 
-    It keeps nothing: the same observations give the same answer, whether they came one by one, after a kill, or from
-    a budget that was raised. Scores on dev alone decide.
+    It has no state: the same observations give the same answer, whether they came one by one, after a kill, or from
+    a budget that was raised. Only scores on dev decide.
 
     Args:
         grid: what the budget is a part of.
@@ -42,42 +42,42 @@ class Allocator:
     earlier_verdicts: int = 0
 
     def __post_init__(self) -> None:
-        self.stages  # noqa: B018  # an allowance that is too small is refused at once
+        self.stages  # noqa: B018  # a budget that is too small is refused at once
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """The plan, which follows from the grid and the steps, and from no score."""
+        """The plan. It follows from the grid and the steps, not from scores."""
         return plan_stages(self.grid, self.steps_allowed)
 
     @cached_property
     def looks(self) -> tuple[Look, ...]:
-        """When arms are tested, and at which level."""
+        """The planned tests."""
         return plan_looks(self.stages[-1], len(self.grid.steps), self.earlier_verdicts)
 
     def spent(self, observed: Observed) -> int:
-        """The optimizer steps of all runs."""
+        """Return the optimizer steps of all runs."""
         return sum(progress.step for progress in observed.values())
 
-    def next(self, observed: Observed) -> tuple[Request, ...]:
-        """The runs to train now, in any order and at the same time; empty when the verdict stands.
+    def next(self, observed: Observed) -> Targets:
+        """Return the runs to train now, in any order and at the same time; none once the verdict is final.
 
         They are whole seeds: all arms of the stage, so that each seed is a pair for all of them.
         """
         now = standing(self.grid, self.stages, observed)
-        return () if self._early(now) is not None else self._batch(now, observed)
+        return {} if self._early(now) is not None else self._batch(now, observed)
 
     def finding(self, observed: Observed) -> Finding:
-        """Who leads and who is beaten: the part of the verdict that the test decides."""
+        """Return who leads and who is significantly worse: the part of the verdict that a test decides."""
         return self._finding(standing(self.grid, self.stages, observed), observed)
 
     def method_won(self, finding: Finding) -> str | None:
-        """The method of all winners where a test told it from another method, at whatever rate; else None."""
+        """Return the method of all winners if it is significantly better than another, at any rate; else None."""
         methods = {self.grid.method_of(arm) for arm in finding.winners}
         against = {self.grid.method_of(arm) for arm in finding.beaten} - methods
         return next(iter(methods)) if len(methods) == 1 and (finding.decided or against) else None
 
     def verdict(self, observed: Observed) -> Verdict:
-        """What the observations say. It is final when :meth:`next` is empty."""
+        """Return what the observations say. It is final once :meth:`next` is empty."""
         now = standing(self.grid, self.stages, observed)
         finding = self._finding(now, observed)
         return Verdict(
@@ -106,29 +106,30 @@ class Allocator:
         look = None if self._batch(now, observed) else self.looks[-1]
         return judge(now.compared, look)
 
-    def _batch(self, now: Standing, observed: Observed) -> tuple[Request, ...]:
-        """Whole seeds of what the stage lacks, as many as the steps that are left pay for."""
+    def _batch(self, now: Standing, observed: Observed) -> Targets:
+        """Return whole seeds of what the stage lacks, as many as the remaining steps pay for."""
         if len(now.arms) < 2 or not now.missing:
-            return ()
-        left, batch = self.steps_allowed - self.spent(observed), list[Request]()
-        for requests in self._until_look(now):
-            cost = sum(each.until_step - observed.get(each.key, UNKNOWN).step for each in requests)
+            return {}
+        left, batch = self.steps_allowed - self.spent(observed), dict[RunKey, int]()
+        for targets in self._until_look(now):
+            cost = sum(until - observed.get(key, UNKNOWN).step for key, until in targets.items())
             if cost > left:
                 break
             left -= cost
-            batch += requests
-        return tuple(batch)
+            batch |= targets
+        return batch
 
-    def _until_look(self, now: Standing) -> tuple[tuple[Request, ...], ...]:
-        """What the stage lacks; in the last stage, what its early look lacks comes first and alone."""
+    def _until_look(self, now: Standing) -> tuple[Targets, ...]:
+        """Return what the stage lacks; in the last stage, what its early look lacks comes first and alone."""
         early = self.looks[0].seeds
-        if early is None or now.missing[0][0].until_step < self.grid.until(now.missing[0][0].task, 8):
+        key, until = next(iter(now.missing[0].items()))
+        if early is None or until < self.grid.until(key.task, 8):
             return now.missing
         before = set(self.grid.seeds[:early])
-        return tuple(requests for requests in now.missing if requests[0].seed in before) or now.missing
+        return tuple(targets for targets in now.missing if next(iter(targets)).seed in before) or now.missing
 
     def _early(self, now: Standing) -> Finding | None:
-        """The finding of the early look, if it has come and decided."""
+        """Return the finding of the early look if it was made and decided."""
         early, last = self.looks[0].seeds, now.compared[-1]
         if early is None or not now.is_last or len(now.arms) < 2:
             return None
@@ -141,7 +142,7 @@ class Allocator:
         return finding if finding.decided else None
 
     def _cheapest(self, winners: Sequence[str], observed: Observed) -> str | None:
-        """The winner with the least seconds for a step; the first where these are not known of all."""
+        """Return the winner with the fewest seconds per step; the first if these are unknown for one of them."""
         cost = {}
         for arm in winners:
             runs = [progress for key, progress in observed.items() if key.arm == arm and progress.seconds is not None]
@@ -157,8 +158,8 @@ class Allocator:
         begun = [key for key, progress in observed.items() if progress.step]
         whole = {key.arm for key in begun if observed[key].step >= grid.steps[key.task]}
         return (
-            f"{grid.runs - len(begun)} of {grid.runs} runs were not begun, and {len(grid.arms) - len(whole)} of "
-            f"{len(grid.arms)} arms have no whole run: nothing is known of their ends."
+            f"{grid.runs - len(begun)} of {grid.runs} runs did not begin, and {len(grid.arms) - len(whole)} of "
+            f"{len(grid.arms)} arms have no whole run: nothing is known about how they end."
         )
 
     def _needed(self, now: Standing, finding: Finding, observed: Observed) -> Needed | None:

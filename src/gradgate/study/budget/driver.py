@@ -1,6 +1,6 @@
-"""Train the part of a grid that a budget pays for: what the folders hold, the next runs, train, and again.
+"""Run a budgeted study: read the run folders, pick the next runs, train them, repeat.
 
-Nothing is remembered between two looks: the folders of the runs decide, so that a study that was killed goes on with
+Nothing is remembered between two rounds: the folders of the runs decide, so that a study that was killed resumes with
 the same decisions.
 """
 
@@ -16,10 +16,10 @@ from typing import Any
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.runs.records import TaskRecord
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.study.arms import Arm
-from gradgate.study.budget import Allocator, FullGrid, Observed, Request, RunKey
-from gradgate.study.budget.file import RaceRecord, find_race, write_race
+from gradgate.study.budget import Allocator, FullGrid, Observed, RunKey, Targets
+from gradgate.study.budget.file import BudgetRecord, read_budget, write_budget
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.budget.observe import observe, task_name
 from gradgate.study.grid import Grid, GridRun
@@ -30,26 +30,26 @@ from gradgate.study.workers.queue import Queue
 
 
 def arms_of(space: Space) -> tuple[dict[str, Any], ...]:
-    """The settings of a search as arms of each method.
+    """Return the settings of a search as arms of each method.
 
     Raises:
-        UsageError: for what a search does before a comparison, which a budget does not have.
+        UsageError: for options of a search before the comparison, which a budget does not have.
     """
-    given = [
+    passed = [
         flag
-        for flag, is_given in (("--prune", space.prune), (f"--search-seeds {len(space.seeds)}", len(space.seeds) > 1))
-        if is_given
+        for flag, is_passed in (("--prune", space.prune), (f"--search-seeds {len(space.seeds)}", len(space.seeds) > 1))
+        if is_passed
     ]
-    if given:
+    if passed:
         raise UsageError(
-            f"{' and '.join(given)}: with a budget, settings are not searched first. Each is an arm of each method, "
-            f"with the seeds of all, and the worse ones leave. Leave {' and '.join(given)} out."
+            f"{' and '.join(passed)}: with a budget, settings are not searched first. Each is an arm of each method, "
+            f"with the seeds of all, and the worse ones leave. Leave {' and '.join(passed)} out."
         )
     return space.record().settings
 
 
-def check_race(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
-    """UsageError if a budget cannot be spent on these."""
+def check_budgeted(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
+    """Raise UsageError if a budget cannot be spent on these grids."""
     if any(grid.search is not None for grid in grids):
         raise UsageError(
             f"{grids[0].path} was begun with a search of settings before its comparison, and with a budget settings "
@@ -70,7 +70,7 @@ def check_race(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
 
 
 @dataclass(frozen=True)
-class Race:
+class BudgetedStudy:
     """A study that is trained in part.
 
     Attributes:
@@ -84,8 +84,8 @@ class Race:
     higher_is_better: bool
 
     @classmethod
-    def read(cls, folder: Path, parts: Sequence[Path]) -> Race:
-        """The race in a study folder with these parts; RunError if one is damaged."""
+    def read(cls, folder: Path, parts: Sequence[Path]) -> BudgetedStudy:
+        """Read the budgeted study in a folder with these parts; raise RunError if one is damaged."""
         grids = {}
         for path in parts:
             study = read_study_file(path)
@@ -102,7 +102,7 @@ class Race:
         }
 
     def full_grid(self, steps: Mapping[str, int]) -> FullGrid:
-        """What the budget is a part of."""
+        """Return the grid that the budget is a part of."""
         first = next(iter(self.grids.values()))
         return FullGrid(
             arms=tuple(arm.label for arm in first.arms),
@@ -113,38 +113,38 @@ class Race:
         )
 
     def results(self) -> dict[str, StudyResults]:
-        """What the folders hold, for each task."""
+        """Read the results of each task from the folders."""
         return {task: read_study(grid.path) for task, grid in self.grids.items()}
 
 
 def _without_rate(arm: Arm) -> str:
-    """The label of an arm but for its rate or setting: what arms have in common that are one method at several."""
+    """Return the label of an arm without its rate or setting, which arms of one method share."""
     name, _, options = (arm.adapter or "").partition(":")
     kept = ",".join(option for option in options.split(",") if not option.startswith("lr="))
     adapter = ":".join(filter(None, (name, kept)))
     return Arm(arm.method, adapter or None).label
 
 
-class RaceDriver:
-    """Spends a budget on a race.
+class BudgetDriver:
+    """Spends a budget on a study.
 
     Args:
-        race: the study.
+        study: whose runs are trained.
         queue: of the study.
-        train: trains what waits in the queue; returns when nothing waits or runs any more.
+        train: trains what waits in the queue; returns once nothing waits or runs.
     """
 
-    def __init__(self, race: Race, queue: Queue, train: Callable[[], None]) -> None:
-        self.race = race
+    def __init__(self, study: BudgetedStudy, queue: Queue, train: Callable[[], None]) -> None:
+        self.study = study
         self._queue = queue
         self._train = train
-        self._runs = race.runs
+        self._runs = study.runs
         self._forgiven: set[RunKey] = set()
 
-    def run(self, allowance: Allowance) -> RaceRecord:
-        """Train until the verdict stands. It is written into the study's folder, as is all that leads to it.
+    def run(self, budget: Budget) -> BudgetRecord:
+        """Train until the verdict is final. Each verdict on the way is written into the study's folder.
 
-        Runs that had failed before are tried once more.
+        Runs that failed before are tried once more.
 
         Raises:
             UsageError: if the budget is too small for the grid, or smaller than it was.
@@ -152,45 +152,45 @@ class RaceDriver:
         """
         self._queue.recover()
         self._queue.hold_back([])
-        grid = self.race.full_grid(self._lengths())
+        grid = self.study.full_grid(self._lengths())
         self._forgiven = {key for key, progress in self._observed(grid).items() if progress.has_failed}
-        record, allocator = self._begin(allowance, grid)
+        record, allocator = self._begin(budget, grid)
         while batch := allocator.next(observed := self._observed(grid)):
             self._write(replace(record, verdict=allocator.verdict(observed)))
             self._train_to(self._clipped(batch, observed, allocator), grid)
-            left = any(run.state in ("waiting", "running") for run in self._queue.runs())  # another process added them
+            left = any(run.is_open for run in self._queue.runs())  # another process added them
             if self._observed(grid) == observed and not left:
                 raise RunError(
                     f"None of the {len(batch)} runs that the budget asked for got any further. 'gradgate study status "
-                    f"{self.race.folder}' says what they do; run the same command again to go on."
+                    f"{self.study.folder}' says what they do; run the same command again to resume."
                 )
         record = replace(record, verdict=allocator.verdict(observed), final=True)
         self._write(record)
         self._free(record)
         return record
 
-    def _begin(self, allowance: Allowance, grid: FullGrid) -> tuple[RaceRecord, Allocator]:
-        """The budget in steps, and its plan; both are the same whenever the study goes on with the same budget."""
-        held = find_race(self.race.folder)
-        pace = held.pace if held is not None else None
-        if allowance.seconds is not None and pace is None:
+    def _begin(self, budget: Budget, grid: FullGrid) -> tuple[BudgetRecord, Allocator]:
+        """Return the budget in steps and its plan; both are the same whenever a study resumes with the same budget."""
+        existing = read_budget(self.study.folder)
+        pace = existing.pace if existing is not None else None
+        if budget.seconds is not None and pace is None:
             pace = self._measured_pace(grid)
-        allowed = allowance.steps_of(grid.total_steps, pace)
-        if allowance.seconds is not None:  # what measured the pace is spent
+        allowed = budget.steps_of(grid.total_steps, pace)
+        if budget.seconds is not None:  # what measured the pace is spent
             allowed = max(allowed, len(grid.arms) * grid.seed_steps(1))
-        if held is not None and allowed < held.steps_allowed:
+        if existing is not None and allowed < existing.steps_allowed:
             raise UsageError(
-                f"This budget allows {allowed:,} optimizer steps, and {self.race.folder} was given "
-                f"{held.steps_allowed:,} before. Expected as many or more: a budget is raised, not lowered. Give a "
+                f"This budget allows {allowed:,} optimizer steps, and {self.study.folder} was given "
+                f"{existing.steps_allowed:,} before. Expected as many or more: a budget is raised, not lowered. Give a "
                 f"larger one, or another --out."
             )
         plan = grid.arms, grid.seeds, dict(grid.steps), allowed
-        is_same = held is None or plan == (held.arms, held.seeds, dict(held.steps), held.steps_allowed)
-        earlier = 0 if held is None else held.earlier_verdicts + (held.final and not is_same)
+        before = existing and (existing.arms, existing.seeds, dict(existing.steps), existing.steps_allowed)
+        earlier = existing.earlier_verdicts + (existing.final and plan != before) if existing is not None else 0
         allocator, observed = Allocator(grid, allowed, earlier), self._observed(grid)
         self._check_scored(observed, grid, allocator)
-        record = RaceRecord(
-            allowance=allowance,
+        record = BudgetRecord(
+            allowance=budget,
             arms=grid.arms,
             seeds=grid.seeds,
             steps=dict(grid.steps),
@@ -202,24 +202,21 @@ class RaceDriver:
         return record, allocator
 
     def _check_scored(self, observed: Observed, grid: FullGrid, allocator: Allocator) -> None:
-        """UsageError for runs that an earlier command trained past the steps where runs are compared."""
+        """Raise UsageError for runs that an earlier command trained past the steps where runs are compared."""
         if allocator.stages[0].eighths == EIGHTHS[-1]:
             return
         for key, progress in observed.items():
             first = grid.until(key.task, EIGHTHS[0])
             if not progress.has_failed and progress.step >= first and min(progress.dev, default=first + 1) > first:
                 raise UsageError(
-                    f"{key.arm} seed {key.seed} in {self.race.folder} was trained without a budget and has no score on "
-                    f"dev up to step {first}, where a budget compares. Give --budget 1 to train every run, or another "
-                    f"--out; or begin a study with --eval-every {first} or less."
+                    f"{key.arm} seed {key.seed} in {self.study.folder} was trained without a budget and has no score "
+                    f"on dev up to step {first}, where a budget compares. Give --budget 1 to train every run, or "
+                    f"another --out; or begin a study with --eval-every {first} or less."
                 )
 
     def _observed(self, grid: FullGrid) -> Observed:
-        """What the folders hold.
-
-        A score after the first step, which one run has that told the length of all, is left out.
-        """
-        found = observe(list(self.race.results().values()), self._forgiven)
+        """Return the progress of all runs, without scores after the first step, which one run has from `_lengths`."""
+        found = observe(list(self.study.results().values()), self._forgiven)
         first = {task: min(2, grid.until(task, EIGHTHS[0])) for task in grid.steps}
         return {
             key: replace(
@@ -231,14 +228,14 @@ class RaceDriver:
         }
 
     def _lengths(self) -> dict[str, int]:
-        """Task to steps of a run. Where the settings do not say it, the first step of one run does."""
+        """Return task to steps of a run. If the settings do not say it, train the first step of one run."""
         found: dict[str, int] = {}
-        waiting = {task: [key for key in self._runs if key.task == task] for task in self.race.grids}
+        waiting = {task: [key for key in self._runs if key.task == task] for task in self.study.grids}
         while len(found) < len(waiting):
-            for task, result in self.race.results().items():
+            for task, result in self.study.results().items():
                 known = [cell.scores.cost.steps for cell in result.cells if cell.scores]
-                known += [cell.reached.of_steps for cell in result.cells if cell.reached]
-                said = self.race.grids[task].base.steps
+                known += [total for cell in result.cells if cell.progress and (total := cell.progress.of_steps)]
+                said = self.study.grids[task].base.steps
                 if said is not None or known:
                     found[task] = known[0] if said is None else said
             lacking = [task for task in waiting if task not in found]
@@ -246,14 +243,14 @@ class RaceDriver:
             if len(tried) < len(lacking):
                 raise RunError(
                     f"No run of {', '.join(lacking)} could be trained, so that the budget cannot be planned. "
-                    f"'gradgate study failed {self.race.folder}' says why."
+                    f"'gradgate study failed {self.study.folder}' says why."
                 )
             if tried:
                 self._add([replace(self._runs[key], until=1) for key in tried])
-        return {task: found[task] for task in self.race.grids}
+        return {task: found[task] for task in self.study.grids}
 
     def _measured_pace(self, grid: FullGrid) -> float:
-        """Seconds by the clock for a step of the first runs, with all that they take beside their training."""
+        """Return the seconds by the clock per step of the first runs, with everything that they do besides training."""
         observed = self._observed(grid)
         allocator = Allocator(grid, len(grid.arms) * grid.seed_steps(EIGHTHS[0]))
         before, began = allocator.spent(observed), time.monotonic()
@@ -266,39 +263,43 @@ class RaceDriver:
         done = [progress for progress in observed.values() if progress.seconds]
         if not done:
             raise RunError(
-                f"No run of {self.race.folder} could be trained, so that a time cannot be turned into steps. 'gradgate "
-                f"study failed {self.race.folder}' says why."
+                f"No run of {self.study.folder} could be trained, so that a time cannot be turned into steps. "
+                f"'gradgate study failed {self.study.folder}' says why."
             )
         return sum(each.seconds or 0.0 for each in done) / sum(each.step for each in done)
 
-    def _clipped(self, batch: Sequence[Request], observed: Observed, allocator: Allocator) -> list[Request]:
-        """The same up to the next step where all runs are scored, which a raised budget may compare at."""
+    def _clipped(self, batch: Targets, observed: Observed, allocator: Allocator) -> Targets:
+        """Return the runs up to the next step where all runs are scored, which a raised budget may compare at."""
         if allocator.stages[0].eighths == EIGHTHS[-1]:
-            return list(batch)
-        clipped = []
-        for request in batch:
-            done = observed[request.key].step if request.key in observed else 0
-            each = self._runs[request.key].config.eval_every
-            rungs = (allocator.grid.until(request.task, eighths) for eighths in EIGHTHS)
-            unscored = (rung for rung in rungs if rung > done and (not each or rung % each))
-            clipped.append(request._replace(until_step=min([request.until_step, *unscored])))
+            return batch
+        clipped = {}
+        for key, until in batch.items():
+            done = observed[key].step if key in observed else 0
+            each = self._runs[key].config.eval_every
+            lengths = (allocator.grid.until(key.task, eighths) for eighths in EIGHTHS)
+            unscored = (length for length in lengths if length > done and (not each or length % each))
+            clipped[key] = min([until, *unscored])
         return clipped
 
-    def _train_to(self, batch: Sequence[Request], grid: FullGrid) -> None:
-        self._forgiven -= {request.key for request in batch}
-        whole = {request: request.until_step >= grid.steps[request.task] for request in batch}
-        self._add([replace(self._runs[each.key], until=None if whole[each] else each.until_step) for each in batch])
+    def _train_to(self, batch: Targets, grid: FullGrid) -> None:
+        self._forgiven -= batch.keys()
+        self._add(
+            [
+                replace(self._runs[key], until=None if until >= grid.steps[key.task] else until)
+                for key, until in batch.items()
+            ]
+        )
 
     def _add(self, runs: list[GridRun]) -> None:
         self._queue.hold_back(runs)
         self._queue.add(runs)
         self._train()
 
-    def _write(self, record: RaceRecord) -> None:
-        with locked_folder(self.race.folder):
-            write_race(self.race.folder, record)
+    def _write(self, record: BudgetRecord) -> None:
+        with locked_folder(self.study.folder):
+            write_budget(self.study.folder, record)
 
-    def _free(self, record: RaceRecord) -> None:
+    def _free(self, record: BudgetRecord) -> None:
         """Free the disk of paused runs whose arms left. They begin anew if more budget brings them back."""
         left = {departure.arm for departure in record.verdict.departures if departure.place is not None}
         for key, run in self._runs.items():

@@ -1,4 +1,4 @@
-"""What scores in pairs say: the noise that pairs do not share, pooled over arms, and tests of the leader."""
+"""Test the leader on scores in pairs, with the noise that pairs do not share pooled over arms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gradgate.study.budget.ladder import FEWEST_PAIRS, Stage
+from gradgate.study.budget.stages import FEWEST_PAIRS, Stage
 
 LEVEL = 0.05
 """The error that all looks of a study share."""
@@ -22,7 +22,7 @@ Table = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True)
 class Look:
-    """A planned test: after so many seeds of the last stage, or at the end of the budget (None), at this level."""
+    """A planned test: after n seeds of the last stage, or at the end of the budget (None), at this level."""
 
     seeds: int | None
     level: float
@@ -41,8 +41,8 @@ class Deficit:
     """How far an arm is behind the leader on their common pairs.
 
     Attributes:
-        p: of its test, before any correction; None where the scores show no spread to test with.
-        noise: that the test is made with.
+        p: of its test, before any correction; None if the scores have no spread to test.
+        noise: that the test uses.
     """
 
     arm: str
@@ -52,7 +52,7 @@ class Deficit:
 
 
 def plan_looks(last: Stage, tasks: int, earlier: int) -> tuple[Look, ...]:
-    """When the arms of the last stage are tested, and how the level is shared.
+    """Return when the arms of the last stage are tested, and how these looks share the level.
 
     The end of the budget is a look, and half of the last stage is one if it has three pairs or more. The early look
     has a tenth of the level, which costs the last one little. The first budget of a study has 0.8 of the level, and
@@ -73,7 +73,7 @@ def plan_looks(last: Stage, tasks: int, earlier: int) -> tuple[Look, ...]:
 
 
 def pooled_noise(table: Table) -> Noise | None:
-    """The noise left after each arm's and each pair's mean, from all arms at once; None without a degree of freedom.
+    """Return the noise after each arm's and each pair's mean, from all arms; None without a degree of freedom.
 
     With two arms it is the sd of their differences over the square root of 2, and a t-test with it is the paired one.
     Every further arm adds degrees of freedom, of which a few pairs alone have too few. It is the residual of a two-way
@@ -93,7 +93,7 @@ def pooled_noise(table: Table) -> Noise | None:
 
 
 def deficits(table: Table, leader: str, arms: Sequence[str], noisy: Table) -> tuple[Deficit, ...]:
-    """How far arms are behind the leader: two-sided t-tests on the pairs of ``table``, with the noise of ``noisy``.
+    """Test arms against the leader: two-sided t-tests on the pairs of ``table``, with the noise of ``noisy``.
 
     Each test takes the larger of the pooled noise and that of its own differences, with the pooled degrees of freedom,
     so that two noisy arms do not gain from quiet ones. Of 20,000 draws of two level arms beside others that are far

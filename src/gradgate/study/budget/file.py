@@ -1,4 +1,4 @@
-"""``budget.json``: the budget of a study, how far it is spent, and what it found. It stands beside ``study.json``."""
+"""Read and write ``budget.json``, which stands beside ``study.json``: a study's budget, its spending, its verdict."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy
 from gradgate.runs.records import read_record, write_record
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.study.budget.verdict import Verdict
 
-RACE_FILE = "budget.json"
+BUDGET_FILE = "budget.json"
 VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaceRecord:
-    """What is decided about a budgeted study; all else follows from the folders of its runs.
+class BudgetRecord:
+    """The content of ``budget.json``; everything else about a budgeted study follows from the folders of its runs.
 
     Attributes:
-        allowance: as it was asked for last.
-        pace: seconds for a step, measured on the first runs; of a budget that is a time.
+        allowance: the budget as it was last asked for.
+        pace: seconds per step, measured on the first runs, for a budget that is a time.
         arms, seeds: that the budget is spent on.
         steps: task to optimizer steps of one of its runs.
         steps_allowed: optimizer steps of all runs.
         earlier_verdicts: that were final before steps, seeds or arms were added.
-        final: whether the verdict stands; else it says what is known so far.
+        final: whether the verdict is final; else it says what is known so far.
         version: of this file's form.
     """
 
-    allowance: Allowance
+    allowance: Budget
     arms: tuple[str, ...]
     seeds: tuple[int, ...]
     steps: Mapping[str, int]
@@ -44,7 +44,7 @@ class RaceRecord:
     version: int = VERSION
 
     @property
-    def racing(self) -> tuple[str, ...]:
+    def remaining(self) -> tuple[str, ...]:
         """The arms that have not left, the best first."""
         left = {departure.arm for departure in self.verdict.departures}
         ranked = [*self.verdict.winners, *(arm for arm in self.arms if arm not in self.verdict.winners)]
@@ -52,47 +52,47 @@ class RaceRecord:
 
     @property
     def headline(self) -> str:
-        """Who won, or who leads: the first sentence of the verdict."""
+        """Who won or leads, in a sentence."""
         if self.final:
-            return f"{self.verdict.summary.partition('. ')[0].removesuffix('.')}."
-        leader = f"; {self.racing[0]} leads so far" if self.verdict.steps_spent and self.racing else ""
-        return f"The race is under way with {len(self.racing)} of {len(self.arms)} arms{leader}."
+            return self.verdict.headline
+        leader = f"; {self.remaining[0]} leads so far" if self.verdict.steps_spent and self.remaining else ""
+        return f"The budget is being spent: {len(self.remaining)} of {len(self.arms)} arms remain{leader}."
 
     @property
     def details(self) -> str:
-        """How that was found, and what it would take to decide: the other sentences; empty while it is under way."""
-        return self.verdict.summary.partition(". ")[2] if self.final else ""
+        """How that was found, and what it would take to decide; empty while the budget is being spent."""
+        return self.verdict.details if self.final else ""
 
     @property
     def spending(self) -> str:
         """What was spent, in a sentence."""
-        found = self.verdict
+        verdict = self.verdict
         return (
-            f"Budget: {found.steps_spent:,} of the grid's {found.steps_of_grid:,} optimizer steps were trained; "
-            f"{found.steps_allowed:,} are allowed."
+            f"Budget: {verdict.steps_spent:,} of the grid's {verdict.steps_of_grid:,} optimizer steps were trained; "
+            f"{verdict.steps_allowed:,} are allowed."
         )
 
     def record(self) -> dict[str, Any]:
-        """Plain values, for scripts: ``budget`` and ``verdict``."""
-        told = self.verdict.record()
-        return {"budget": told["budget"], "verdict": {**told["verdict"], "final": self.final}}
+        """Return plain values for scripts: ``budget`` and ``verdict``."""
+        record = self.verdict.record()
+        return {"budget": record["budget"], "verdict": {**record["verdict"], "final": self.final}}
 
 
-def find_race(folder: Path) -> RaceRecord | None:
-    """The budget of the study in a folder; None if it has none.
+def read_budget(folder: Path) -> BudgetRecord | None:
+    """Read the budget of the study in a folder; return None if it has none.
 
     Raises:
         RunError: if the file is damaged, or of a later version.
     """
-    file = folder / RACE_FILE
+    file = folder / BUDGET_FILE
     if not file.is_file():
         return None
     version = read_json(file).get("version")
     if version != VERSION:
         raise RunError(f"{file} is of version {version!r}, expected {VERSION}. {remedy(file)}")
-    return read_record(file, RaceRecord)
+    return read_record(file, BudgetRecord)
 
 
-def write_race(folder: Path, record: RaceRecord) -> None:
+def write_budget(folder: Path, record: BudgetRecord) -> None:
     """Write ``budget.json``."""
-    write_record(folder / RACE_FILE, record)
+    write_record(folder / BUDGET_FILE, record)

@@ -1,6 +1,6 @@
-"""What the folders of a study hold, as a budget sees it: how far each run is, and its scores on dev.
+"""Read each run's progress and dev scores from its folder.
 
-A budget keeps no state beside these folders, so that one that was killed goes on as if it had not been.
+A budget keeps no state beside these folders, so that a study that was killed resumes as if it had not been.
 """
 
 from __future__ import annotations
@@ -8,71 +8,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import replace
-from math import isfinite, nan
 
 from gradgate.errors import RunError
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.history import DevRecord
-from gradgate.runs.pauses import merged_by_step, read_reached
-from gradgate.study.budget import Observed, Progress, RunKey
+from gradgate.runs.pauses import read_progress
+from gradgate.runs.state import Progress, RunState
+from gradgate.study.budget import Observed, RunKey
 from gradgate.study.results import RunResult, StudyResults
 from gradgate.study.study_file import StudyRecord
 
 
 def observe(parts: Sequence[StudyResults], forgiven: AbstractSet[RunKey] = frozenset()) -> Observed:
-    """Every run that was begun: finished, paused or failed.
+    """Return the progress of every run that has begun: finished, paused or failed.
 
-    A run that is being trained counts with what it had done when it was last paused, and not at all before. Arms are
-    labels as in :attr:`gradgate.study.arms.Arm.label`, tasks are named by :func:`task_name`.
+    A run that is being trained counts with its progress at its latest pause, and not at all before. Arms are labels as
+    in :attr:`gradgate.study.arms.Arm.label`, tasks are named by :func:`task_name`.
 
     Args:
         parts: the results of each task (and model) of the study, or of the study itself.
-        forgiven: runs that have failed and are to be tried again: they count with what they had done when they were
-            last paused.
+        forgiven: failed runs that are to be tried again: they count with their progress at their latest pause.
     """
-    found = {
-        (key := RunKey(cell.label, task_name(results.study), cell.seed)): progress_of(
-            _before_failure(cell) if key in forgiven else cell
-        )
+    progress = {
+        (key := RunKey(run.label, task_name(results.study), run.seed)): _progress(run, is_forgiven=key in forgiven)
         for results in parts
-        for cell in results.cells
+        for run in results.cells
     }
-    return {key: progress for key, progress in found.items() if progress is not None}
+    return {key: each for key, each in progress.items() if each is not None}
 
 
 def task_name(study: StudyRecord) -> str:
-    """What a budget calls a part of a study: its name among several, or its task."""
+    """Return the name that a budget uses for a part of a study: the part's among several, or the task's."""
     return study.part or study.task.name
 
 
-def _before_failure(cell: RunResult) -> RunResult:
-    reached = None
-    if cell.folder is not None:
+def _progress(run: RunResult, *, is_forgiven: bool) -> Progress | None:
+    if run.failure is None:
+        return run.progress
+    if not is_forgiven:
+        return Progress(run.failure.step or 0, state=RunState.FAILED)
+    if run.folder is not None:
         with suppress(RunError):
-            reached = read_reached(RunFolder(cell.folder))
-    return replace(cell, failure=None, scores=None, reached=reached)
-
-
-def progress_of(cell: RunResult) -> Progress | None:
-    """How far a run is; None where it was not begun.
-
-    Scores and losses at pauses count beside those of evaluations, so that a run that has finished since still has those
-    on which it was let go on.
-    """
-    if cell.failure is not None:
-        return Progress(cell.failure.step or 0, failed=True)
-    if cell.reached is not None and cell.scores is None:
-        reached = cell.reached
-        return Progress(reached.step, reached.scores, reached.seconds, losses=losses(reached.dev))
-    if cell.scores is None:
-        return None
-    metric, cost = cell.scores.metric, cell.scores.cost
-    known = merged_by_step(cell.reached.dev if cell.reached is not None else (), cell.history)
-    dev = {record.step: record.metrics[metric] for record in known if metric in record.metrics}
-    return Progress(cost.steps, dev, cost.seconds_total, losses=losses(known))
-
-
-def losses(dev: Sequence[DevRecord]) -> dict[int, float]:
-    """Step to the loss on dev, where it is known."""
-    return {record.step: record.metrics["loss"] for record in dev if isfinite(record.metrics.get("loss", nan))}
+            return read_progress(RunFolder(run.folder))
+    return None

@@ -1,7 +1,8 @@
-"""The answer of a budget: a winner or a tie, how sure that is, what was spent, and what it would take to decide."""
+"""Define the verdict of a budget: a winner or a tie, its confidence, what was spent, and what would decide."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,10 +38,10 @@ class Departure:
 
 @dataclass(frozen=True)
 class Needed:
-    """What would decide with 80 % power, if the lead and its noise are what was seen.
+    """What would decide with 80 % power, if the lead and its noise are as observed.
 
     Attributes:
-        against: the arm that is hardest to tell from the leader.
+        against: the arm with the least significant deficit.
         pairs: whole (task, seed) pairs of the two, with those that exist.
         seeds: more of them than the two have now.
         steps: optimizer steps for these.
@@ -54,24 +55,24 @@ class Needed:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a budget found.
+    """The result of a budget.
 
     Attributes:
-        winners: the winner alone, or the arms that could not be told from the leader, the best on dev first.
+        winners: the winner alone, or the leader and the arms that are not significantly worse, the best on dev first.
         decided: whether one arm won.
-        method: of all winners, at whatever rate, if a test told it from another method; None where none did.
-        cheapest: of the winners, by seconds for a step where these are known, else the first.
+        method: of all winners, if it is significantly better than another method, at any rate; else None.
+        cheapest: of the winners, by seconds per step if these are known, else the first.
         confidence: 1 minus the error that all looks of the study share.
         how: one sentence on the test, or on why there was none.
-        unsettled: arms that left on scores which do not tell them from the leader: while there are any, nothing is
-            decided.
-        p: the largest of the leader against the others, after Holm's correction; None where one was not tested.
+        unsettled: arms that left on scores that are not significantly worse than the leader's; while there are any,
+            nothing is decided.
+        p: the largest of the leader against the others, after Holm's correction; None if one was not tested.
         pairs: whole runs of the leader and the others that the verdict rests on.
         step_share: of the schedule after which the arms were compared; 1 for whole runs.
         steps_of_grid, steps_allowed, steps_spent: optimizer steps.
-        departures: what left when, and why.
+        departures: which arms left when, and why.
         not_looked_at: one sentence on what was not trained.
-        needed: what would decide; None where it is decided, or where no spread was seen to tell it from.
+        needed: what would decide; None if it is decided, or if the scores have no spread to estimate it from.
     """
 
     winners: tuple[str, ...]
@@ -92,34 +93,55 @@ class Verdict:
     needed: Needed | None
 
     @property
-    def summary(self) -> str:
-        """The verdict in two or three sentences."""
+    def headline(self) -> str:
+        """Who won or leads, in a sentence."""
         if not self.winners:
-            return f"No arm is left: a run of each failed. {self.not_looked_at}"
+            return "No arm is left: a run of each failed."
+        leader, *others = self.winners
         if self.decided:
-            return f"{self.winners[0]} wins. {self.how} {self.not_looked_at}"
-        same = f" All are {self.method}, which wins." if self.method else ""
+            return f"{leader} wins."
+        if not others:
+            return f"Inconclusive: {leader} leads."
+        are = "is" if len(others) == 1 else "are"
+        return f"Inconclusive: {leader} leads, but {_listed(others)} {are} not significantly worse."
+
+    @property
+    def details(self) -> str:
+        """How that was found, and what it would take to decide."""
+        return " ".join(filter(None, (*self._of_tie(), self.how, self._need(), self.not_looked_at)))
+
+    @property
+    def summary(self) -> str:
+        """The whole verdict in a few sentences."""
+        return f"{self.headline} {self.details}"
+
+    def _of_tie(self) -> Iterator[str]:
+        if self.decided or not self.winners:
+            return
+        if self.method is not None:
+            yield f"All of them are {self.method}, which wins." if len(self.winners) > 1 else f"{self.method} wins."
         if len(self.winners) > 1:
-            tie = f"Not decided: {self.winners[0]} leads, {', '.join(self.winners[1:])} cannot be told from it.{same}"
-            tie += f" The cheapest of them is {self.cheapest}."
-        else:
-            tie = f"Not decided: {self.winners[0]} leads."
+            yield f"The cheapest of them is {self.cheapest}."
         if self.unsettled:
             some = ", ".join(self.unsettled) if len(self.unsettled) <= 3 else f"{len(self.unsettled)} arms"
-            tie += f" {some} left on scores that do not tell them from it."
-        return f"{tie} {self.how} {self._need()} {self.not_looked_at}".replace("  ", " ")
+            yield f"{some} left on scores that are not significantly worse."
 
     def _need(self) -> str:
         if self.needed is None:
             return ""
         return (
             f"If the lead over {self.needed.against} is as large as it looks, {self.needed.pairs} pairs of whole runs "
-            f"tell it with 80 % power: {self.needed.seeds} more seeds, {self.needed.steps:,} more steps."
+            f"show it with 80 % power: {self.needed.seeds} more seeds, {self.needed.steps:,} more steps."
         )
 
     def record(self) -> dict[str, Any]:
-        """Plain values, for JSON: ``budget`` and ``verdict``."""
+        """Return plain values for JSON: ``budget`` and ``verdict``."""
         budget = {name: getattr(self, name) for name in ("steps_of_grid", "steps_allowed", "steps_spent")}
         verdict = {name: value for name, value in asdict(self).items() if name not in budget}
         departures = [{**asdict(left), "reason": left.reason} for left in self.departures]
         return {"budget": budget, "verdict": {**verdict, "departures": departures, "summary": self.summary}}
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

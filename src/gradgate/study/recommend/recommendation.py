@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig
 from gradgate.study.arms import Arm
-from gradgate.study.budget.file import RaceRecord, find_race
+from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.portfolio import LeftOut, Portfolio, portfolio
 
@@ -25,14 +25,14 @@ class Recommendation:
 
     Attributes:
         folder: of the study.
-        race: with its verdict.
+        budget: its record, with the verdict.
         config: of the arm that is recommended: the winner, or what leads a tie.
         cheapest: of the cheapest arm of a tie, where that is another one.
         left_out: what was not tried.
     """
 
     folder: Path
-    race: RaceRecord
+    budget: BudgetRecord
     config: RunConfig
     cheapest: RunConfig | None
     left_out: tuple[LeftOut, ...]
@@ -51,7 +51,7 @@ class Recommendation:
     @property
     def text(self) -> str:
         """The verdict, what was spent, and how to train it, for people."""
-        lines = [self.race.verdict.summary, self.race.spending, "", "Train it with:", f"  {self.command}"]
+        lines = [self.budget.verdict.summary, self.budget.spending, "", "Train it with:", f"  {self.command}"]
         if self.cheapest is not None:
             lines += [f"or the cheapest of the tie, {self.cheapest.title}:", f"  {command_line(self.cheapest)}"]
         return "\n".join([*lines, "or in Python:", *(f"  {line}" for line in self.python)])
@@ -60,7 +60,7 @@ class Recommendation:
         """Plain values, for scripts."""
         cheapest = self.cheapest
         return {
-            **self.race.record(),
+            **self.budget.record(),
             "recommended": {"arm": self.config.title, "lr": self.config.peak_lr, "settings": _given(self.config)},
             "command": self.command,
             "python": list(self.python),
@@ -93,7 +93,7 @@ def recommend(
     from gradgate.study.recommend.fitting import fitting, subject_of
     from gradgate.training.preview import preview
 
-    allowance = Allowance(seconds=60 * minutes)
+    budget = Budget(seconds=60 * minutes)
     seen = preview(config)
     chosen = fitting(portfolio(subject_of(config, seen), _given_rate(config)), config, seen)
     if len(chosen.arms) < 2:
@@ -106,23 +106,23 @@ def recommend(
         progress.note(str(each))
     progress.note(f"Racing {', '.join(chosen.arms)}; lr {chosen.lr:g} where an arm has none of its own.")
     base = config.model_copy(update={"lr": chosen.lr})
-    compare(Comparison(base, chosen.arms, seeds, allowance=allowance), out, LeaderNotes(out, progress))
+    compare(Comparison(base, chosen.arms, seeds, allowance=budget), out, LeaderNotes(out, progress))
     return read_recommendation(out, base, chosen)
 
 
 def read_recommendation(folder: Path, base: RunConfig, chosen: Portfolio) -> Recommendation:
-    """What the race in a study's folder recommends; RunError if no arm is left."""
-    race = find_race(folder)
-    if race is None or not race.verdict.winners:
+    """Return what the budget of a study recommends; RunError if no arm is left."""
+    budget = read_budget(folder)
+    if budget is None or not budget.verdict.winners:
         raise RunError(
             f"No arm of {folder} could be trained, so nothing can be recommended. 'gradgate study failed {folder}' "
             f"says why; mend that and run the same command again."
         )
-    found = race.verdict
+    found = budget.verdict
     cheapest = found.cheapest if found.cheapest not in (None, found.winners[0]) else None
     return Recommendation(
         folder,
-        race,
+        budget,
         _config_of(base, found.winners[0]),
         None if cheapest is None else _config_of(base, cheapest),
         chosen.left_out,

@@ -1,4 +1,4 @@
-"""Learning curves of finished studies, as one CSV file with a row for each run and evaluation on dev."""
+"""Read and write the learning curves of finished studies: a CSV file with one row per evaluation on dev."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from gradgate.runs.pauses import losses_on_dev
 from gradgate.settings.adapter import read_adapter
-from gradgate.study.budget.observe import losses
 from gradgate.study.parts import part_folders
 from gradgate.study.replay.row_file import RowFile
 from gradgate.study.results import RunResult, StudyResults, read_study
 
-CUT, SQUEEZED = "cut", "squeezed"
-"""Schedules of short runs: the whole one, of which they see the beginning, or one that ends with them."""
+WHOLE = "cut"
+"""The schedule of whole runs, of which a budget sees the beginning; a file may have rows of others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +24,12 @@ class CurveRow:
     Attributes:
         arm: method, adapter and rate.
         step: optimizer steps done, of ``of_steps``.
-        dev: the task's metric on dev; None in the last row of a run that failed or that was not evaluated there.
+        dev: the task's metric on dev; None in the last row of a run that failed or was not evaluated there.
         test: on the main test split, by the checkpoint with the best dev score; in the last row alone.
         seconds: of the whole training; in the last row alone.
-        schedule: ``cut`` or ``squeezed``.
+        schedule: :data:`WHOLE`, or the name of another.
         better: ``higher`` or ``lower`` scores.
-        dev_loss: the loss on dev; None where it is not known.
+        dev_loss: the loss on dev; None if unknown.
     """
 
     task: str
@@ -44,7 +44,7 @@ class CurveRow:
     dev: float | None = None
     test: float | None = None
     seconds: float | None = None
-    schedule: str = CUT
+    schedule: str = WHOLE
     metric: str = ""
     better: Literal["higher", "lower"] = "higher"
     dev_loss: float | None = None
@@ -64,7 +64,7 @@ _FILE = RowFile(
 
 
 def study_rows(folder: Path) -> list[CurveRow]:
-    """The curves of all runs of a study that have finished or failed, in its order.
+    """Return the curves of all finished and failed runs of a study, in its order.
 
     Raises:
         RunError: if the folder holds no study.
@@ -79,7 +79,7 @@ def _rows_of(results: StudyResults) -> Iterator[CurveRow]:
         if cell.scores is not None:
             metric, last = cell.scores.metric, cell.scores.cost.steps
             dev = {record.step: record.metrics.get(metric) for record in cell.history}
-            lost = losses(cell.history)
+            lost = losses_on_dev(cell.history)
             for step in sorted({*dev, last}):
                 row = CurveRow(**shared, step=step, of_steps=last, dev=dev.get(step), dev_loss=lost.get(step))
                 test, seconds = cell.score(results.main_split), cell.scores.cost.seconds_total
@@ -105,7 +105,7 @@ def _shared(cell: RunResult, results: StudyResults) -> dict[str, Any]:
 
 
 def _rate(cell: RunResult, results: StudyResults) -> float | None:
-    """The learning rate of a run: its arm's, the one that was searched for it, its adapter's own, or the study's."""
+    """Return the learning rate of a run: its arm's, the one that a search chose, its adapter's own, or the study's."""
     study = results.study
     searched = study.search.chosen.get(cell.label, {}) if study.search else dict(cell.setting)
     adapter = read_adapter(cell.adapter)
@@ -120,7 +120,7 @@ def write_curves(rows: Sequence[CurveRow], file: Path) -> None:
 
 
 def read_rows(file: Path) -> list[CurveRow]:
-    """The rows of a CSV file that :func:`write_curves` wrote; the last columns from ``schedule`` on may be absent.
+    """Read a CSV file that :func:`write_curves` wrote; the columns from ``schedule`` on may be absent.
 
     Raises:
         DataError: if a column is absent or a line is damaged; the line is named.

@@ -1,6 +1,6 @@
-"""A finished grid with the learning curves of its runs, from the rows of one or several studies.
+"""Build a finished grid with the learning curves of its runs from the rows of one or several studies.
 
-Several studies make one grid, as where each rate is a study of its own: an arm is a method on an adapter at a rate.
+Several studies can make one grid, such as one study per rate: an arm is a method on an adapter at a rate.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.study.budget import FullGrid, Progress, RunKey
+from gradgate.runs.state import Progress, RunState
+from gradgate.study.budget import FullGrid, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.replay.curve_rows import CUT, SQUEEZED, CurveRow
-from gradgate.study.replay.squeezed import with_squeezed
+from gradgate.study.replay.curve_rows import WHOLE, CurveRow
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Curves:
 
     Attributes:
         runs: each run of the grid, to its end.
-        notes: what was left out, and which scores stand for others.
+        notes: what was left out, and which scores are used in place of missing ones.
     """
 
     grid: FullGrid
@@ -30,18 +30,16 @@ class Curves:
     notes: tuple[str, ...] = ()
 
 
-def as_curves(rows: Sequence[CurveRow], schedule: str = CUT) -> Curves:
-    """The grid that the rows are of. Seeds that an arm has not run on every task are left out, and named.
+def as_curves(rows: Sequence[CurveRow]) -> Curves:
+    """Build the grid of some rows. Seeds that an arm has not run on every task are left out, with a note.
 
-    Args:
-        schedule: ``cut``, or ``squeezed`` for the scores of squeezed runs in place of early ones of whole runs.
+    Rows of other schedules than the whole one are left out.
 
     Raises:
-        DataError: if no seed is left, a run is there twice, runs of one task differ in length or metric, or a squeezed
-            run is missing.
+        DataError: if no seed is left, a run occurs twice, or runs of one task differ in length or metric.
     """
-    chosen = [row for row in rows if row.schedule == CUT]
-    found, short = _by_run(chosen), _by_run([row for row in rows if row.schedule == SQUEEZED])
+    chosen = [row for row in rows if row.schedule == WHOLE]
+    found = rows_by_run(chosen)
     arms = tuple(dict.fromkeys(key.arm for key in found))
     tasks = tuple(dict.fromkeys(key.task for key in found))
     seeds = tuple(dict.fromkeys(key.seed for key in found))
@@ -60,12 +58,11 @@ def as_curves(rows: Sequence[CurveRow], schedule: str = CUT) -> Curves:
     runs = {key: _progress(key, found[key]) for key in found if key.seed in whole}
     left_out = [f"seed {seed} is left out, which not every arm has run" for seed in seeds if seed not in whole]
     notes = [*left_out, *_stand_ins(grid, runs)]
-    if schedule == SQUEEZED:
-        notes += with_squeezed(grid, runs, short)
     return Curves(grid, runs, tuple(notes))
 
 
-def _by_run(rows: Sequence[CurveRow]) -> dict[RunKey, list[CurveRow]]:
+def rows_by_run(rows: Sequence[CurveRow]) -> dict[RunKey, list[CurveRow]]:
+    """Group the rows by run; with several models, the name of a task includes its model's."""
     several = len({row.model for row in rows}) > 1
     found: dict[RunKey, list[CurveRow]] = {}
     for row in rows:
@@ -94,7 +91,8 @@ def _progress(key: RunKey, rows: Sequence[CurveRow]) -> Progress:
     last = max(rows, key=lambda row: row.step)
     dev = {row.step: row.dev for row in rows if row.dev is not None}
     lost = {row.step: row.dev_loss for row in rows if row.dev_loss is not None}
-    return Progress(last.step, dev, last.seconds, failed=last.step < last.of_steps or not dev, losses=lost)
+    state = RunState.FAILED if last.step < last.of_steps or not dev else RunState.FINISHED
+    return Progress(last.step, dev, last.seconds, state, lost, last.of_steps, last.metric)
 
 
 def _stand_ins(grid: FullGrid, runs: dict[RunKey, Progress]) -> Iterator[str]:
@@ -102,4 +100,4 @@ def _stand_ins(grid: FullGrid, runs: dict[RunKey, Progress]) -> Iterator[str]:
         for until in sorted({grid.until(task, eighths) for eighths in EIGHTHS}):
             lacking = sum(until not in run.dev for key, run in runs.items() if key.task == task and not run.has_failed)
             if lacking:
-                yield f"{lacking} runs of {task} have no score at step {until}: the best one before it stands"
+                yield f"{lacking} runs of {task} have no score at step {until}: the best one before it is used"

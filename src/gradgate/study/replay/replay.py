@@ -1,9 +1,9 @@
-"""How often a budget finds the best arm of a grid that was trained in full, by resampling its runs."""
+"""Measure how often a budget finds the best arm of a grid that was trained in full, by resampling its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from statistics import fmean
@@ -11,28 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from gradgate.errors import DataError, UsageError, nearest
+from gradgate.errors import DataError, UsageError
+from gradgate.runs.state import Progress, RunState
 from gradgate.statistics import compare_paired, holm
-from gradgate.study.budget import Allocator, FullGrid, Progress, RunKey
+from gradgate.study.budget import Allocator, FullGrid, RunKey
 from gradgate.study.budget.evidence import LEVEL
 from gradgate.study.replay.curves import Curves
-from gradgate.study.replay.rivals import RIVALS, play
 
 BUDGET = "budget"
+Runs = Mapping[RunKey, Progress]
+"""Every run of a grid to its end, in the order of seeds of one repeat."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What the full grid says.
+    """The answer of the full grid.
 
     Attributes:
         best: the arm with the best mean of whole runs on dev.
-        second: the arm after it; None for one arm alone.
+        second: the arm after it; None if there is one arm only.
         method: of the best arm.
         p: the largest of the two-sided paired t-tests of the best arm against each other, after Holm's correction;
-            None where a test was not possible.
+            None if a test was not possible.
         method_p: the same against the best arm of each other method.
-        tied: the best arm, and all that these tests cannot tell from it.
+        tied: the best arm, and all that are not significantly worse by these tests.
         means: arm to its mean on dev; without arms that failed.
     """
 
@@ -46,27 +48,28 @@ class Truth:
 
     @property
     def decisive(self) -> bool:
-        """Whether the best arm is told from every other: p < 0.05 against each after Holm's correction."""
+        """Whether the best arm is significantly better than every other: p < 0.05 for each after Holm's correction."""
         return self.p is not None and self.p < LEVEL
 
     @property
     def method_decisive(self) -> bool:
-        """Whether the best method, at its best rate, is told from every other."""
+        """Whether the best method, at its best rate, is significantly better than every other."""
         return self.method_p is not None and self.method_p < LEVEL
 
 
 @dataclass(frozen=True)
 class Score:
-    """How one way to spend the budget fared, as shares of all repeats.
+    """The result of one way to spend a budget, as shares of all repeats.
 
     Attributes:
-        agreement: it put an arm first that the grid's own test does not tell from its best: of a decisive grid the
-            best arm alone, of another any arm of the tie.
+        agreement: it put an arm first that is not significantly worse than the best by the grid's own test: of a
+            decisive grid the best arm alone, of another any arm of the tie.
         same_best: it put the arm first that has the best mean in the grid, however small its lead.
         same_method: it put an arm of that arm's method first.
         regret: how far the arm that it put first is behind the grid's best, on dev, on average.
-        named: it called one arm the winner; None for rivals, which test nothing.
-        false_winners: it called one arm the winner although the grid is not decisive, or another one than its best.
+        named: it called one arm the winner; None if it tests nothing.
+        false_winners: it called one arm the winner although the grid is not decisive, or another one than its best;
+            None if it tests nothing.
         steps: mean share of the grid's steps that it took.
     """
 
@@ -90,72 +93,94 @@ class Replay:
     scores: tuple[Score, ...]
 
     def record(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         truth = {**asdict(self.truth), "decisive": self.truth.decisive, "method_decisive": self.truth.method_decisive}
         return {**asdict(self), "truth": truth}
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class Outcome:
+    """What one repeat found.
+
+    Attributes:
+        arm: that it put first; None if it could not say.
+        named: whether it called this arm the winner; None if it tests nothing.
+        steps: optimizer steps that it took.
+    """
+
     arm: str | None
-    named: bool
+    named: bool | None
     steps: int
 
 
 def replay(
-    curves: Curves,
-    share: float,
-    repeats: int = 1000,
-    against: Sequence[str] = (),
-    seed: int = 0,
-    advance: Callable[[], None] = lambda: None,
+    curves: Curves, share: float, repeats: int = 1000, seed: int = 0, advance: Callable[[], None] = lambda: None
 ) -> Replay:
     """Spend a budget on recorded runs many times, each with another order of seeds.
 
     A repeat draws an order of the grid's seeds without replacement, the same for all arms and tasks, so that pairs
-    stay pairs; the budget takes seeds in this order, and sees of each run what it had shown by the step it is at. It
-    thus sees a random part of the runs of the grid, as a budgeted study does, and is compared with the whole of it.
+    stay pairs. The budget takes seeds in this order, and sees each run up to its current step. It thus sees a random
+    part of the grid's runs, as a budgeted study does, and is compared with the whole grid.
 
     Args:
+        curves: the grid.
         share: of the grid's steps, above 0 and at most 1.
-        against: names of :data:`gradgate.study.replay.rivals.RIVALS`, which get the same steps and the same orders.
+        repeats: 1 or more.
         seed: of the orders.
         advance: called after each repeat.
 
     Raises:
-        UsageError: for a share, number or rival that is none, or where the share does not pay for a start.
+        UsageError: for a share or number out of range, or if the share does not pay for a start.
         DataError: if every arm has a run that failed.
     """
-    unknown = [name for name in against if name not in RIVALS]
-    if unknown:
-        raise UsageError(
-            f"There is no rival {unknown[0]!r}.{nearest(unknown[0], RIVALS)} Expected some of {', '.join(RIVALS)}."
-        )
-    if not 0 < share <= 1 or repeats < 1:
-        raise UsageError(f"A share of {share:g} with {repeats} repeats: expected a share in (0, 1] and 1 or more.")
-    truth = truth_of(curves)
-    allocator = Allocator(curves.grid, int(share * curves.grid.total_steps * (1 + 1e-12)))
-    outcomes: dict[str, list[_Outcome]] = {name: [] for name in (BUDGET, *against)}
-    draw = np.random.default_rng(seed)
+    truth, allocator = truth_of(curves), allocator_of(curves, share, repeats)
 
     @cache
-    def budgeted(order: tuple[int, ...]) -> _Outcome:
-        observed = play(allocator, _reordered(curves, order))
+    def budgeted(order: tuple[int, ...]) -> Outcome:
+        observed = play(allocator, reordered(curves, order))
         finding = allocator.finding(observed)
-        return _Outcome(finding.winners[0] if finding.winners else None, finding.decided, allocator.spent(observed))
+        return Outcome(finding.winners[0] if finding.winners else None, finding.decided, allocator.spent(observed))
 
-    for repeat in range(repeats):
-        order = tuple(draw.permutation(len(curves.grid.seeds)).tolist())
-        outcomes[BUDGET].append(budgeted(order))
-        for name in against:
-            pick = RIVALS[name](curves.grid, _reordered(curves, order), allocator.steps_allowed, repeat)
-            outcomes[name].append(_Outcome(pick.arm, False, pick.steps))
+    outcomes = []
+    for order in seed_orders(curves, repeats, seed):
+        outcomes.append(budgeted(order))
         advance()
-    return Replay(share, repeats, truth, tuple(_score(name, outcomes[name], curves.grid, truth) for name in outcomes))
+    return Replay(share, repeats, truth, (score_of(BUDGET, outcomes, curves.grid, truth),))
+
+
+def allocator_of(curves: Curves, share: float, repeats: int) -> Allocator:
+    """Return what spends a share of a grid's steps; raise UsageError for a share or number of repeats out of range."""
+    if not 0 < share <= 1 or repeats < 1:
+        raise UsageError(f"A share of {share:g} with {repeats} repeats: expected a share in (0, 1] and 1 or more.")
+    return Allocator(curves.grid, int(share * curves.grid.total_steps * (1 + 1e-12)))
+
+
+def seed_orders(curves: Curves, repeats: int, seed: int) -> Iterator[tuple[int, ...]]:
+    """Yield an order of the grid's seeds per repeat."""
+    draw = np.random.default_rng(seed)
+    for _ in range(repeats):
+        yield tuple(draw.permutation(len(curves.grid.seeds)).tolist())
+
+
+def play(allocator: Allocator, runs: Runs) -> dict[RunKey, Progress]:
+    """Return what a budget has observed at its end, if the runs go as the recorded ones did."""
+    observed: dict[RunKey, Progress] = {}
+    while batch := allocator.next(observed):
+        observed |= {key: at_step(runs[key], until) for key, until in batch.items()}
+    return observed
+
+
+def at_step(run: Progress, step: int) -> Progress:
+    """Return the progress of a finished run at an earlier step."""
+    if run.state is RunState.FAILED:
+        return Progress(min(run.step, step), state=RunState.FAILED)
+    seconds = None if run.seconds is None else run.seconds * step / run.step
+    dev, losses = ({at: value for at, value in values.items() if at <= step} for values in (run.dev, run.losses))
+    return replace(run, step=step, dev=dev, seconds=seconds, losses=losses)
 
 
 def truth_of(curves: Curves) -> Truth:
-    """What all whole runs of a grid say. Arms with a failed run are out.
+    """Return the answer of all whole runs of a grid, without arms that have a failed run.
 
     Raises:
         DataError: if none is left.
@@ -171,38 +196,38 @@ def truth_of(curves: Curves) -> Truth:
         if len(found) == len(grid.seeds) * len(grid.steps):
             scores[arm] = {pair: score for pair, score in found.items() if score is not None}
     if not scores:
-        raise DataError("Every arm has a run that failed: there is no best one to find. Mend the study first.")
+        raise DataError("Every arm has a run that failed: there is no best one to find. Repair the study first.")
     sign = 1 if grid.higher_is_better else -1
     ranked = sorted(scores, key=lambda arm: -sign * fmean(scores[arm].values()))
     best, method = ranked[0], grid.method_of(ranked[0])
     first = {grid.method_of(arm): arm for arm in reversed(ranked)}
-    rivals = [arm for name, arm in first.items() if name != method]
+    others = [arm for name, arm in first.items() if name != method]
     tests = _tests(scores, best, ranked[1:])
     return Truth(
         best,
         ranked[1] if len(ranked) > 1 else None,
         method,
         p=_largest(tests),
-        method_p=_largest(_tests(scores, best, rivals)),
+        method_p=_largest(_tests(scores, best, others)),
         tied=(best, *(arm for arm, p in tests.items() if p is None or p >= LEVEL)),
         means={arm: fmean(scores[arm].values()) for arm in ranked},
     )
 
 
 def _tests(scores: dict[str, dict[str, float]], best: str, others: Sequence[str]) -> dict[str, float | None]:
-    """Other arms to the corrected p of the best one against them; None where there is no test."""
+    """Return other arms to the corrected p of the best one against them; None if there is no test."""
     tests = holm([compare_paired(scores[best], scores[arm], unit="pair").p for arm in others])
     return dict(zip(others, tests, strict=True))
 
 
 def _largest(tests: Mapping[str, float | None]) -> float | None:
-    """The largest p; None where one of them is, 0 where nothing was to be tested."""
+    """Return the largest p; None if one of them is None, 0 if there was nothing to test."""
     found = [p for p in tests.values() if p is not None]
     return max(found, default=0.0) if len(found) == len(tests) else None
 
 
-def _reordered(curves: Curves, order: Sequence[int]) -> dict[RunKey, Progress]:
-    """The runs with the seeds of the grid in another order, the same for all arms and tasks."""
+def reordered(curves: Curves, order: Sequence[int]) -> dict[RunKey, Progress]:
+    """Return the runs with the seeds of the grid in another order, the same for all arms and tasks."""
     grid = curves.grid
     drawn = {slot: grid.seeds[place] for slot, place in zip(grid.seeds, order, strict=True)}
     return {
@@ -211,7 +236,9 @@ def _reordered(curves: Curves, order: Sequence[int]) -> dict[RunKey, Progress]:
     }
 
 
-def _score(name: str, outcomes: Sequence[_Outcome], grid: FullGrid, truth: Truth) -> Score:
+def score_of(name: str, outcomes: Sequence[Outcome], grid: FullGrid, truth: Truth) -> Score:
+    """Return the shares of repeats that agree with a full grid."""
+    has_tests = outcomes[0].named is not None
     named = [each for each in outcomes if each.named]
     false = [each for each in named if each.arm != truth.best or not truth.decisive]
     count = len(outcomes)
@@ -224,7 +251,7 @@ def _score(name: str, outcomes: Sequence[_Outcome], grid: FullGrid, truth: Truth
         same_best=sum(each.arm == truth.best for each in outcomes) / count,
         same_method=methods.count(truth.method) / count,
         regret=fmean(behind),
-        named=len(named) / count if name == BUDGET else None,
-        false_winners=len(false) / count if name == BUDGET else None,
+        named=len(named) / count if has_tests else None,
+        false_winners=len(false) / count if has_tests else None,
         steps=fmean(each.steps for each in outcomes) / grid.total_steps,
     )

@@ -1,4 +1,4 @@
-"""A replay for people: what the full grid says, and how each way to spend a budget fared."""
+"""Show a replay as a table: the answer of the full grid, and the result of each way to spend a budget."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gradgate.study.replay.curves import Curves
 from gradgate.study.replay.replay import Replay, Truth
 
 COLUMNS = {
-    "Agrees": "put an arm first that the full grid's own test does not tell from its best. Of a decisive grid that is "
-    "the best arm alone.",
+    "Agrees": "put an arm first that is not significantly worse than the best by the full grid's own test. Of a "
+    "decisive grid that is the best arm alone.",
     "Same best": "put the arm first that has the best mean of the full grid, however small its lead.",
-    "Same method": "put an arm of that arm's method first, at whatever rate.",
+    "Same method": "put an arm of that arm's method first, at any rate.",
     "Behind": "how far the arm that was put first is behind the best, on dev, on average.",
-    "Names a winner": "called one arm the winner; only the budget tests.",
+    "Names a winner": "called one arm the winner; only a budget tests.",
     "False winner": "called one arm the winner although the full grid is not decisive, or another than its best.",
     "Steps": "of the full grid's, on average.",
 }
@@ -23,31 +23,31 @@ COLUMNS = {
 
 
 def truth_line(curves: Curves, truth: Truth) -> str:
-    """The size of the grid, and whether it tells its best arm from every other."""
+    """Return the size of the grid, and whether its best arm is significantly better than every other."""
     grid = curves.grid
     size = f"{len(grid.arms)} arms x {len(grid.seeds)} seeds, {grid.total_steps:,} steps"
     if truth.second is None:
         return f"{size}. {truth.best} is its only arm."
     lead = abs(truth.means[truth.best] - truth.means[truth.second])
-    best = f"{truth.best} has the best mean on dev, {lead:.4g} before {truth.second}"
+    best = f"{truth.best} has the best mean on dev, {lead:.4g} ahead of {truth.second}"
     p = "" if truth.p is None else f", p = {truth.p:.2g} at most"
     how = f"two-sided paired t-tests of whole runs, Holm-corrected{p}"
     if truth.decisive:
-        return f"{size}. The full grid is decisive: {best}, and is told from every other arm ({how})."
+        return f"{size}. The full grid is decisive: {best}; the difference to every other arm is significant ({how})."
     others = len(truth.tied) - 1
-    told = f"is not told from {others} of {len(truth.means) - 1} other arms ({how})"
+    tie = f"the difference to {others} of {len(truth.means) - 1} other arms is not significant ({how})"
     if truth.method_decisive:
-        told += f"; its method is told from every other method (p = {truth.method_p:.2g})"
-    return f"{size}. The full grid is not decisive: {best}, and {told}."
+        tie += f"; its method is significantly better than every other method (p = {truth.method_p:.2g})"
+    return f"{size}. The full grid is not decisive: {best}; {tie}."
 
 
 def legend() -> list[str]:
-    """What the columns of the table count, a line each."""
+    """Return what each column of the table counts, one line per column."""
     return [f"{name}: {meaning}" for name, meaning in COLUMNS.items()]
 
 
 def replay_table(replays: Sequence[Replay]) -> Table:
-    """One row for each budget and way to spend it; shares in percent of all repeats."""
+    """Return one row per budget and way to spend it; shares in percent of all repeats."""
     table = Table(box=None, pad_edge=False)
     for title in ("Budget", "Spent by", *COLUMNS):
         table.add_column(title, justify="left" if title == "Spent by" else "right")

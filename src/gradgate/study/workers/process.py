@@ -1,4 +1,4 @@
-"""One run of a study in a process of its own, so that a crash is its own and its memory can be measured."""
+"""Train one run of a study in a process of its own: a crash ends that run alone, and its memory can be measured."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Event, Lock, Thread
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from gradgate.errors import FolderLockedError, GradgateError, RunError, UsageError
 from gradgate.methods.catalog import registered_modules
@@ -25,6 +24,7 @@ from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.runs.pauses import read_pauses
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import Failure, read_record, write_record
+from gradgate.runs.state import RunState
 
 _MAIN = "__main__"
 _LOCKED = 75  # the exit code of a process that found another one training in the folder
@@ -32,14 +32,6 @@ _UNKNOWN = 255  # what multiprocessing gives where the fork server ended before 
 _STARTS = 3  # tries to start a process: the fork server may be killed at that moment, and is then started anew
 # Two threads that ask for the end of one process at once would read its exit code twice; one of them gets 255.
 _one_by_one = Lock()
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a run ended, and the reason where it failed."""
-
-    how: Literal["finished", "paused", "failed", "stopped", "locked"]
-    reason: str = ""
 
 
 def run_in_process(
@@ -50,7 +42,7 @@ def run_in_process(
     stop: Callable[[], bool],
     kill: Event,
     until: int | None = None,
-) -> Ending:
+) -> tuple[RunState, str]:
     """Train in a process of its own.
 
     Args:
@@ -61,16 +53,19 @@ def run_in_process(
         stop: when it returns true, the run is asked to save and stop.
         kill: when set, the process is killed.
         until: the optimizer step at which the run is paused; None trains it to its end.
+
+    Returns:
+        The state of the run, and why it failed. It is ``waiting`` if it was stopped, or another process trains it.
     """
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        return Ending("failed", f"Cannot write {folder.path}: {error.strerror or error}.")
+        return RunState.FAILED, f"Cannot write {folder.path}: {error.strerror or error}."
     try:
         process, connection = _start(config, folder, cache, until)
     except (EOFError, OSError) as error:
         said = str(error) or "the server that starts processes was killed"
-        return Ending("failed", _note_failure(folder, f"The process of this run could not be started: {said}."))
+        return RunState.FAILED, _note_failure(folder, f"The process of this run could not be started: {said}.")
     try:
         _follow(process, connection, progress, stop, kill)
         wait([process.sentinel])
@@ -82,7 +77,7 @@ def run_in_process(
 
 
 def _start(config: dict[str, Any], folder: RunFolder, cache: Path, until: int | None) -> tuple[Any, Connection]:
-    """The process that trains, and what it reports through."""
+    """Start the process that trains; return it with the connection that it reports through."""
     context = _context()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # the fork server keeps those with which it was started
     ours, theirs = context.Pipe(duplex=False)
@@ -120,7 +115,7 @@ def _main_left_alone(modules: Sequence[str]) -> Iterator[None]:
 
 
 def refuse_unseen_methods() -> None:
-    """Refuse what the processes of runs could not train, or would do again.
+    """Refuse methods that the processes of runs could not train, and scripts that they would run again.
 
     Raises:
         UsageError: in a process of a run that imports the user's script, and for methods that a notebook defines.
@@ -139,7 +134,7 @@ def refuse_unseen_methods() -> None:
 
 
 def _context() -> Any:
-    """A fork server imports what all runs need once; Windows starts each process anew."""
+    """Return a fork server, which imports what all runs need once; on Windows each process starts anew."""
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -166,26 +161,24 @@ def _follow(process: Any, connection: Connection, progress: RunProgress, stop: C
             return
 
 
-def _ending(folder: RunFolder, code: int, stopped: bool, until: int | None) -> Ending:
+def _ending(folder: RunFolder, code: int, stopped: bool, until: int | None) -> tuple[RunState, str]:
     if code in (0, _UNKNOWN) and folder.finished:
-        return Ending("finished")
+        return RunState.FINISHED, ""
     if code == 0 or (code == _UNKNOWN and _has_reached(folder, until)):
-        return Ending("paused" if until is not None else "finished")
-    if stopped:
-        return Ending("stopped")
-    if code == _LOCKED:
-        return Ending("locked")
+        return RunState.PAUSED if until is not None else RunState.FINISHED, ""
+    if stopped or code == _LOCKED:
+        return RunState.WAITING, ""
     if folder.error_file.is_file():
-        return Ending("failed", _reason(folder))
+        return RunState.FAILED, _reason(folder)
     cause = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
     hint = " The machine may have run out of memory: try a smaller --batch-size." if code == -signal.SIGKILL else ""
     log = folder.path.with_name(f"{folder.path.name}.log")
     message = f"The process of this run ended by {cause}.{hint} Its output is in {log}."
-    return Ending("failed", _note_failure(folder, message))
+    return RunState.FAILED, _note_failure(folder, message)
 
 
 def _has_reached(folder: RunFolder, until: int | None) -> bool:
-    """Whether a run is paused at its step."""
+    """Return whether a run is paused at its step."""
     try:
         pauses = read_pauses(folder)
     except RunError:
@@ -194,7 +187,7 @@ def _has_reached(folder: RunFolder, until: int | None) -> bool:
 
 
 def _reason(folder: RunFolder) -> str:
-    """Why the run says that it failed."""
+    """Return the reason in ``error.json``."""
     try:
         return read_record(folder.error_file, Failure).message
     except (RunError, KeyError) as error:

@@ -1,7 +1,7 @@
-"""The runs of a study as trials of its store: who claims which, and what became of them.
+"""Queue the runs of a study as trials of its store: who claims which, and how each ended.
 
-Each try of a run is a trial; of the trials with one fingerprint the latest counts. What a run computed is in its
-folder, so a finished folder settles whatever the store says.
+Each try of a run is a trial; of the trials with one fingerprint the latest counts. The store has states and heartbeats
+only: scores are in the run's folder, and a finished folder overrides what the store says.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from optuna import create_study, create_trial
 from optuna.exceptions import UpdateFinishedTrialError
@@ -27,22 +27,22 @@ from gradgate.errors import RunError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.pauses import read_pauses
 from gradgate.runs.records import Failure, Scores, read_record, record_adapter, write_record
+from gradgate.runs.state import RunState
 from gradgate.settings.identity import fingerprint_of
 from gradgate.study.grid import GridRun
 from gradgate.study.study_file import damage_of
 from gradgate.study.workers.store import DamagedStoreError, Store
 
-State = Literal["waiting", "running", "paused", "finished", "failed", "pruned"]
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
 _NOTED = (
     "fingerprint", "config", "label", "folder", "lost", "pruned_against", "until", "paused", "worker", "progress",
     "error",
 )  # fmt: skip
-_STATES: dict[TrialState, State] = {
-    TrialState.WAITING: "waiting",
-    TrialState.RUNNING: "running",
-    TrialState.COMPLETE: "finished",
-    TrialState.PRUNED: "pruned",
+_STATES = {
+    TrialState.WAITING: RunState.WAITING,
+    TrialState.RUNNING: RunState.RUNNING,
+    TrialState.COMPLETE: RunState.FINISHED,
+    TrialState.PRUNED: RunState.PRUNED,
 }
 
 
@@ -55,47 +55,47 @@ class WorkerName(TypedDict):
 
 
 class Paused(TypedDict):
-    """Where a run is paused; both are 0 for one that was held back before it had a step."""
+    """Where a run is paused; both are 0 for one that waited and was paused before its first step."""
 
     step: int
     total: int
 
 
 class StepsDone(TypedDict):
-    """How far a run is."""
+    """How far a running run is."""
 
     step: int
     total: int
     loss: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QueuedRun:
-    """One run of a study as its store has it.
+    """One run of a study with its state.
 
     Attributes:
-        trial: id of the latest trial.
-        fingerprint, config: of the run's configuration.
         label: for people.
         folder: relative to the study's.
-        state: what is to do or was done.
-        pruned_against: which runs its dev scores are held against, to end it early; None for one that runs to its end.
-        until: the optimizer step at which it is paused; None for one that is trained to its end.
+        state: whether it waits, runs, or how it ended.
+        fingerprint, config: of the run's configuration; empty for a run of a study without a store.
+        lost: number of workers that have died while they ran it, since it was queued or retried.
+        trial: id of the latest trial; 0 for a run of a study without a store.
+        pruned_against: the runs whose dev scores may end this one early; None for one that trains to its end.
+        until: the optimizer step to pause at; None for one that trains to its end.
         paused: where it is paused: ``step`` and ``total``.
-        lost: how many workers have died while they ran it, since it was queued or retried.
         worker: who claimed it: ``host``, ``pid`` and ``slot``.
-        progress: of the training, where known: ``step``, ``total``, ``loss``.
+        progress: of the training, if known: ``step``, ``total``, ``loss``.
         error: why it failed.
         started, ended: when it was claimed and settled.
     """
 
-    trial: int
-    fingerprint: str
-    config: dict[str, Any]
     label: str
     folder: Path
-    state: State
-    lost: int
+    state: RunState
+    fingerprint: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    lost: int = 0
+    trial: int = 0
     pruned_against: str | None = None
     until: int | None = None
     paused: Paused | None = None
@@ -105,9 +105,21 @@ class QueuedRun:
     started: datetime | None = None
     ended: datetime | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the run waits or runs."""
+        return self.state in (RunState.WAITING, RunState.RUNNING)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds since it was claimed; for a run that has ended, how long it took."""
+        if self.started is None or self.worker is None or self.state is RunState.WAITING:
+            return None
+        return ((self.ended or datetime.now()) - self.started).total_seconds()
+
 
 def this_worker(slot: int = 0) -> WorkerName:
-    """How this process names itself."""
+    """Return the name of this process as a worker."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "slot": slot}
 
 
@@ -118,18 +130,18 @@ class Queue:
         self.store = store
 
     def runs(self) -> list[QueuedRun]:
-        """Every run once."""
+        """Return every run once."""
         with self.store.explained_errors():
             trials = self.store.study.get_trials(deepcopy=False)
             latest = {trial.user_attrs["fingerprint"]: trial for trial in trials if "fingerprint" in trial.user_attrs}
             return [_read(trial) for trial in latest.values()]
 
     def folder_of(self, run: QueuedRun) -> RunFolder:
-        """The run's folder."""
+        """Return the run's folder."""
         return RunFolder(self.store.folder / run.folder)
 
     def _check(self, run: QueuedRun) -> None:
-        """DamagedStoreError if a run is not what was queued: another configuration, or a folder elsewhere."""
+        """Raise DamagedStoreError if a run differs from what was queued: other settings, or a folder elsewhere."""
         if fingerprint_of(run.config) != run.fingerprint:
             wrong = f"the configuration of {run.label!r} is not the one that was queued"
         elif run.folder.is_absolute() or ".." in run.folder.parts:
@@ -141,24 +153,24 @@ class Queue:
         )
 
     def failure_of(self, run: QueuedRun) -> str | None:
-        """Why a run has failed, by the store or by a finished folder with damaged scores; None if it has not."""
-        if run.state == "failed":
+        """Return why a run failed, by the store or by a finished folder with damaged scores; None if it has not."""
+        if run.state is RunState.FAILED:
             return run.error or "its worker died"
-        return damage_of(self.folder_of(run)) if run.state == "finished" else None
+        return damage_of(self.folder_of(run)) if run.state is RunState.FINISHED else None
 
     def add(self, runs: Sequence[GridRun]) -> None:
-        """Queue what has not finished and neither waits nor runs; take over what has finished without the store.
+        """Queue runs that have not finished and neither wait nor run; record those that finished without the store.
 
-        A run that is paused waits again if it is to be trained to a later step; one that waits takes the latest step.
+        A paused run waits again if it is to be trained to a later step; a waiting one takes the latest step.
         """
         with self.store.locked(), self.store.explained_errors():
-            held = {run.fingerprint: run for run in self.runs()}
-            for queued in held.values():
+            existing = {run.fingerprint: run for run in self.runs()}
+            for queued in existing.values():
                 self._check(queued)
             for run in runs:
-                self._add(run, held.get(run.config.fingerprint()))
+                self._add(run, existing.get(run.config.fingerprint()))
 
-    def _add(self, run: GridRun, held: QueuedRun | None) -> None:
+    def _add(self, run: GridRun, existing: QueuedRun | None) -> None:
         attributes = {
             "fingerprint": run.config.fingerprint(),
             "config": run.config.record(),
@@ -168,35 +180,37 @@ class Queue:
             "pruned_against": run.pruned_against,
             "until": run.until,
         }
-        if held is not None and held.state == "waiting":
+        state = existing.state if existing is not None else None
+        if existing is not None and state is RunState.WAITING:
             for name in ("config", "until"):
-                self.store.storage.set_trial_user_attr(held.trial, name, attributes[name])
+                self.store.storage.set_trial_user_attr(existing.trial, name, attributes[name])
         elif run.folder.finished and damage_of(run.folder) is None:
-            value, told = _outcome(run.folder)
-            if held is None or held.state == "paused" or (held.state == "failed" and value is not None):
-                self._create(TrialState.FAIL if value is None else TrialState.COMPLETE, {**attributes, **told}, value)
-        elif held is not None and held.state in ("running", "pruned"):
+            fault = _fault(run.folder)
+            if state in (None, RunState.PAUSED) or (state is RunState.FAILED and fault is None):
+                ended, error = _ended(fault)
+                self._create(ended, attributes | error)
+        elif state in (RunState.RUNNING, RunState.PRUNED):
             return
         elif run.until is not None and (there := _paused_in(run.folder)) and there["step"] >= run.until:
-            if held is None or held.state != "paused":
+            if state is not RunState.PAUSED:
                 self._create(TrialState.PRUNED, {**attributes, "paused": there})
         else:
             self._create(TrialState.WAITING, attributes)
 
     def hold_back(self, wanted: Sequence[GridRun]) -> None:
-        """Let no other run wait than these: the others rest where they are until they are added again."""
-        keep = {run.config.fingerprint() for run in wanted}
+        """Let only these runs wait; pause the others where they are until they are added again."""
+        waiting = {run.config.fingerprint() for run in wanted}
         with self.store.locked():
             for run in self.runs():
-                if run.state == "waiting" and run.fingerprint not in keep:
+                if run.state is RunState.WAITING and run.fingerprint not in waiting:
                     there = _paused_in(self.folder_of(run)) or Paused(step=0, total=0)
                     self._settle(run, TrialState.PRUNED, {"paused": there})
 
     def claim(self, worker: WorkerName) -> QueuedRun | None:
-        """Make the first waiting run whose folder nobody trains in the worker's own; None if there is none."""
+        """Claim the first waiting run whose folder no process trains in; return None if there is none."""
         storage = self.store.storage
         for run in self.runs():
-            if run.state != "waiting":
+            if run.state is not RunState.WAITING:
                 continue
             self._check(run)
             if self.folder_of(run).is_locked:
@@ -210,27 +224,26 @@ class Queue:
         return None
 
     def beat(self, run: QueuedRun, progress: StepsDone | None) -> None:
-        """Show that the worker lives, and how far the run is."""
+        """Record that the worker lives, and how far the run is."""
         with self.store.explained_errors(), suppress(UpdateFinishedTrialError):
             self.store.storage.record_heartbeat(run.trial)
             if progress:
                 self.store.storage.set_trial_user_attr(run.trial, "progress", progress)
 
     def finish(self, run: QueuedRun) -> None:
-        """Take in the scores from the run's folder."""
-        value, told = _outcome(self.folder_of(run))
-        self._settle(run, TrialState.FAIL if value is None else TrialState.COMPLETE, told, value)
+        """Record that a run has finished, or failed if its scores cannot be used."""
+        self._settle(run, *_ended(_fault(self.folder_of(run))))
 
     def fail(self, run: QueuedRun, message: str) -> None:
-        """Note why a run failed; it stays so until it is retried."""
+        """Record why a run failed; it stays so until it is retried."""
         self._settle(run, TrialState.FAIL, {"error": message})
 
     def prune(self, run: QueuedRun) -> None:
-        """Note that a run has ended early."""
+        """Record that a run has ended early."""
         self._settle(run, TrialState.PRUNED, {})
 
     def pause(self, run: QueuedRun) -> None:
-        """Note that a run has reached its step; it is paused there until it is added with a later one."""
+        """Record that a run has reached its step; it stays paused there until it is added with a later one."""
         there = _paused_in(self.folder_of(run))
         if there is not None:
             self._settle(run, TrialState.PRUNED, {"paused": there})
@@ -239,23 +252,26 @@ class Queue:
         self.fail(run, f"{file}, which says where the run is paused, is missing or damaged. Retry the run.")
 
     def is_below_median(self, run: QueuedRun, step: int, score: float) -> bool:
-        """Note the dev score after a step. Whether all so far are below the median there, of at least two like it."""
+        """Record a dev score. Return True if the run has been below the median of its peers (two or more) so far."""
         with self.store.explained_errors(), suppress(UpdateFinishedTrialError):
             self.store.storage.set_trial_intermediate_value(run.trial, step, score)
             trial = self.store.storage.get_trial(run.trial)
             others = self.store.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-            like = [other for other in others if other.user_attrs.get("pruned_against") == run.pruned_against]
-            alike = create_study(direction=self.store.study.direction)
-            alike.add_trials(like)
-            return bool(MedianPruner(n_startup_trials=2).prune(alike, trial))
+            peers = create_study(direction=self.store.study.direction)
+            peers.add_trials(
+                create_trial(state=other.state, value=0.0, intermediate_values=other.intermediate_values)
+                for other in others  # the pruner compares intermediate values alone, and optuna wants a final one
+                if other.user_attrs.get("pruned_against") == run.pruned_against
+            )
+            return bool(MedianPruner(n_startup_trials=2).prune(peers, trial))
         return False
 
     def give_back(self, run: QueuedRun) -> None:
-        """Let another worker have it."""
+        """Return the run to the queue."""
         self._settle(run, TrialState.WAITING, {})
 
     def retry(self, wanted: Callable[[QueuedRun], bool] = lambda run: True) -> list[QueuedRun]:
-        """Queue failed runs again. Returns them."""
+        """Queue failed runs again, and return them."""
         with self.store.locked(), self.store.explained_errors():
             failed = [run for run in self.runs() if self.failure_of(run) is not None and wanted(run)]
             for run in failed:
@@ -263,12 +279,12 @@ class Queue:
         return failed
 
     def recover(self) -> None:
-        """Queue the runs of dead workers again; one that lost too many of them has failed."""
+        """Queue the runs of dead workers again; a run that lost too many workers fails."""
         storage = self.store.storage
         with self.store.explained_errors():
             silent = storage._get_stale_trial_ids(self.store.id)  # fail_stale_trials warns at each call
             for run in self.runs():
-                if run.state == "running" and (run.trial in silent or _is_gone(run.worker)):
+                if run.state is RunState.RUNNING and (run.trial in silent or _is_gone(run.worker)):
                     with suppress(UpdateFinishedTrialError):
                         storage.set_trial_state_values(run.trial, TrialState.FAIL)
         if not any(map(_is_lost, self.runs())):
@@ -289,15 +305,21 @@ class Queue:
             write_record(self.folder_of(run).error_file, Failure("WorkerDied", message))
         self._create(TrialState.FAIL, {**attributes, "error": message})
 
-    def _create(self, state: TrialState, attributes: dict[str, Any], value: float | None = None) -> None:
-        self.store.study.add_trial(create_trial(state=state, value=value, user_attrs=attributes))
+    def _create(self, state: TrialState, attributes: dict[str, Any]) -> None:
+        began = None if state is TrialState.WAITING else datetime.now()
+        ended = began if state.is_finished() else None
+        trial = FrozenTrial(
+            number=-1, trial_id=-1, state=state, value=None, datetime_start=began, datetime_complete=ended,
+            params={}, distributions={}, user_attrs=attributes, system_attrs={}, intermediate_values={},
+        )  # fmt: skip
+        self.store.storage.create_new_trial(self.store.id, trial)  # add_trial wants a value of one that has finished
 
-    def _settle(self, run: QueuedRun, state: TrialState, told: dict[str, Any], value: float | None = None) -> None:
+    def _settle(self, run: QueuedRun, state: TrialState, attributes: dict[str, Any]) -> None:
         storage = self.store.storage
         with self.store.explained_errors(), suppress(UpdateFinishedTrialError):  # another took this worker for dead
-            for name, item in told.items():
+            for name, item in attributes.items():
                 storage.set_trial_user_attr(run.trial, name, item)
-            storage.set_trial_state_values(run.trial, state, None if value is None else [value])
+            storage.set_trial_state_values(run.trial, state)
 
 
 def _read(trial: FrozenTrial) -> QueuedRun:
@@ -307,7 +329,7 @@ def _read(trial: FrozenTrial) -> QueuedRun:
         {
             **known,
             "trial": trial._trial_id,
-            "state": "paused" if is_paused else _STATES.get(trial.state, "failed"),
+            "state": RunState.PAUSED if is_paused else _STATES.get(trial.state, RunState.FAILED),
             "started": trial.datetime_start,
             "ended": trial.datetime_complete,
         }
@@ -315,7 +337,7 @@ def _read(trial: FrozenTrial) -> QueuedRun:
 
 
 def _paused_in(folder: RunFolder) -> Paused | None:
-    """Where the run in a folder is paused; None if it is not, or has failed since, or if nobody can tell."""
+    """Return where the run in a folder is paused; None if it is not, has failed since, or has a damaged file."""
     if folder.error_file.is_file():
         return None
     try:
@@ -325,25 +347,30 @@ def _paused_in(folder: RunFolder) -> Paused | None:
     return None if pauses is None else {"step": pauses.step, "total": pauses.of_steps}
 
 
-def _outcome(folder: RunFolder) -> tuple[float | None, dict[str, Any]]:
-    """The dev score of a finished run, None if it is no number; and what else to note."""
+def _fault(folder: RunFolder) -> str | None:
+    """Return why the scores of a finished run cannot be used; None if they can."""
     try:
         scores = read_record(folder.scores_file, Scores)
     except RunError as error:
-        return None, {"error": str(error)}
+        return str(error)
     value = scores.dev.get(scores.metric)
     if value is None or not isfinite(value):
-        return None, {"error": f"scores.json: {scores.metric} on dev is {value}, expected a finite number."}
-    return value, {"metric": scores.metric, "scores": {"dev": scores.dev, **scores.tests}}
+        return f"scores.json: {scores.metric} on dev is {value}, expected a finite number."
+    return None
+
+
+def _ended(fault: str | None) -> tuple[TrialState, dict[str, Any]]:
+    """Return the state and further attributes of a run that has ended."""
+    return (TrialState.COMPLETE, {}) if fault is None else (TrialState.FAIL, {"error": fault})
 
 
 def _is_lost(run: QueuedRun) -> bool:
-    """Whether its worker died: who fails otherwise says why."""
-    return run.state == "failed" and run.error is None
+    """Return whether its worker died: a run that fails otherwise has an error."""
+    return run.state is RunState.FAILED and run.error is None
 
 
 def _is_gone(worker: WorkerName | None) -> bool:
-    """Whether a worker on this machine has ended; of others only their silence tells."""
+    """Return whether a worker on this machine has ended; those on others only fall silent."""
     if worker is None or worker["host"] != socket.gethostname() or sys.platform == "win32":
         return False
     try:

@@ -1,4 +1,4 @@
-"""A study on a Ray cluster: each Ray task claims one run from the study's store and trains it, as a worker does."""
+"""Train a study on a Ray cluster: each Ray task claims one run from the study's store and trains it, as a worker."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from gradgate.errors import RunError, UsageError
 from gradgate.runs.progress import RunProgress
+from gradgate.runs.state import RunState
 from gradgate.study.progress import SilentStudy, StudyProgress
 from gradgate.study.search import advance
 from gradgate.study.workers.queue import Queue, QueuedRun
@@ -47,7 +48,7 @@ def run_on_ray(
     stop: Event,
     trust_remote_code: bool = False,
 ) -> None:
-    """Train what waits; return when nothing waits or runs any more, or when stopped.
+    """Train what waits; return once nothing waits or runs, or when stopped.
 
     Every node must see the study's folder, and its store if that is a server.
 
@@ -64,7 +65,7 @@ def run_on_ray(
         while not stop.is_set():
             queue.recover()
             remote.update(runs := queue.runs())
-            left = sum(run.state in ("waiting", "running") for run in runs)
+            left = sum(run.is_open for run in runs)
             if tasks:
                 tasks = ray.wait(tasks, num_returns=len(tasks), timeout=0)[1]
             if not left and not advance(queue):
@@ -125,19 +126,19 @@ class _RemoteProgress:
         """Report what has changed since the last call."""
         self._progress.count(counts(runs))
         for run in runs:
-            now = run.trial, run.state  # a paused run that went on is another trial
+            now = run.trial, run.state  # a paused run that was resumed is another trial
             before, self._seen[run.fingerprint] = self._seen.get(run.fingerprint), now
-            if run.state == "running":
+            if run.state is RunState.RUNNING:
                 self._advance(run)
-            elif before != now and run.state in ("finished", "paused", "failed", "pruned"):
+            elif before != now and not run.is_open:
                 if self._steps.pop(run.fingerprint, None) is None:
                     self._progress.begin_run(run.label)
                 outcome = run.error or "stopped early"
-                if run.state == "finished":
+                if run.state is RunState.FINISHED:
                     outcome = scores_line(self._queue.folder_of(run))
-                elif run.state == "paused":
+                elif run.state is RunState.PAUSED:
                     outcome = pause_line(self._queue.folder_of(run))
-                self._progress.end_run(run.label, outcome, run.state == "failed")
+                self._progress.end_run(run.label, outcome, run.state is RunState.FAILED)
 
     def _advance(self, run: QueuedRun) -> None:
         if run.fingerprint not in self._steps:

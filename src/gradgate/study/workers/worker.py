@@ -1,4 +1,4 @@
-"""Workers: each claims one waiting run after another, trains it in a process of its own and stores its outcome."""
+"""Work on a study: claim one waiting run after another, train each in a process of its own, record how it ended."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from threading import Event, Thread
 from gradgate.errors import RunError, StoreError, UsageError
 from gradgate.runs.folder import CACHE_FOLDER, RunFolder
 from gradgate.runs.interrupt import InterruptedRunError, stoppable
-from gradgate.runs.pauses import read_reached
+from gradgate.runs.pauses import read_progress
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import read_scores
+from gradgate.runs.state import RunState
 from gradgate.study.progress import StudyProgress
 from gradgate.study.search import advance
 from gradgate.study.status import open_queue
 from gradgate.study.study_file import damage_of
-from gradgate.study.workers.process import Ending, run_in_process
+from gradgate.study.workers.process import run_in_process
 from gradgate.study.workers.queue import Queue, QueuedRun, StepsDone, this_worker
 from gradgate.tasks.languages import average_label
 
@@ -120,13 +121,13 @@ class Workers:
                 self._train_or_give_back(run)
             elif advance(self.queue):
                 continue
-            elif self.linger or any(other.state in ("waiting", "running") for other in self.queue.runs()):
+            elif self.linger or any(other.is_open for other in self.queue.runs()):
                 self._stop.wait(_IDLE)
             else:
                 return
 
     def _train_or_give_back(self, run: QueuedRun) -> None:
-        """Train a run; whatever goes wrong here, it does not stay claimed."""
+        """Train a run; if anything fails here, return it to the queue."""
         try:
             check_trust([run], self.trust_remote_code)
             self._train(run)
@@ -139,10 +140,10 @@ class Workers:
         folder = self.queue.folder_of(run)
         tracker = _Tracker(self.progress.begin_run(run.label), lambda step, score: self._is_poor(run, step, score))
         self._set_damaged_scores_aside(run, folder)
-        ending = Ending("finished")
+        state, reason = RunState.FINISHED, ""
         if not folder.finished:
             with _heartbeat(self.queue, run, tracker):
-                ending = run_in_process(
+                state, reason = run_in_process(
                     run.config,
                     folder,
                     self.cache,
@@ -151,15 +152,15 @@ class Workers:
                     self._kill,
                     run.until,
                 )
-        if ending.how == "stopped" and tracker.poor:
+        if state is RunState.WAITING and tracker.poor:
             self._retry(lambda: self.queue.prune(run))
             self.progress.end_run(run.label, "stopped early, below the median of its search", False)
-        elif ending.how in ("stopped", "locked"):
+        elif state is RunState.WAITING:
             self._retry(lambda: self.queue.give_back(run))
-        elif ending.how == "failed":
-            self._retry(lambda: self.queue.fail(run, ending.reason))
-            self.progress.end_run(run.label, ending.reason, True)
-        elif ending.how == "paused":
+        elif state is RunState.FAILED:
+            self._retry(lambda: self.queue.fail(run, reason))
+            self.progress.end_run(run.label, reason, True)
+        elif state is RunState.PAUSED:
             self._retry(lambda: self.queue.pause(run))
             self.progress.end_run(run.label, pause_line(folder), False)
         else:
@@ -182,7 +183,7 @@ class Workers:
         self.progress.note(f"{run.label}: {damage} The file is kept as {aside.name}, and the run is trained again.")
 
     def _is_poor(self, run: QueuedRun, step: int, score: float) -> bool:
-        """Note a dev score. Whether its run should end early."""
+        """Record a dev score. Return whether its run should end early."""
         if not run.pruned_against:
             return False
         try:
@@ -211,7 +212,7 @@ def join(
     linger: bool = False,
     trust_remote_code: bool = False,
 ) -> int:
-    """Work on a study that was begun elsewhere. Returns how many of its runs have failed.
+    """Work on a study that was begun elsewhere. Return the number of runs that have failed.
 
     Raises:
         RunError: if the folder holds no study.
@@ -222,15 +223,15 @@ def join(
     queue = open_queue(folder, store)
     runs = queue.runs()
     try:
-        check_trust([run for run in runs if run.state == "waiting"], trust_remote_code)
-        progress.begin_study(len(runs), sum(run.state == "finished" for run in runs))
+        check_trust([run for run in runs if run.state is RunState.WAITING], trust_remote_code)
+        progress.begin_study(len(runs), sum(run.state is RunState.FINISHED for run in runs))
         with stoppable(progress.note) as stop:
             workers = Workers(
                 queue, folder / CACHE_FOLDER, progress, stop, linger=linger, trust_remote_code=trust_remote_code
             )
             workers.work(count)
             if stop.is_set():
-                raise InterruptedRunError(f"Stopped; the runs of {folder} are saved. Any worker goes on with them.")
+                raise InterruptedRunError(f"Stopped; the runs of {folder} are saved. Any worker resumes them.")
         return sum(queue.failure_of(run) is not None for run in queue.runs())
     finally:
         queue.store.close()
@@ -251,7 +252,7 @@ def check_trust(runs: Sequence[QueuedRun], trust_remote_code: bool) -> None:
 
 
 class _Tracker:
-    """Passes on the progress of a run; keeps how far it is, and whether a dev score was too poor to go on."""
+    """Passes on the progress of a run, and remembers how far it is and whether a dev score was too poor to continue."""
 
     def __init__(self, progress: RunProgress, is_poor: Callable[[int, float], bool]) -> None:
         self._progress = progress
@@ -298,13 +299,13 @@ def _heartbeat(queue: Queue, run: QueuedRun, tracker: _Tracker) -> Iterator[None
         thread.join()
 
 
-def counts(runs: list[QueuedRun]) -> dict[str, int]:
-    """How many runs are in each state."""
+def counts(runs: list[QueuedRun]) -> dict[RunState, int]:
+    """Return state to number of runs."""
     return dict(Counter(run.state for run in runs))
 
 
 def scores_line(folder: RunFolder) -> str:
-    """What a finished run scored, for people."""
+    """Return the scores of a finished run as text."""
     try:
         scores = read_scores(folder.scores_file)
     except RunError as error:
@@ -312,20 +313,20 @@ def scores_line(folder: RunFolder) -> str:
     averages = {average_label(name): values for name, values in scores.averages.items()}
     splits = {"dev": scores.dev, **(averages or scores.tests)}
     return ", ".join(
-        f"{split} {scores.metric} {_written(values.get(scores.metric))}" for split, values in splits.items()
+        f"{split} {scores.metric} {_formatted(values.get(scores.metric))}" for split, values in splits.items()
     )
 
 
 def pause_line(folder: RunFolder) -> str:
-    """Where a run is paused and what it scored there, for people."""
+    """Return where a run is paused and its score there, as text."""
     try:
-        reached = read_reached(folder)
+        progress = read_progress(folder)
     except RunError as error:
         return str(error)
-    if reached is None:
+    if progress is None:
         return "paused"
-    return f"paused at {reached}, dev {reached.metric} {_written(reached.score)}"
+    return f"paused at {progress}, dev {progress.metric} {_formatted(progress.score)}"
 
 
-def _written(score: float | None) -> str:
+def _formatted(score: float | None) -> str:
     return "none" if score is None else f"{score:.4f}"

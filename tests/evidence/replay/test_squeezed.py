@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evidence.replay.early_scores import early_lines, early_scores, rank_correlation
+from evidence.replay.squeezed import SQUEEZED, as_squeezed, squeezed_curves
 from gradgate.errors import DataError
 from gradgate.study.budget import RunKey
-from gradgate.study.replay.curve_rows import SQUEEZED, CurveRow, read_rows
+from gradgate.study.replay.curve_rows import CurveRow, read_rows, study_rows, write_curves
 from gradgate.study.replay.curves import as_curves
-from gradgate.study.replay.early_scores import early_scores, rank_correlation
 from gradgate.study.replay.replay import replay
-from gradgate.study.replay.squeezed import as_squeezed
-from support.command_line import Command
 from support.study_folder import finish, write_study
 
 FINALS = np.array([[4.0, 4.5], [3.0, 3.5], [2.0, 2.5], [1.0, 1.5]])
@@ -44,10 +43,10 @@ def short(steps: int, times: float) -> list[CurveRow]:
     ]
 
 
-def test_squeezed_scores_stand_for_early_ones_and_leave_the_whole_runs_alone() -> None:
+def test_squeezed_scores_replace_early_ones() -> None:
     rows = whole(-1)  # cut runs order the arms the wrong way round
     rows += as_squeezed([*short(10, 1), *short(20, 9)], rows)
-    cut, squeezed = as_curves(rows), as_curves(rows, SQUEEZED)
+    cut, squeezed = as_curves(rows), squeezed_curves(rows)
     run = squeezed.runs[RunKey("a1 lr=0.1", "toy", 0)]
     assert [run.best(step, True) for step in (10, 20, 40, 80)] == [3.0, 27.0, -12.5, 3.0]
     assert run.best(80, True) == cut.runs[RunKey("a1 lr=0.1", "toy", 0)].best(80, True)
@@ -55,7 +54,7 @@ def test_squeezed_scores_stand_for_early_ones_and_leave_the_whole_runs_alone() -
     assert [each.correlation for each in early_scores(squeezed)] == pytest.approx([1, 1, -1])
     assert [each.best_kept for each in early_scores(squeezed)] == [1, 1, 0]
     assert "toy at 1/8, 2/8 of the schedule are of squeezed runs" in squeezed.notes[0]
-    every = as_curves([*rows, *as_squeezed(short(40, 1), rows)], SQUEEZED)
+    every = squeezed_curves([*rows, *as_squeezed(short(40, 1), rows)])
     assert replay(every, 0.4, repeats=4).scores[0].same_best == 1
     assert replay(cut, 0.4, repeats=4).scores[0].same_best == 0
 
@@ -63,12 +62,12 @@ def test_squeezed_scores_stand_for_early_ones_and_leave_the_whole_runs_alone() -
 def test_squeezed_runs_that_do_not_fit_are_refused() -> None:
     rows = whole(1)
     with pytest.raises(DataError, match=r"have no steps\. Expected 10 or 20 or 40"):
-        as_curves(rows, SQUEEZED)
+        squeezed_curves(rows)
     with pytest.raises(DataError, match="have 12 steps"):
-        as_curves([*rows, *as_squeezed(short(12, 1), rows)], SQUEEZED)
+        squeezed_curves([*rows, *as_squeezed(short(12, 1), rows)])
     with pytest.raises(DataError, match=r"a0 lr=0\.1 on toy with seed 0 has no squeezed run of 10 steps"):
-        as_curves([*rows, *as_squeezed(short(10, 1)[1:], rows)], SQUEEZED)
-    with pytest.raises(DataError, match="lora of the squeezed runs is no arm of the grid"):
+        squeezed_curves([*rows, *as_squeezed(short(10, 1)[1:], rows)])
+    with pytest.raises(DataError, match="lora of the squeezed runs is not an arm of the grid"):
         as_squeezed([replace(rows[0], arm="lora", method="full", adapter="lora")], rows)
 
 
@@ -77,7 +76,7 @@ def test_equal_scores_share_their_rank() -> None:
     assert rank_correlation(np.array([1.0, 1, 1]), np.array([5.0, 6, 7])) is None
 
 
-def test_the_commands_join_full_and_squeezed_studies(tmp_path: Path, command: Command) -> None:
+def test_squeezed_studies_join_the_file(tmp_path: Path) -> None:
     """The fixture's runs have 80 steps; those of the short study are rewritten to have 40."""
     full = write_study(tmp_path / "full", seeds=(0, 1), scores={"full": [0.8, 0.9], "gradual:every=40": [0.6, 0.7]})
     half = write_study(tmp_path / "half", ["full", "gradual:every=20"], seeds=(0, 1))
@@ -85,20 +84,27 @@ def test_the_commands_join_full_and_squeezed_studies(tmp_path: Path, command: Co
         for seed in (0, 1):
             _shorten(finish(half, method, seed, 0.5))
     out = tmp_path / "grid.csv"
-    code, told, _ = command("study", "export", str(full), "--squeezed", str(half), "--curves", str(out))
-    assert code == 0
-    assert "of 8 runs" in told
+    whole_rows = study_rows(full)
+    write_curves([*whole_rows, *as_squeezed(study_rows(half), whole_rows)], out)
     rows = read_rows(out)
     assert {(row.arm, row.method) for row in rows if row.schedule == SQUEEZED} == {
         ("full lr=2e-05", "full"), ("gradual:every=40 lr=2e-05", "gradual:every=20")
     }  # fmt: skip
-    assert as_curves(rows, SQUEEZED).runs[RunKey("full lr=2e-05", "toy", 1)].dev == pytest.approx({40: 0.41, 80: 0.91})
-    code, told, _ = command("study", "replay", str(out), "--schedule", "squeezed", "--budget", "1", "--json")
-    assert code == 0
-    assert "4/8 of the schedule" in json.loads(told)["notes"][-1]
-    code, _, told = command("study", "export", str(full), "--squeezed", str(half))
-    assert code == 2
-    assert "Give --curves" in told
+    curves = squeezed_curves(rows)
+    assert curves.runs[RunKey("full lr=2e-05", "toy", 1)].dev == pytest.approx({40: 0.41, 80: 0.91})
+    assert "4/8 of the schedule" in curves.notes[-1]
+    assert as_curves(rows).runs == as_curves(whole_rows).runs
+
+
+def test_early_scores_have_a_line_per_length() -> None:
+    rows = whole(-1)
+    rows += as_squeezed(short(10, 1), rows)
+    assert [line.split()[:2] for line in early_lines(rows)[1:]] == [
+        ["cut", "0.125"],
+        ["cut", "0.25"],
+        ["cut", "0.5"],
+        ["squeezed", "0.125"],
+    ]
 
 
 def _shorten(folder: Path) -> None:

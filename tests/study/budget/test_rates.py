@@ -16,11 +16,12 @@ from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
-from gradgate.settings.budget import Allowance
+from gradgate.runs.state import RunState
+from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.arms import Arm
-from gradgate.study.budget.driver import Race, check_race
-from gradgate.study.budget.file import RaceRecord, find_race
+from gradgate.study.budget.driver import BudgetedStudy, check_budgeted
+from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.compare import compare
 from gradgate.study.export import as_table, exported, records
 from gradgate.study.grid import Grid
@@ -30,7 +31,6 @@ from gradgate.study.progress import SilentStudy
 from gradgate.study.replay.curve_rows import study_rows
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
-from gradgate.study.workers.process import Ending
 from gradgate.study.workers.ray import RayCluster
 from gradgate.training.run import train
 from support.power_cuts import PowerCutError, StudyFalls
@@ -55,11 +55,11 @@ def base(settings: dict[str, Any]) -> RunConfig:
     return make_config(**without | {"steps": 8, "eval_every": 2, "threads": 1})
 
 
-def race(base: RunConfig, out: Path, share: float = 0.6, methods: Sequence[str] = METHODS, **more: Any) -> RaceRecord:
+def race(base: RunConfig, out: Path, share: float = 0.6, methods: Sequence[str] = METHODS, **more: Any) -> BudgetRecord:
     progress, execution = more.pop("progress", SilentStudy()), more.pop("execution", None)
-    asked = Comparison(base, methods, (0, 1), allowance=Allowance(share=share), **{"search": RATES, **more})
+    asked = Comparison(base, methods, (0, 1), allowance=Budget(share=share), **{"search": RATES, **more})
     compare(asked, out, progress, execution)
-    found = find_race(out)
+    found = read_budget(out)
     assert found is not None
     return found
 
@@ -72,10 +72,10 @@ def train_here(
     stop: object,
     kill: object,
     until: int | None,
-) -> Ending:
+) -> tuple[RunState, str]:
     """As a worker does, without a process of its own, which takes longer than these runs."""
     train(RunConfig(**config), folder.path, progress, cache=cache, until=until)
-    return Ending("finished" if until is None else "paused")
+    return (RunState.FINISHED if until is None else RunState.PAUSED), ""
 
 
 @pytest.fixture(scope="module")
@@ -94,14 +94,14 @@ def done(base: RunConfig, here: None, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_each_method_with_each_rate_is_an_arm(done: Path) -> None:
-    found = find_race(done)
+    found = read_budget(done)
     assert found is not None
     assert found.arms == ARMS
     assert found.verdict.steps_of_grid == 4 * 2 * 8
     assert found.verdict.steps_spent <= 38
-    grid = Race.read(done, [done]).full_grid({"toy": 8})
+    grid = BudgetedStudy.read(done, [done]).full_grid({"toy": 8})
     assert [grid.method_of(arm) for arm in ARMS] == ["full", "full", "lora:r=2 + full", "lora:r=2 + full"]
-    assert found.racing[0] in found.verdict.summary
+    assert found.remaining[0] in found.verdict.summary
 
 
 def test_runs_are_told_apart_by_their_rate(done: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_race_over_rates_that_is_killed_goes_on_without_the_search_being_said_
     study = tmp_path / "study"
     with pytest.raises(PowerCutError):
         race(base, study, progress=StudyFalls(3))
-    again, before = race(base, study, search=None), find_race(done)
+    again, before = race(base, study, search=None), read_budget(done)
     assert before is not None
     assert (again.verdict.winners, again.verdict.steps_spent) == (before.verdict.winners, before.verdict.steps_spent)
     for file in done.rglob("scores.json"):
@@ -162,7 +162,7 @@ def test_rates_are_arms_on_each_of_several_tasks_with_two_workers(
 @pytest.mark.slow
 def test_a_budget_on_ray_trains_the_same(base: RunConfig, done: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs gradgate[ray]")
-    found, before = race(base, tmp_path / "study", execution=Execution(ray=RayCluster("local"))), find_race(done)
+    found, before = race(base, tmp_path / "study", execution=Execution(ray=RayCluster("local"))), read_budget(done)
     assert before is not None
     assert (found.verdict.winners, found.verdict.steps_spent) == (before.verdict.winners, before.verdict.steps_spent)
 
@@ -183,7 +183,7 @@ def test_other_rates_and_what_belongs_to_a_search_are_refused(base: RunConfig, d
 def test_a_study_that_searched_before_it_compared_takes_no_budget(base: RunConfig, tmp_path: Path) -> None:
     grid = Grid(tmp_path / "study", base, ("full", "head"), (0,)).searching(RATES.record())
     with pytest.raises(UsageError, match="was begun with a search of settings before its comparison"):
-        check_race([grid], [])
+        check_budgeted([grid], [])
 
 
 def test_a_budget_without_a_rate_says_which_one_all_arms_have(base: RunConfig, tmp_path: Path) -> None:

@@ -32,14 +32,15 @@ def test_a_budget_asks_for_what_the_folders_lack(tmp_path: Path) -> None:
     grid = FullGrid(arms=arms, seeds=(0, 1, 2, 3), steps={"toy": 80})
     allocator = Allocator(grid, grid.total_steps // 10)
     first = allocator.next(observe([read_study(folder)]))
-    assert {request.until_step for request in first} == {10}
-    for request in first[:-1]:
-        pause(folder, request.arm, request.seed, 0.5 + 0.01 * arms.index(request.arm), request.until_step)
-    assert allocator.next(observe([read_study(folder)])) == first[-1:]
-    pause(folder, first[-1].arm, first[-1].seed, 0.9, 10)
+    assert set(first.values()) == {10}
+    *most, last = first
+    for key in most:
+        pause(folder, key.arm, key.seed, 0.5 + 0.01 * arms.index(key.arm), first[key])
+    assert allocator.next(observe([read_study(folder)])) == {last: 10}
+    pause(folder, last.arm, last.seed, 0.9, 10)
     observed = observe([read_study(folder)])
     later = allocator.next(observed)
-    assert {request.until_step for request in later} == {20}
-    assert {request.arm for request in later} == set(arms[3:])
+    assert set(later.values()) == {20}
+    assert {key.arm for key in later} == set(arms[3:])
     assert allocator.verdict(observed).steps_spent == 10 * len(first)
     assert read_study(folder).study.task.metric == METRIC

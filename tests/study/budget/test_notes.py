@@ -1,4 +1,4 @@
-"""The progress of a race says what leads and what has left, each once."""
+"""Progress notes say what leads and what has left, each once."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gradgate.settings.budget import Allowance
+from gradgate.settings.budget import Budget
 from gradgate.study.budget import Allocator
-from gradgate.study.budget.file import RaceRecord, write_race
+from gradgate.study.budget.file import BudgetRecord, write_budget
 from gradgate.study.budget.notes import LeaderNotes
 from gradgate.study.progress import SilentStudy
-from support.race import batches, full_grid, noisy
+from support.simulated_runs import batches, full_grid, noisy
 
 
 class Notes(SilentStudy):
@@ -30,10 +30,10 @@ def test_leaders_and_departures_are_said_once(tmp_path: Path) -> None:
     assert seen.texts == []
     for _, known in batches(allocator, noisy(np.arange(6.0) * 3, 3, 1.0, 0)):
         verdict = allocator.verdict(known)
-        write_race(
+        write_budget(
             tmp_path,
-            RaceRecord(
-                allowance=Allowance(share=0.5),
+            BudgetRecord(
+                allowance=Budget(share=0.5),
                 arms=grid.arms,
                 seeds=grid.seeds,
                 steps=dict(grid.steps),

@@ -1,4 +1,4 @@
-"""Races without training: known scores of every run, handed out as a budget asks for them."""
+"""Budgets without training: known scores of every run, handed out as a budget asks for them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from gradgate.study.budget import Allocator, FullGrid, Progress, Request, RunKey
+from gradgate.runs.state import Progress
+from gradgate.study.budget import Allocator, FullGrid, RunKey, Targets
 
 STEPS = 80
-RUNGS = (10, 20, 40, 80)
+LENGTHS = (10, 20, 40, 80)
 
 Scores = npt.NDArray[np.float64]
 
@@ -31,20 +32,20 @@ def noisy(means: Scores, seeds: int, shared: float, seed: int) -> Scores:
     return means[:, None] + shared * draw.normal(size=(1, seeds)) + draw.normal(size=(len(means), seeds))
 
 
-def begun(request: Request, scores: Scores) -> Progress:
-    """A run at a step, whose score at each rung is its final one less what is left of the schedule, as for all arms."""
-    final = scores[int(request.arm[1:]), request.seed]
-    dev = {step: float(final - 1000 * (1 - step / STEPS)) for step in RUNGS if step <= request.until_step}
-    return Progress(request.until_step, dev)
+def begun(key: RunKey, until: int, scores: Scores) -> Progress:
+    """A run at a step; its score at each length is its final one less what is left of the schedule, as for all arms."""
+    final = scores[int(key.arm[1:]), key.seed]
+    dev = {step: float(final - 1000 * (1 - step / STEPS)) for step in LENGTHS if step <= until}
+    return Progress(until, dev)
 
 
 def batches(
     allocator: Allocator, scores: Scores, observed: dict[RunKey, Progress] | None = None
-) -> Iterator[tuple[tuple[Request, ...], Mapping[RunKey, Progress]]]:
+) -> Iterator[tuple[Targets, Mapping[RunKey, Progress]]]:
     """Each batch with what is known after it, until the verdict stands."""
     observed = dict(observed or {})
     while batch := allocator.next(observed):
-        observed |= {request.key: begun(request, scores) for request in batch}
+        observed |= {key: begun(key, until, scores) for key, until in batch.items()}
         yield batch, dict(observed)
 
 

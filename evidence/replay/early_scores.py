@@ -1,18 +1,22 @@
-"""How well scores of short runs order the arms of a grid as its whole runs do."""
+"""Measure how well scores of short runs order the arms of a grid, compared with its whole runs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
+from evidence.replay.squeezed import SQUEEZED, squeezed_curves
 from gradgate.errors import DataError
 from gradgate.study.budget import RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.replay.curves import Curves
+from gradgate.study.replay.curve_rows import CurveRow
+from gradgate.study.replay.curves import Curves, as_curves
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class EarlyScores:
 
     Attributes:
         eighths: of the schedule.
-        correlation: Spearman's rank correlation of arms' means; None where all are equal.
+        correlation: Spearman's rank correlation of arms' means; None if all are equal.
         of_one_seed: the same with the scores of one seed, the mean over seeds.
         best_kept: share of seeds in whose early scores alone the best arm of whole runs is in the better half.
     """
@@ -33,7 +37,7 @@ class EarlyScores:
 
 
 def early_scores(curves: Curves) -> list[EarlyScores]:
-    """One for each length before the whole; arms with a failed run are left out.
+    """Return the scores at each length before the whole; arms with a failed run are left out.
 
     Raises:
         DataError: if fewer than two arms are left.
@@ -46,7 +50,7 @@ def early_scores(curves: Curves) -> list[EarlyScores]:
     sign = 1.0 if grid.higher_is_better else -1.0
 
     def table(eighths: int) -> npt.NDArray[np.float64]:
-        """Scores of shape (arms, seeds), the mean over tasks."""
+        """Return scores of shape (arms, seeds), the mean over tasks."""
         scores = {
             (arm, seed): [
                 curves.runs[RunKey(arm, task, seed)].best(grid.until(task, eighths), grid.higher_is_better)
@@ -70,9 +74,25 @@ def early_scores(curves: Curves) -> list[EarlyScores]:
 
 
 def rank_correlation(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float | None:
-    """Spearman's; equal scores share their mean rank. None where one of the two has equal scores alone."""
-    from scipy.stats import rankdata  # takes a moment, which listing commands need not wait for
-
+    """Return Spearman's rank correlation; equal scores share their mean rank. None if all scores of one are equal."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
+
+
+def early_lines(rows: Sequence[CurveRow]) -> list[str]:
+    """Return a table of the early scores of a grid: of its cut schedules, and of squeezed ones if it has them."""
+    lengths = {row.of_steps for row in rows if row.schedule == SQUEEZED}
+    grids = {"cut": as_curves(rows)} | ({SQUEEZED: squeezed_curves(rows)} if lengths else {})
+    lines = ["schedule   of the steps   all seeds   one seed   best in the better half of one seed"]
+    for schedule, curves in grids.items():
+        for each in early_scores(curves):
+            until = {curves.grid.until(task, each.eighths) for task in curves.grid.steps}
+            if schedule == "cut" or until & lengths:
+                mean, single = _shown(each.correlation), _shown(each.of_one_seed)
+                lines.append(f"{schedule:<11}{each.eighths / 8:<15g}{mean:>9}{single:>11}{each.best_kept:>39.0%}")
+    return lines
+
+
+def _shown(correlation: float | None) -> str:
+    return "-" if correlation is None else f"{correlation:.3f}"

@@ -1,6 +1,6 @@
-"""The plan of a budget: how many arms are trained how far, on how many seeds.
+"""Plan a budget: how many arms are trained how far, on how many seeds.
 
-It follows from the size of the grid and the steps that are allowed, and from no score.
+The plan follows from the size of the grid and the allowed steps, not from scores.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gradgate.errors import UsageError
 from gradgate.study.budget.full_grid import EIGHTHS, FullGrid
 
 FEWEST_PAIRS = 3
-"""Fewer pairs of whole runs are not worth a test."""
-# What a run tells at each length, set by hand after one grid (the embedded sample, 18 arms, 5 seeds, 96 steps): its
+"""The fewest pairs of whole runs that are tested."""
+# What a run shows at each length, set by hand after one grid (the embedded sample, 18 arms, 5 seeds, 96 steps): its
 # residual over arms and seeds against the spread of arms, and the correlation of arms' means with those of whole runs.
-# On a second one (the embedded inference task, of the same size) runs of an eighth tell less; 48 other values, up to
+# On a second one (the embedded inference task, of the same size) runs of an eighth show less; 48 other values, up to
 # twice the noise, gave the same plans there or others that were as good. Other tasks may differ.
 _LEAD = 1.0
 """The lead for which the plan is best: that of the best arm over each other, in sd of a whole run's own noise."""
@@ -32,7 +32,7 @@ _NODES = 31
 
 @dataclass(frozen=True)
 class Stage:
-    """So many arms are trained to so many eighths of the schedule on the first ``seeds`` seeds."""
+    """``arms`` arms are trained to ``eighths`` eighths of the schedule on the first ``seeds`` seeds."""
 
     arms: int
     eighths: int
@@ -40,16 +40,16 @@ class Stage:
 
 
 def plan_stages(grid: FullGrid, allowed: int) -> tuple[Stage, ...]:
-    """The stages that a number of optimizer steps pays for.
+    """Return the stages that a number of optimizer steps pays for.
 
-    All arms begin with 1/8 of the schedule. The better half, by scores and losses on dev, goes on to 1/4, half of these
-    to 1/2, and half of these to the end, where halving goes on over seeds until two are left. Where the steps do not
-    pay for one seed of that, more than half leave each time. What is left over buys seeds, one by one, for the stage
-    where they lower the chance most that the best arm leaves, for the steps they cost. If the steps pay for the grid,
-    it is one stage in which nobody leaves.
+    All arms begin with 1/8 of the schedule. The better half, by scores and losses on dev, continues to 1/4, half of
+    these to 1/2, and half of these to the end, where halving continues over seeds until two remain. If the steps do
+    not pay for one seed of that, more than half leave each time. The remaining steps are spent on extra seeds, each
+    time for the stage with the largest drop in the risk of eliminating the best arm per step. If the steps pay for the
+    grid, the plan is one stage in which no arm leaves.
 
     Whole runs on fewer than three pairs cannot be tested. A budget that pays for no more ends at the length with the
-    smallest chance that the best arm leaves, as several seeds of shorter runs tell more than one whole run.
+    smallest risk of eliminating the best arm: several seeds of shorter runs show more than one whole run.
 
     Raises:
         UsageError: if the steps do not pay for an eighth of one run of each arm.
@@ -78,7 +78,7 @@ def plan_stages(grid: FullGrid, allowed: int) -> tuple[Stage, ...]:
 
 
 def _halving(count: int, divisor: int, longest: int) -> tuple[Stage, ...]:
-    """One seed of every stage: all lengths up to the longest, and at that until two arms are left."""
+    """Return stages of one seed: all lengths up to the longest, and at that length until two arms remain."""
     lengths = [each for each in EIGHTHS if each <= longest]
     counts = [count]
     while counts[-1] > 2 or len(counts) < len(lengths):
@@ -90,7 +90,7 @@ def _halving(count: int, divisor: int, longest: int) -> tuple[Stage, ...]:
 
 
 def _cost(grid: FullGrid, stages: tuple[Stage, ...]) -> int:
-    """The steps of all stages, where runs go on from the stage before."""
+    """Return the steps of all stages, whose runs resume from the stage before."""
     total, before = 0, Stage(0, 0, 0)
     for stage in stages:
         whole = grid.seed_steps(stage.eighths)
@@ -101,7 +101,7 @@ def _cost(grid: FullGrid, stages: tuple[Stage, ...]) -> int:
 
 
 def _with_seeds(grid: FullGrid, stages: tuple[Stage, ...], allowed: int) -> tuple[Stage, ...]:
-    """The stages with the seeds that the rest of the allowance buys."""
+    """Return the stages with the extra seeds that the remaining steps pay for."""
     tasks = len(grid.steps)
     while True:
         spent = _cost(grid, stages)
@@ -115,28 +115,29 @@ def _with_seeds(grid: FullGrid, stages: tuple[Stage, ...], allowed: int) -> tupl
 
 
 def _raised(stages: tuple[Stage, ...], place: int) -> tuple[Stage, ...]:
-    """One seed more for a stage, and for those after it as many at least."""
+    """Return the stages with one more seed for one of them, and at least as many for those after it."""
     seeds = stages[place].seeds + 1
     later = (replace(stage, seeds=max(stage.seeds, seeds)) for stage in stages[place:])
     return (*stages[:place], *later)
 
 
 def _risk(stages: tuple[Stage, ...], tasks: int) -> float:
-    """The chance, summed over stages, that an arm that leads all others by ``_LEAD`` leaves."""
-    kept = [*(stage.arms for stage in stages[1:]), 1]
+    """Return the chance, summed over stages, that an arm that leads all others by ``_LEAD`` leaves."""
+    remaining = [*(stage.arms for stage in stages[1:]), 1]
     return sum(
-        _leaves(stage.arms, left, stage.eighths, stage.seeds * tasks) for stage, left in zip(stages, kept, strict=True)
+        _leaves(stage.arms, after, stage.eighths, stage.seeds * tasks)
+        for stage, after in zip(stages, remaining, strict=True)
     )
 
 
 @lru_cache(maxsize=4096)
-def _leaves(arms: int, kept: int, eighths: int, pairs: int) -> float:
-    """The chance that ``kept`` of the others score more than the best arm on the mean of so many pairs."""
+def _leaves(arms: int, remaining: int, eighths: int, pairs: int) -> float:
+    """Return the chance that ``remaining`` of the others score above the best arm in the mean of n pairs."""
     from scipy.special import bdtrc, ndtr  # takes a moment, which listing commands need not wait for
 
-    if kept >= arms:
+    if remaining >= arms:
         return 0.0
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     spread = (_NOISE[eighths] ** 2 / pairs + _SHIFT[eighths] ** 2) ** 0.5
     above = ndtr(-(nodes + _LEAD / spread))
-    return float(weights @ bdtrc(kept - 1, arms - 1, above) / weights.sum())
+    return float(weights @ bdtrc(remaining - 1, arms - 1, above) / weights.sum())

@@ -12,12 +12,12 @@ import pytest
 
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.pauses import read_reached
+from gradgate.runs.pauses import read_progress
 from gradgate.runs.records import Failure, write_record
-from gradgate.settings.budget import Allowance, read_allowance
+from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.study.budget.driver import Race
-from gradgate.study.budget.file import RACE_FILE, RaceRecord, find_race
+from gradgate.study.budget.driver import BudgetedStudy
+from gradgate.study.budget.file import BUDGET_FILE, BudgetRecord, read_budget
 from gradgate.study.budget.observe import observe
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.grid import Grid
@@ -38,10 +38,10 @@ def base(settings: dict[str, Any]) -> RunConfig:
     return make_config(**settings | {"steps": 16, "eval_every": 2, "threads": 1})
 
 
-def race(base: RunConfig, out: Path, share: float = 0.75, progress: StudyProgress | None = None) -> RaceRecord:
-    asked = Comparison(base, METHODS, (0, 1), allowance=Allowance(share=share))
+def race(base: RunConfig, out: Path, share: float = 0.75, progress: StudyProgress | None = None) -> BudgetRecord:
+    asked = Comparison(base, METHODS, (0, 1), allowance=Budget(share=share))
     compare(asked, out, progress or SilentStudy())
-    found = find_race(out)
+    found = read_budget(out)
     assert found is not None
     return found
 
@@ -49,13 +49,13 @@ def race(base: RunConfig, out: Path, share: float = 0.75, progress: StudyProgres
 def reached(study: Path) -> dict[str, int]:
     """Each run's folder to its steps."""
     runs = [RunFolder(file.parent) for file in sorted(study.rglob("run.json"))]
-    known = {run.path.relative_to(study).as_posix(): read_reached(run) for run in runs}
+    known = {run.path.relative_to(study).as_posix(): read_progress(run) for run in runs}
     return {name: found.step for name, found in known.items() if found is not None}
 
 
 def verdict(study: Path) -> dict[str, Any]:
     """What ``budget.json`` says, without what was measured of time."""
-    record: dict[str, Any] = json.loads((study / RACE_FILE).read_text())
+    record: dict[str, Any] = json.loads((study / BUDGET_FILE).read_text())
     del record["pace"], record["verdict"]["cheapest"]
     return record
 
@@ -74,14 +74,14 @@ def study(done: Path, tmp_path: Path) -> Path:
 
 
 def test_a_budget_is_not_passed_and_is_spent_on_short_runs_first(done: Path) -> None:
-    steps, found = reached(done), find_race(done)
+    steps, found = reached(done), read_budget(done)
     assert found is not None
     assert found.verdict.steps_of_grid == 3 * 2 * 16
     assert found.steps_allowed == 72
     assert sum(steps.values()) == found.verdict.steps_spent <= 72
     assert {name for name in steps if name.endswith("seed-0")} == {f"runs/{arm}/seed-0" for arm in folders(METHODS)}
     assert min(steps.values()) < 16 == max(steps.values())
-    assert set(found.racing) | {left.arm for left in found.verdict.departures} == set(METHODS)
+    assert set(found.remaining) | {left.arm for left in found.verdict.departures} == set(METHODS)
 
 
 def folders(methods: Sequence[str]) -> list[str]:
@@ -89,22 +89,22 @@ def folders(methods: Sequence[str]) -> list[str]:
 
 
 def test_runs_of_arms_that_left_keep_their_scores_alone(done: Path) -> None:
-    found = find_race(done)
+    found = read_budget(done)
     assert found is not None
     for arm in folders([left.arm for left in found.verdict.departures]):
         folder = RunFolder(done / "runs" / arm / "seed-0")
         assert not folder.checkpoints.exists()
         assert not folder.finished
-        assert read_reached(folder) is not None
+        assert read_progress(folder) is not None
     scored = [file.parent.parent for file in done.rglob("predictions/test.jsonl")]
     assert scored
     assert all(RunFolder(run).finished for run in scored), "test splits are of whole runs"
 
 
 def test_the_same_command_trains_nothing_more(base: RunConfig, study: Path) -> None:
-    before = (study / RACE_FILE).read_bytes()
+    before = (study / BUDGET_FILE).read_bytes()
     race(base, study, progress=StudyFalls(1))
-    assert (study / RACE_FILE).read_bytes() == before
+    assert (study / BUDGET_FILE).read_bytes() == before
 
 
 @pytest.mark.slow
@@ -155,11 +155,11 @@ def test_several_tasks_are_pairs(base: RunConfig, tiny_task: Path, tmp_path: Pat
     other = shutil.copytree(tiny_task, tmp_path / "other")
     parts = Parts.of(base, [str(tiny_task), str(other)])
     counts = compare(
-        Comparison(base, METHODS[:2], [0], parts=parts, allowance=Allowance(share=0.5)),
+        Comparison(base, METHODS[:2], [0], parts=parts, allowance=Budget(share=0.5)),
         tmp_path / "study",
         SilentStudy(),
     )
-    found = find_race(tmp_path / "study")
+    found = read_budget(tmp_path / "study")
     assert found is not None
     assert counts.failed == 0
     assert list(found.steps.values()) == [16, 16]
@@ -170,10 +170,8 @@ def test_the_length_of_runs_is_learnt_from_the_first_step_where_it_is_not_said(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
     base = make_config(**settings | {"steps": None, "epochs": 1, "threads": 1})
-    counts = compare(
-        Comparison(base, METHODS[:2], [0], allowance=Allowance(steps=10)), tmp_path / "study", SilentStudy()
-    )
-    found = find_race(tmp_path / "study")
+    counts = compare(Comparison(base, METHODS[:2], [0], allowance=Budget(steps=10)), tmp_path / "study", SilentStudy())
+    found = read_budget(tmp_path / "study")
     assert found is not None
     assert list(found.steps.values()) == [10]
     assert counts == RunCounts(finished=0, failed=0, paused=2)
@@ -182,15 +180,15 @@ def test_the_length_of_runs_is_learnt_from_the_first_step_where_it_is_not_said(
 
 def test_rates_of_one_adapter_are_arms_of_one_method(base: RunConfig, tmp_path: Path) -> None:
     arms = ["full", "lora:r=8,lr=1e-3", "lora:lr=1e-4,r=8 + head", "peft:LORA,r=4,lr=1e-3"]
-    race = Race(tmp_path, {"toy": Grid(tmp_path, base, tuple(arms), (0,))}, higher_is_better=True)
+    race = BudgetedStudy(tmp_path, {"toy": Grid(tmp_path, base, tuple(arms), (0,))}, higher_is_better=True)
     methods = race.full_grid({"toy": 8}).methods
     assert list(methods.values()) == ["full", "lora:r=8 + full", "lora:r=8 + head", "peft:LORA,r=4 + full"]
 
 
 def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, study: Path) -> None:
-    found = find_race(study)
+    found = read_budget(study)
     assert found is not None
-    winner = found.racing[0]
+    winner = found.remaining[0]
     folder = RunFolder(study / "runs" / folders([winner])[0] / "seed-0")
     folder.scores_file.unlink()
     write_record(folder.error_file, Failure("NonFiniteError", "The loss became nan.", 9))
@@ -204,9 +202,9 @@ def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, stu
 def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
     for seconds in (1e-3, 1e-3):
         compare(
-            Comparison(base, METHODS[:2], [0], allowance=Allowance(seconds=seconds)), tmp_path / "study", SilentStudy()
+            Comparison(base, METHODS[:2], [0], allowance=Budget(seconds=seconds)), tmp_path / "study", SilentStudy()
         )
-        found = find_race(tmp_path / "study")
+        found = read_budget(tmp_path / "study")
         assert found is not None
         assert found.pace is not None
         assert found.steps_allowed == 4, "an eighth of one run of each"
@@ -215,7 +213,7 @@ def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
 
 def test_one_method_alone_is_refused(base: RunConfig, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is only full"):
-        compare(Comparison(base, ["full"], [0, 1], allowance=Allowance(share=0.5)), tmp_path / "study", SilentStudy())
+        compare(Comparison(base, ["full"], [0, 1], allowance=Budget(share=0.5)), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 
@@ -238,7 +236,7 @@ def test_a_budget_that_is_too_small_says_what_is_needed(base: RunConfig, tmp_pat
 )
 def test_wrong_budgets_are_refused(given: tuple[Any, Any, Any], expected: str) -> None:
     with pytest.raises(UsageError) as refused:
-        read_allowance(*given)
+        parse_budget(*given)
     assert expected in str(refused.value)
 
 
@@ -251,9 +249,9 @@ def test_the_command_line_refuses_wrong_budgets(command: Command, words: list[st
 
 
 def test_a_budget_is_read() -> None:
-    assert read_allowance(None, None, None) is None
-    assert read_allowance(0.1, None, None) == Allowance(share=0.1)
-    assert read_allowance(None, None, "1h30m") == Allowance(seconds=5400)
-    assert Allowance(share=0.1).steps_of(30, None) == 3
-    assert Allowance(steps=50).steps_of(30, None) == 30
-    assert Allowance(seconds=10).steps_of(30, 0.5) == 20
+    assert parse_budget(None, None, None) is None
+    assert parse_budget(0.1, None, None) == Budget(share=0.1)
+    assert parse_budget(None, None, "1h30m") == Budget(seconds=5400)
+    assert Budget(share=0.1).steps_of(30, None) == 3
+    assert Budget(steps=50).steps_of(30, None) == 30
+    assert Budget(seconds=10).steps_of(30, 0.5) == 20

@@ -1,57 +1,66 @@
-"""Other ways to spend a budget, for a replay: equal shares, halving without pairs, and optuna's Hyperband."""
+"""Replay other ways to spend the steps of a budget: equal shares, halving without pairs, and optuna's Hyperband."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from statistics import fmean
-from typing import NamedTuple
 
 import numpy as np
 
-from gradgate.study.budget import Allocator, FullGrid, Progress, RunKey
+from gradgate.errors import UsageError, nearest
+from gradgate.runs.state import Progress, RunState
+from gradgate.study.budget import Allocator, FullGrid, RunKey
+from gradgate.study.replay.curves import Curves
+from gradgate.study.replay.replay import (
+    Outcome,
+    Replay,
+    Runs,
+    allocator_of,
+    play,
+    reordered,
+    replay,
+    score_of,
+    seed_orders,
+)
 
-Replayed = Mapping[RunKey, Progress]
-"""Every run of a grid to its end, in the order of seeds of one repeat."""
-
-
-class Pick(NamedTuple):
-    """The arm that a rival calls the best, None if it cannot say, and the optimizer steps it took."""
-
-    arm: str | None
-    steps: int
-
-
-Rival = Callable[[FullGrid, Replayed, int, int], Pick]
-"""Grid, runs, steps allowed and seed to what it picks."""
-
-
-def play(allocator: Allocator, runs: Replayed) -> dict[RunKey, Progress]:
-    """What a budget knows at its end, if the runs go as those that were recorded."""
-    observed: dict[RunKey, Progress] = {}
-    while batch := allocator.next(observed):
-        observed |= {request.key: until(runs[request.key], request.until_step) for request in batch}
-    return observed
+Baseline = Callable[[FullGrid, Runs, int, int], Outcome]
+"""Grid, runs, steps allowed and seed to what it puts first."""
 
 
-def until(run: Progress, step: int) -> Progress:
-    """What a run that has finished looked like at an earlier step."""
-    if run.failed:
-        return Progress(min(run.step, step), failed=True)
-    seconds = None if run.seconds is None else run.seconds * step / run.step
-    dev, lost = ({at: value for at, value in values.items() if at <= step} for values in (run.dev, run.losses))
-    return replace(run, step=step, dev=dev, seconds=seconds, losses=lost)
+def replay_all(curves: Curves, share: float, repeats: int, names: Sequence[str], seed: int = 0) -> Replay:
+    """Replay a budget, and some of :data:`BASELINES` with the same steps and the same orders of seeds.
+
+    Raises:
+        UsageError: for an unknown name, and as :func:`gradgate.study.replay.replay.replay`.
+        DataError: as :func:`gradgate.study.replay.replay.replay`.
+    """
+    unknown = [name for name in names if name not in BASELINES]
+    if unknown:
+        raise UsageError(
+            f"There is no baseline {unknown[0]!r}.{nearest(unknown[0], BASELINES)} Expected some of "
+            f"{', '.join(BASELINES)}."
+        )
+    found = replay(curves, share, repeats, seed)
+    allowed, scores = allocator_of(curves, share, repeats).steps_allowed, list(found.scores)
+    for name in names:
+        outcomes = [
+            BASELINES[name](curves.grid, reordered(curves, order), allowed, repeat)
+            for repeat, order in enumerate(seed_orders(curves, repeats, seed))
+        ]
+        scores.append(score_of(name, outcomes, curves.grid, found.truth))
+    return replace(found, scores=tuple(scores))
 
 
-def uniform(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:
-    """Every arm the same steps: whole runs on as many seeds as are paid for, else one seed to the eighth that is."""
+def uniform(grid: FullGrid, runs: Runs, allowed: int, seed: int) -> Outcome:
+    """Give every arm the same steps: whole runs on as many seeds as are paid for, else one seed to a paid eighth."""
     arms, whole = len(grid.arms), grid.seed_steps(8)
     seeds, eighths = min(allowed // (arms * whole), len(grid.seeds)), 8
     if not seeds:
         seeds, eighths = 1, max((e for e in range(1, 8) if arms * grid.seed_steps(e) <= allowed), default=0)
     if not eighths:
-        return Pick(None, 0)
+        return Outcome(None, None, 0)
     sign = 1 if grid.higher_is_better else -1
     means = {}
     for arm in grid.arms:
@@ -62,11 +71,11 @@ def uniform(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:
         if all(score is not None for score in scores):
             means[arm] = sign * fmean(score for score in scores if score is not None)
     best = max(means, key=lambda arm: means[arm], default=None)
-    return Pick(best, arms * seeds * grid.seed_steps(eighths))
+    return Outcome(best, None, arms * seeds * grid.seed_steps(eighths))
 
 
-def unpaired_halving(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:
-    """The budget's stages and its order of arms, but each arm draws the order of its seeds: nothing is paired."""
+def unpaired_halving(grid: FullGrid, runs: Runs, allowed: int, seed: int) -> Outcome:
+    """Use the budget's stages and order of arms, but draw an order of seeds per arm: nothing is paired."""
     draw = np.random.default_rng(seed)
     mixed = {}
     for arm in grid.arms:
@@ -76,11 +85,11 @@ def unpaired_halving(grid: FullGrid, runs: Replayed, allowed: int, seed: int) ->
     allocator = Allocator(grid, allowed)
     observed = play(allocator, mixed)
     winners = allocator.finding(observed).winners
-    return Pick(winners[0] if winners else None, allocator.spent(observed))
+    return Outcome(winners[0] if winners else None, None, allocator.spent(observed))
 
 
-def hyperband(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:
-    """optuna with its HyperbandPruner: a trial is a run, in random order; the arm of the best whole run is picked.
+def hyperband(grid: FullGrid, runs: Runs, allowed: int, seed: int) -> Outcome:
+    """Use optuna with its HyperbandPruner: a trial is a run, in random order; the arm of the best whole run leads.
 
     Trials report at each eighth of the schedule. Trials are begun until the next part of one is not paid for; the
     best of those that were pruned counts where no trial was completed.
@@ -106,7 +115,7 @@ def hyperband(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:
         for eighths in range(1, 9):
             cost = grid.seed_steps(eighths) - (grid.seed_steps(eighths - 1) if eighths > 1 else 0)
             if spent + cost > allowed:
-                return Pick(_of_hyperband(grid, completed, pruned), spent)
+                return Outcome(_of_hyperband(grid, completed, pruned), None, spent)
             spent += cost
             found = [_score(runs[RunKey(arm, task, each)], grid.until(task, eighths), grid) for task in grid.steps]
             scores = [score for score in found if score is not None]
@@ -122,7 +131,7 @@ def hyperband(grid: FullGrid, runs: Replayed, allowed: int, seed: int) -> Pick:
             elif trial.should_prune():
                 study.tell(trial, state=optuna.trial.TrialState.PRUNED)
                 break
-    return Pick(_of_hyperband(grid, completed, pruned), spent)
+    return Outcome(_of_hyperband(grid, completed, pruned), None, spent)
 
 
 def _of_hyperband(
@@ -135,7 +144,7 @@ def _of_hyperband(
 
 
 def _score(run: Progress, step: int, grid: FullGrid) -> float | None:
-    return None if run.failed else run.best(step, grid.higher_is_better)
+    return None if run.state is RunState.FAILED else run.best(step, grid.higher_is_better)
 
 
-RIVALS: Mapping[str, Rival] = {"uniform": uniform, "halving": unpaired_halving, "hyperband": hyperband}
+BASELINES: Mapping[str, Baseline] = {"uniform": uniform, "halving": unpaired_halving, "hyperband": hyperband}
