@@ -165,7 +165,7 @@ class Bank:
         """Hold the lock while weights are written."""
         with self._lock:
             if self._passes:
-                raise BusyError("A forward pass runs on the model. Switch when it has ended.")
+                raise BusyError("A forward pass is running on the model. Switch when it has finished.")
             yield
 
     def _enter(self) -> None:
