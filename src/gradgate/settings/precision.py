@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from gradgate.errors import UsageError
 from gradgate.settings.base import MOST_THREADS, CheckedSettings
 
 MEMORY = "precision and memory"
@@ -52,6 +53,16 @@ class PrecisionSettings(CheckedSettings):
     )
     activation_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="of what the cache holds")
     activation_cache_size: float = Field(10.0, gt=0, description="limit of the activation cache, in GiB")
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _of_the_passes(cls, precision: object) -> object:
+        if precision in ("float32", "bfloat16", "float16"):
+            raise UsageError(
+                f"precision={precision!r} is a type of weights: expected fp32, bf16 or fp16, in which the passes "
+                f"compute. The type of the weights goes to weights=, as in weights='bfloat16'."
+            )
+        return precision
 
     @model_validator(mode="after")
     def _one_half(self) -> PrecisionSettings:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from gradgate.errors import UsageError
 from gradgate.settings.base import MOST_STEPS, CheckedSettings
 
 
@@ -28,3 +29,13 @@ class StorageSettings(CheckedSettings):
         description="how the best model is kept: model whole, delta as what training changed in the pretrained one, "
         "auto as a delta where that is less than half of it",
     )
+
+    @field_validator("store", mode="before")
+    @classmethod
+    def _no_address(cls, store: object) -> object:
+        if isinstance(store, str) and "://" in store:
+            raise UsageError(
+                f"store={store!r}: expected auto, delta or model, which says how the best model is kept. The address "
+                f"of a study's queue goes to queue={store!r}."
+            )
+        return store
