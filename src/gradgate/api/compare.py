@@ -151,12 +151,15 @@ def compare_in(asked: CompareSettings, folder: Path, *, quiet: bool = False) -> 
     """Compare with checked settings; see :func:`compare`."""
     _check(asked, folder)
 
-    from gradgate.report import write_report  # with matplotlib
-    from gradgate.study.compare import compare as compare_runs  # with the study's queue
-    from gradgate.study.planning import Comparison, Execution
+    from gradgate.study.planning import Comparison, Execution  # with the study's queue
+
+    comparison, execution = Comparison.of(asked, folder), Execution.of(asked)
+
+    from gradgate.report import write_report  # torch loads after the request is checked
+    from gradgate.study.compare import compare as compare_runs
 
     with study_progress(quiet) as progress:
-        compare_runs(Comparison.of(asked, folder), folder, progress, Execution.of(asked))
+        compare_runs(comparison, folder, progress, execution)
     write_report(folder)
     return Study(folder)
 

@@ -75,8 +75,8 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
         return kind(**given)
     except ValidationError as error:
         faults = "; ".join(_explain(kind, item).rstrip(".") for item in error.errors())
-        causes = [item.get("ctx", {}).get("error") for item in error.errors()]
-        what = SpecError if any(isinstance(cause, SpecError) for cause in causes) else UsageError
+        causes = (item.get("ctx", {}).get("error") for item in error.errors())
+        what = next((type(cause) for cause in causes if isinstance(cause, SpecError)), UsageError)
         raise what(faults if faults.endswith("?") else f"{faults}.") from None
 
 
