@@ -24,7 +24,11 @@ class UsageError(GradgateError, ValueError):
     exit_code = 2
 
 
-class MethodError(UsageError):
+class SpecError(UsageError):
+    """A text of a method or an adapter that cannot be; the options that it names are not parameters of a call."""
+
+
+class MethodError(SpecError):
     """An unknown method, or a parameter of one that is out of range."""
 
 

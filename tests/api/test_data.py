@@ -10,8 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from gradgate.api.data import model_name, several, task_name
+from gradgate.api.data import model_name, task_name
 from gradgate.errors import UsageError
+from gradgate.settings.values import several
 from gradgate.tasks import count_rows, find_task, label_names
 
 ROWS: list[dict[str, Any]] = [

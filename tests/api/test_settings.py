@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 import typer
 
 import gradgate
-from gradgate.api.settings import RunSettings
-from gradgate.api.values import chosen_seeds
 from gradgate.cli import app
 from gradgate.errors import UsageError
+from gradgate.settings.base import CheckedSettings
+from gradgate.settings.compare import CompareSettings, RecommendSettings
 from gradgate.settings.run import RunConfig
+from gradgate.settings.values import read_seeds
 
-# How a result is printed is the command's own business.
-PRINTING = {"json", "config", "help", "dry-run"}
+# The command prints results in its own ways.
+PRINTING = {"json", "config", "help"}
 
 
 @pytest.mark.parametrize("function", [gradgate.train, gradgate.compare, gradgate.recommend], ids=lambda f: f.__name__)
@@ -29,22 +30,31 @@ def test_a_function_has_a_keyword_for_each_flag_and_no_other(function: Callable[
     assert set(inspect.signature(function).parameters) == expected
 
 
-def test_each_setting_is_typed_and_described() -> None:
-    assert {*get_type_hints(RunSettings), "model", "task", "method"} == set(RunConfig.model_fields)
-    described = inspect.getdoc(gradgate.train) or ""
-    for name in RunSettings.__annotations__:
-        assert f"\n    {name}: {str(RunConfig.model_fields[name].description).replace('*', '')}" in described
+@pytest.mark.parametrize(
+    ("function", "of"),
+    [(gradgate.train, RunConfig), (gradgate.compare, CompareSettings), (gradgate.recommend, RecommendSettings)],
+    ids=lambda each: each.__name__,
+)
+def test_each_setting_is_a_described_parameter(function: Callable[..., Any], of: type[CheckedSettings]) -> None:
+    parameters = inspect.signature(function).parameters
+    described = inspect.getdoc(function) or ""
+    assert set(of.model_fields) <= set(parameters)
+    assert set(parameters) - set(of.model_fields) <= {"out", "quiet", "dry_run"}
+    for name, field in of.model_fields.items():
+        assert f"\n    {name}: " in described
+        if name not in ("model", "task", "method"):
+            assert str(field.description).replace("*", "").rstrip(".") in described
 
 
 @pytest.mark.parametrize(("given", "seeds"), [(3, [0, 1, 2]), ([7], [7]), ((0, 42), [0, 42]), ("0,7", [0, 7])])
 def test_seeds_are_counted_or_listed(given: Any, seeds: list[int]) -> None:
-    assert chosen_seeds(given) == seeds
+    assert read_seeds(given) == seeds
 
 
 @pytest.mark.parametrize("given", [0, -1, [], [1.5], [True], True, None, "x"])
 def test_what_is_no_seed_is_refused_with_what_is_expected(given: Any) -> None:
     with pytest.raises(UsageError, match="expected how many"):
-        chosen_seeds(given)
+        read_seeds(given)
 
 
 def test_an_unknown_setting_is_refused_with_the_nearest() -> None:

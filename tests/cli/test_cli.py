@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 
 import gradgate
-from gradgate.api.values import read_seeds, read_stores
 from gradgate.cli import lists
+from gradgate.errors import UsageError
+from gradgate.settings.base import checked_settings
+from gradgate.settings.compare import QueueSettings
 from gradgate.settings.run import RunConfig
+from gradgate.settings.values import read_seeds
 from support.command_line import Command, Said
 
 
@@ -272,7 +275,7 @@ def test_a_config_file_lists_methods_and_seeds_of_a_comparison(
         ("- steps", "expected lines such as 'lr: 5e-5'"),
         ("steps: [", "cannot be read"),
         ("steps: 1.5", "Invalid value for '--steps'"),
-        ("device: tpu", r"device='tpu': input should be"),
+        ("device: tpu", r"--device 'tpu': input should be"),
         ("config: other.yaml", "no setting 'config'"),
     ],
 )
@@ -291,35 +294,37 @@ def test_seeds_are_counted_or_listed(text: str, seeds: list[int]) -> None:
     assert read_seeds(text) == seeds
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "a", "", "1,,2", "1.5", "[]", "3,-1"])
+@pytest.mark.parametrize("text", ["0", "-1", "a", "1,,2", "1.5", "[]", "3,-1"])
 def test_other_seeds_are_wrong_usage(command: Command, text: str, tmp_path: Path) -> None:
     said = command("compare", f"--seeds={text}", "-m", "full", "--out", str(tmp_path / "study"))
     assert said.code == 2
     assert f"--seeds '{text}': expected how many (3) or a list of seeds" in said.err
 
 
-@pytest.mark.parametrize(
-    ("texts", "found"),
-    [
-        ([], (None, None)),
-        (["delta"], ("delta", None)),
-        (["sqlite:///queue.db"], (None, "sqlite:///queue.db")),
-        (["sqlite:///queue.db", "model"], ("model", "sqlite:///queue.db")),
-    ],
-)
-def test_a_study_is_told_how_models_are_kept_and_where_its_queue_is(
-    texts: list[str], found: tuple[str | None, str | None]
-) -> None:
-    assert read_stores(texts) == found
+def test_an_address_is_not_a_way_to_keep_models(command: Command, tmp_path: Path) -> None:
+    said = command("compare", "--store", "sqlite:///queue.db", "-m", "full", "--out", str(tmp_path / "study"))
+    assert said.code == 2
+    assert "goes to --queue 'sqlite:///queue.db'" in " ".join(said.err.split())
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"), [(["detla"], "Did you mean 'delta'"), (["delta", "model"], "was given as delta and model")]
-)
-def test_other_stores_are_wrong_usage(command: Command, texts: list[str], message: str, tmp_path: Path) -> None:
-    words = [word for text in texts for word in ("--store", text)]
-    said = command("compare", *words, "-m", "full", "--out", str(tmp_path / "study"))
-    assert (said.code, message in said.err) == (2, True)
+@pytest.mark.parametrize("words", [("compare", "-m", "full"), ("worker", "x"), ("study", "status", "x")])
+def test_the_queue_is_an_address(command: Command, words: tuple[str, ...]) -> None:
+    said = command(*words, "--queue", "queue.db")
+    assert (said.code, "--queue 'queue.db': expected the address" in " ".join(said.err.split())) == (2, True)
+
+
+def test_the_queue_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADGATE_QUEUE", "sqlite:///queue.db")
+    assert checked_settings(QueueSettings, {}).queue == "sqlite:///queue.db"
+    assert checked_settings(QueueSettings, {"queue": "sqlite:///other.db"}).queue == "sqlite:///other.db"
+    monkeypatch.setenv("GRADGATE_STORE", "sqlite:///queue.db")
+    with pytest.raises(UsageError, match="Set GRADGATE_QUEUE"):
+        checked_settings(QueueSettings, {})
+
+
+def test_another_store_is_refused_with_the_nearest(command: Command, tmp_path: Path) -> None:
+    said = command("compare", "--store", "detla", "-m", "full", "--out", str(tmp_path / "study"))
+    assert (said.code, "Did you mean 'delta'" in said.err) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "many", "1e3", "٣"])
@@ -328,7 +333,7 @@ def test_a_training_size_is_a_number_of_rows_or_all(command: Command, text: str,
         "compare", "--train-size=all", f"--train-size={text}", "-m", "full", "--out", str(tmp_path / "study")
     )
     assert said.code == 2
-    assert f"'--train-size': '{text}'; expected a whole number, such as 10, or all" in said.err
+    assert f"--train-size '{text}': expected a whole number, such as 10, or all" in said.err
 
 
 @pytest.mark.parametrize(
@@ -342,7 +347,7 @@ def test_a_training_size_is_a_number_of_rows_or_all(command: Command, text: str,
         (["train", "--epochs", "1", "--steps", "1"], 2, "give epochs or steps, not both"),
         (["train", "--task", "sst3"], 2, "Did you mean 'sst2'"),
         (["compare"], 2, "at least one method (-m)"),
-        (["plan"], 2, "A plan needs --steps"),
+        (["plan"], 2, "--steps is missing"),
         (["train", "--model", "no-such/model"], 1, "check the name and the network"),
         (["layers", "no-such/model"], 1, "check the name and the network"),
         (["layers", "./no-such-folder"], 1, "There is no folder ./no-such-folder"),

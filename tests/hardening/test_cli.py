@@ -108,7 +108,7 @@ def test_settings_that_are_no_file_are_refused(command: Command, tmp_path: Path,
 
 
 def test_an_empty_value_is_refused_from_python_too() -> None:
-    with pytest.raises(UsageError, match="task, data has an empty value"):
+    with pytest.raises(UsageError, match="task=, data= has an empty value"):
         make_config(task="", data="")
 
 

@@ -123,7 +123,7 @@ def test_a_cache_that_cannot_be_kept_is_said_before_the_run(
 
 
 def test_an_empty_cache_folder_is_not_the_current_one() -> None:
-    with pytest.raises(UsageError, match="activation_cache has an empty value"):
+    with pytest.raises(UsageError, match="activation_cache= has an empty value"):
         make_config(activation_cache="")
     with pytest.raises(UsageError, match="expected a folder"):
         GateCallback("head", activation_cache="")

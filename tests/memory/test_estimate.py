@@ -47,7 +47,7 @@ SMALL = BertConfig(
 )
 def test_llama_3_8b_takes_what_its_steps_took(method: str, peak: float) -> None:
     estimate = gg.estimate_memory(
-        LLAMA_3_8B, method, batch_size=1, max_length=1024, precision="bf16", master="none", checkpointing=True
+        LLAMA_3_8B, method, batch_size=1, max_length=1024, weights="bfloat16", master="none", checkpointing=True
     )
     assert estimate.worst.usage.weights / GIB == pytest.approx(14.96, abs=0.01)
     assert estimate.peak_bytes / GIB == pytest.approx(peak, rel=0.02)
@@ -137,7 +137,7 @@ def test_the_command_prints_json_of_each_method(command: Command, tmp_path: Path
 
 def test_the_command_says_what_would_fit(command: Command, tmp_path: Path) -> None:
     SMALL.save_pretrained(tmp_path)
-    said = command("memory", "--model", str(tmp_path), "-m", "full", "--batch-size", "1048576", "--max-length", "64")
+    said = command("memory", "--model", str(tmp_path), "-m", "full", "--batch-size", "1000000", "--max-length", "64")
     assert said.code == 0, said.err
     assert "full fits no 141 GiB; batch " in said.out
     assert " at 64 fits " in said.out
@@ -146,10 +146,12 @@ def test_the_command_says_what_would_fit(command: Command, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"batch_size": 0}, UsageError, "batch_size=0: expected"),
+        ({"batch_size": 0}, UsageError, "batch_size=0: input should"),
         ({"max_length": 65}, UsageError, "max_length=65 is more than the 64 positions"),
-        ({"shards": 0}, UsageError, "shards=0: expected"),
-        ({"precision": "fp8"}, UsageError, "precision='fp8': expected"),
+        ({"shards": 0}, UsageError, "shards=0: input should"),
+        ({"precision": "fp8"}, UsageError, "precision='fp8': input should"),
+        ({"precision": "bfloat16"}, UsageError, "weights='bfloat16'"),
+        ({"release_gradients": True}, UsageError, "not in the estimate"),
         ({"optim": "adamw_torsh"}, UsageError, "adamw_torch"),
         ({"optim": "adamw_8bit", "master": "float32"}, UsageError, "keeps numbers in a format of its own"),
         ({"method": "freeze:layers=5"}, MethodError, "5"),

@@ -20,8 +20,10 @@ _EXPECTED = (
 _NAME = "data"
 
 
-def task_name(task: object, out: Path) -> str:
-    """The text that stands for a task in settings. Rows are written beside the folder of what trains on them.
+def task_name(task: object, out: Path) -> str | None:
+    """Return the text that stands for a task in settings; None for None.
+
+    Rows are written beside the folder of what trains on them.
 
     Rows of one table are divided into train, dev and test as one file is. Equal rows get equal files, so that a run
     or study goes on with them.
@@ -33,8 +35,8 @@ def task_name(task: object, out: Path) -> str:
     Raises:
         UsageError: for anything else, or splits with other names.
     """
-    if isinstance(task, str | PathLike):
-        return fspath(task)
+    if task is None or isinstance(task, str | PathLike):
+        return None if task is None else fspath(task)
     if isinstance(task, Mapping):
         files = {f"{_split(name)}.parquet": _parquet(rows) for name, rows in task.items()}
         if "train.parquet" not in files:
@@ -47,26 +49,18 @@ def task_name(task: object, out: Path) -> str:
     return str(folder if isinstance(task, Mapping) else folder / f"{_NAME}.parquet")
 
 
-def model_name(model: object) -> str:
-    """The text that stands for a model in settings.
+def model_name(model: object) -> str | None:
+    """Return the text that stands for a model in settings; None for None.
 
     Raises:
         UsageError: for a model that is in memory.
     """
-    if isinstance(model, str | PathLike):
-        return fspath(model)
+    if model is None or isinstance(model, str | PathLike):
+        return None if model is None else fspath(model)
     raise UsageError(
         f"model is a {type(model).__name__}; expected a hub name, a folder, or 'sample', from which each run loads its "
         f"own copy. Save the model and its tokenizer with save_pretrained('FOLDER') and give 'FOLDER'."
     )
-
-
-def several(given: Any) -> list[Any]:
-    """One value or a sequence of them, as a list; None as an empty one. Rows are one value."""
-    if given is None:
-        return []
-    is_sequence = isinstance(given, Sequence) and not isinstance(given, str)
-    return list(given) if is_sequence and not (given and isinstance(given[0], Mapping)) else [given]
 
 
 def _split(name: object) -> str:

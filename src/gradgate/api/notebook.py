@@ -11,6 +11,9 @@ from gradgate.console import visible
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.state import RunState
 
+_ENDED = (RunState.FINISHED, RunState.PAUSED, RunState.FAILED, RunState.PRUNED)
+_SHOWN = (RunState.WAITING, RunState.RUNNING, RunState.PAUSED, RunState.FAILED)
+
 
 def _bar(label: str, unit: str, *, stays: bool) -> Any:
     """A bar whose length is not known yet, and that stays where it has ended or not."""
@@ -96,8 +99,8 @@ class NotebookStudy:
         self.note(f"{'failed' if failed else 'done'}: {label}: {outcome}")
 
     def count(self, states: Mapping[RunState, int]) -> None:
-        ended = sum(states.get(state, 0) for state in ("finished", "paused", "failed", "pruned"))
-        shown = {state: states[state] for state in ("waiting", "running", "paused", "failed") if state in states}
+        ended = sum(states.get(state, 0) for state in _ENDED)
+        shown = {state: states[state] for state in _SHOWN if state in states}
         with self._lock:
             self._bar.total = sum(states.values())
             self._bar.set_postfix(shown, refresh=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +11,13 @@ from typing_extensions import Unpack
 from gradgate.api.compare import Study
 from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import study_progress
-from gradgate.api.settings import StoredSettings, takes
-from gradgate.api.values import chosen_seeds
-from gradgate.errors import UsageError
-from gradgate.settings.run import make_config
+from gradgate.settings.base import checked_settings
+from gradgate.settings.compare import RecommendSettings
+from gradgate.settings.keywords import RecommendKeywords
+from gradgate.settings.signature import takes
 
 if TYPE_CHECKING:
     from gradgate.study.recommend.recommendation import Recommendation
-
-_MOST_MINUTES = 60 * 24 * 365
 
 
 class Recommended(Study):
@@ -56,18 +53,16 @@ class Recommended(Study):
         return [self.command, "", *self.python]
 
 
-@takes(StoredSettings)
+@takes(RecommendSettings, RecommendKeywords)
 def recommend(
     model: str | PathLike[str] | None = None,
     task: Any = None,
     *,
-    minutes: float = 30.0,
-    seeds: int | str | Sequence[int] = 5,
     out: str | PathLike[str] = "studies/recommended",
     quiet: bool = False,
-    **settings: Unpack[StoredSettings],
+    **settings: Unpack[RecommendKeywords],
 ) -> Recommended:
-    """Find the best way to train on some data within some minutes. Called again, it goes on.
+    """Find the best way to train on some data within some minutes. Called again, it resumes.
 
     Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters race at rates that suit
     the model's size. What the model refuses or the device has no memory for is left out. ``gradgate recommend`` calls
@@ -76,8 +71,6 @@ def recommend(
     Args:
         model: as for :func:`gradgate.train`.
         task: as for :func:`gradgate.train`.
-        minutes: how long to train, by the clock. An eighth of one run of each method is trained in any case.
-        seeds: at most so many runs of each method, each with its own seed; or the seeds themselves.
         out: the folder of the study. Rows are written beside it, into ``OUT-data/``.
         quiet: show no progress.
 
@@ -94,24 +87,23 @@ def recommend(
         >>> found = gg.recommend(task="tickets.csv", minutes=20)  # doctest: +SKIP
         >>> print(found.command)  # doctest: +SKIP
     """
-    if not 0 < minutes <= _MOST_MINUTES:
-        raise UsageError(f"--minutes {minutes:g}: expected more than 0 and at most {_MOST_MINUTES:,}, such as 30.")
+    folder = Path(fspath(out))
+    named = {"model": model_name(model), "task": task_name(task, folder)}
+    return recommend_in(checked_settings(RecommendSettings, {**settings, **named}), folder, quiet=quiet)
+
+
+def recommend_in(asked: RecommendSettings, folder: Path, *, quiet: bool = False) -> Recommended:
+    """Recommend with checked settings; see :func:`recommend`."""
     from gradgate.study.workers.process import refuse_unseen_methods
-
-    refuse_unseen_methods()
-    folder, given = Path(fspath(out)), dict(settings)
-    given["model"] = None if model is None else model_name(model)
-    given["task"] = None if task is None else task_name(task, folder)
-    config, chosen = make_config(**given), chosen_seeds(seeds)
-
     from gradgate.training.named_tasks import check_tasks
 
-    check_tasks(config)
+    refuse_unseen_methods()
+    check_tasks(asked.run)
 
     from gradgate.report import write_report  # torch loads after the settings are checked
     from gradgate.study.recommend.recommendation import recommend as race
 
     with study_progress(quiet) as progress:
-        found = race(config, minutes, chosen, folder, progress)
+        found = race(asked.run, asked.minutes, asked.seeds, folder, progress)
     write_report(folder)
     return Recommended(folder, found)

@@ -6,18 +6,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from typing_extensions import Unpack
 
 from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import run_progress, study_progress
-from gradgate.api.settings import RunSettings, takes
 from gradgate.api.shown import Shown, data_frame
 from gradgate.distributed import launch
 from gradgate.runs.folder import RunFolder
+from gradgate.settings.base import checked_settings
+from gradgate.settings.keywords import RunKeywords
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.settings.signature import takes
 from gradgate.tasks.languages import average_label
+from gradgate.training.named_tasks import check_tasks
 
 if TYPE_CHECKING:
     from gradgate.methods import Method
@@ -143,7 +146,7 @@ class Run(Shown):
         return []
 
 
-@takes(RunSettings)
+@overload
 def train(
     model: str | PathLike[str] | None = None,
     task: Any = None,
@@ -151,8 +154,35 @@ def train(
     *,
     out: str | PathLike[str] = "runs/latest",
     quiet: bool = False,
-    **settings: Unpack[RunSettings],
-) -> Run:
+    dry_run: Literal[False] = False,
+    **settings: Unpack[RunKeywords],
+) -> Run: ...
+
+
+@overload
+def train(
+    model: str | PathLike[str] | None = None,
+    task: Any = None,
+    method: str | Method | None = None,
+    *,
+    out: str | PathLike[str] = "runs/latest",
+    quiet: bool = False,
+    dry_run: Literal[True],
+    **settings: Unpack[RunKeywords],
+) -> Forecast: ...
+
+
+@takes(RunConfig, RunKeywords)
+def train(
+    model: str | PathLike[str] | None = None,
+    task: Any = None,
+    method: str | Method | None = None,
+    *,
+    out: str | PathLike[str] = "runs/latest",
+    quiet: bool = False,
+    dry_run: bool = False,
+    **settings: Unpack[RunKeywords],
+) -> Run | Forecast:
     """Train once: one model, task, method and seed. Called again with the same folder, it resumes where it stopped.
 
     ``gradgate train`` calls this. Launched in several processes, each calls it.
@@ -165,25 +195,26 @@ def train(
         method: what learns when: a text such as ``"gradual:every=50"``, or a method; by default everything.
         out: the folder for everything that is written. Rows are written beside it, into ``OUT-data/``.
         quiet: show no progress.
+        dry_run: return a forecast of time, memory and disk instead of training; nothing but rows is written.
 
     Returns:
-        The run, which shows itself in a notebook.
+        The run, which shows itself in a notebook; or the forecast.
 
     Raises:
         UsageError: for an unknown name or a value that is out of range; all of them are named.
-        GradgateError: for anything else that a user can mend; the folder keeps what was saved before.
+        GradgateError: for anything else that a user can correct; the folder keeps what was saved before.
         InterruptedRunError: when Ctrl-C stopped the run after saving it.
-
-    Example:
-        >>> import gradgate as gg
-        >>> rows = [{"text": f"good day {n}", "label": "praise"} for n in range(30)]
-        >>> rows += [{"text": f"bad day {n}", "label": "blame"} for n in range(30)]
-        >>> run = gg.train(task=rows, method="freeze:layers=2", steps=4, batch_size=8, out="runs/days", quiet=True)
-        >>> run.best.metric
-        'accuracy'
     """
     folder = Path(fspath(out))
-    config = _read(folder, {**settings, "method": method, "model": model, "task": task})
+    named = {"method": method, "model": model_name(model), "task": task_name(task, folder)}
+    config = checked_settings(RunConfig, {**settings, **named})
+    return forecast_of(config, folder, quiet=quiet) if dry_run else train_in(config, folder, quiet=quiet)
+
+
+def train_in(config: RunConfig, folder: Path, *, quiet: bool = False) -> Run:
+    """Train with checked settings; see :func:`train`."""
+    if not RunFolder(folder).is_done(config):
+        check_tasks(config)
 
     from gradgate.training.run import train as train_run  # torch loads after the settings are checked
 
@@ -192,38 +223,12 @@ def train(
     return Run(folder)
 
 
-def forecast_run(*, out: str | PathLike[str], quiet: bool, **settings: Any) -> Forecast:
-    """What :func:`train` with the same arguments would take: how long, and how much memory and disk.
-
-    Nothing is written but rows that are given as such.
-
-    Raises:
-        GradgateError: as :func:`train` does before it trains.
-    """
-    folder = Path(fspath(out))
-    config = _read(folder, settings)
-
-    from gradgate.study.arms import Arm
-    from gradgate.study.forecast import forecast
-    from gradgate.study.planning import Comparison, Execution
-
-    alone = Comparison(config, [Arm.of(config).label], [config.seed])  # a study of one run, that is never begun
-    with study_progress(quiet) as progress:
-        return forecast(alone, folder / "forecast", progress, Execution())
-
-
-def _read(folder: Path, settings: dict[str, Any]) -> RunConfig:
-    """The configuration of a run; refused where it is wrong without a model."""
-    model, task = settings.get("model"), settings.get("task")
-    given = settings | {"model": None if model is None else model_name(model)}
-    config = make_config(**given | {"task": None if task is None else task_name(task, folder)})
-    _check(config, folder)
-    return config
-
-
-def _check(config: RunConfig, folder: Path) -> None:
-    """Refuse what can be seen to be wrong without a model, unless this run is finished."""
-    from gradgate.training.named_tasks import check_tasks
-
+def forecast_of(config: RunConfig, folder: Path, *, quiet: bool = False) -> Forecast:
+    """Forecast a training with checked settings; see :func:`train`."""
     if not RunFolder(folder).is_done(config):
         check_tasks(config)
+
+    from gradgate.study.forecast import forecast_run
+
+    with study_progress(quiet) as progress:
+        return forecast_run(config, folder, progress)

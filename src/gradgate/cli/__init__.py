@@ -15,8 +15,11 @@ import typer
 import gradgate
 from gradgate.cli import analyses, deltas, doctor, lists, memory, models, papers, recommend, runs, studies, study_data
 from gradgate.cli.completion import whole_words_in_bash
+from gradgate.cli.grouped_help import GroupedCommand
 from gradgate.cli.render import errors, print_error, print_line, survive_any_encoding
-from gradgate.errors import GradgateError, UsageError, nearest
+from gradgate.cli.wording import in_flags
+from gradgate.errors import AdapterError, GradgateError, SpecError, UsageError, nearest
+from gradgate.settings.trainer_names import gradgate_name
 
 app = typer.Typer(
     name="gradgate",
@@ -45,9 +48,9 @@ for command in (
     papers.reproduce,
     doctor.doctor,
 ):
-    app.command(command.__name__.replace("_", "-"))(command)
+    app.command(command.__name__.replace("_", "-"), cls=GroupedCommand)(command)
 for of_study in (study_data.export, study_data.replay):
-    studies.study_app.command()(of_study)
+    studies.study_app.command(cls=GroupedCommand)(of_study)
 app.add_typer(studies.study_app, name="study")
 app.add_typer(deltas.delta_app, name="delta")
 app.add_typer(analyses.analyze_app, name="analyze")
@@ -71,7 +74,7 @@ def run(words: Sequence[str]) -> int:
         code = _app_for(words)(list(words), prog_name="gradgate", standalone_mode=False)
     except GradgateError as error:
         if not error.reported_by_main:
-            print_error(f"gradgate: {error}")
+            print_error(f"gradgate: {_in_flags(error, words)}")
         return error.exit_code
     except _WrongCommandLine as error:
         return _show_usage(error)
@@ -93,13 +96,28 @@ def _app_for(words: Sequence[str]) -> typer.Typer:
     return lean if lean.registered_commands or lean.registered_groups else app
 
 
+def _in_flags(error: GradgateError, words: Sequence[str]) -> str:
+    """Return the message of an error with the flags of the command in place of the parameters it names."""
+    if isinstance(error, SpecError | AdapterError):
+        return str(error)  # options of a method or an adapter, which have no flags
+    return in_flags(str(error), {name[2:].replace("-", "_") for name in _flags_of(words)})
+
+
+def _flags_of(words: Sequence[str]) -> set[str]:
+    """Return the long flags of the command that a command line begins with."""
+    command: Any = typer.main.get_command(_app_for(words))
+    for word in words:
+        if word not in getattr(command, "commands", {}):
+            break
+        command = command.commands[word]
+    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+
+
 def _refuse_empty(words: Sequence[str]) -> None:
     """Refuse an empty word, as of a shell variable that is not set: a path would mean the current folder."""
     for before, word in pairwise(["gradgate", *words]):
         if word == "" or (word.startswith("--") and word.endswith("=")):
             where = word.rstrip("=") or before
-            if where == "--seeds":
-                continue  # what reads it says what is expected
             raise UsageError(
                 f"The value after {where} is empty; expected a name, number or path. Give one, or leave the flag out "
                 f"for its default."
@@ -110,7 +128,7 @@ def _show_usage(error: Any) -> int:
     """Print what typer says of a command line that it cannot read, through the console."""
     text = io.StringIO()
     error.show(file=text)
-    errors.print(f"{text.getvalue().rstrip()}{_nearest_choice(error)}", soft_wrap=True)
+    errors.print(f"{text.getvalue().rstrip()}{_nearest_choice(error)}{_gradgate_flag(error)}", soft_wrap=True)
     return int(error.exit_code)
 
 
@@ -118,6 +136,12 @@ def _nearest_choice(error: Any) -> str:
     """The choice that may have been meant, where a flag takes one of several words."""
     wrong = re.search(r"'([^']*)' is not one of (.+)", str(getattr(error, "message", "")))
     return nearest(wrong[1], re.findall(r"'([^']+)'", wrong[2])) if wrong else ""
+
+
+def _gradgate_flag(error: Any) -> str:
+    """Return gradgate's flag for one that is a name of Trainer's."""
+    ours = gradgate_name(str(getattr(error, "option_name", "")))
+    return "" if ours is None else f" gradgate's flag is {in_flags(ours, [ours.partition('=')[0]])}."
 
 
 def _reason(error: Exception) -> str:

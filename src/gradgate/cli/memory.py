@@ -2,115 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
-from gradgate.cli.options import AsJson, Config, run_config
+from gradgate.cli.options import AsJson, Config, takes_settings
 from gradgate.cli.render import console, print_json
-from gradgate.errors import UsageError
+from gradgate.settings.memory import MemorySettings
 
 if TYPE_CHECKING:
     from gradgate.memory import MemoryEstimate
+    from gradgate.memory.estimate import Setup
 
 _SHOWN_PHASES = 8
 
 
-def memory(
-    model: Annotated[
-        str, typer.Option(help="Folder with config.json, such a file, hub name, or 'sample'; no weights are read.")
-    ] = "sample",
-    method: Annotated[
-        list[str] | None, typer.Option("--method", "-m", help="What learns when; repeat to compare. [default: full]")
-    ] = None,
-    batch_size: Annotated[int, typer.Option(help="Examples in one forward pass.")] = 32,
-    max_length: Annotated[int, typer.Option(help="Tokens of each example.")] = 128,
-    precision: Annotated[
-        str,
-        typer.Option(
-            help="fp32; bf16 or fp16 for autocast over float32 weights; bfloat16 for weights in it, as does bf16 "
-            "with --master."
-        ),
-    ] = "fp32",
-    weights: Annotated[
-        str | None, typer.Option(help="Type of the weights: float32 (the default), bfloat16 or float16.")
-    ] = None,
-    optim: Annotated[str, typer.Option(help="Optimizer, by Trainer's names, as adamw_torch or sgd.")] = "adamw_torch",
-    checkpointing: Annotated[
-        bool, typer.Option("--checkpointing", help="Compute activations again in the backward pass.")
-    ] = False,
-    shards: Annotated[int, typer.Option(help="FSDP2 processes; what one of them takes is said.")] = 1,
-    master: Annotated[
-        str | None, typer.Option(help="float32 or none: copies that are stepped where weights are in 16 bits.")
-    ] = None,
-    adapter: Annotated[str | None, typer.Option(help="Adapter on a frozen model, as lora:r=32.")] = None,
-    language_adapters: Annotated[
-        str | None,
-        typer.Option(help="Frozen language adapters below it (MAD-X), as for train; English stands for {language}."),
-    ] = None,
-    head: Annotated[
-        str, typer.Option(help="What the model ends with: auto, causal-lm, seq2seq, sequence or token.")
-    ] = "auto",
-    layers: Annotated[str | None, typer.Option(help="Path of the layer stack where it is not found.")] = None,
-    steps: Annotated[int, typer.Option(help="Optimizer steps of the training.")] = 1000,
-    epochs: Annotated[float, typer.Option(help="Passes over the data, for methods that count them.")] = 1.0,
-    steps_per_epoch: Annotated[int | None, typer.Option(help="The same by their length.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
-    as_json: AsJson = False,
-    config_file: Config = None,
-) -> None:
+@takes_settings(of=MemorySettings)
+def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Config = None) -> None:
     """Say how much memory a training takes, before it is run.
 
-    It takes seconds for a model of any size, and needs no GPU.
+    It takes seconds for a model of any size, and needs no GPU. The flags mean what they mean to train.
     """
-    methods = [run_config({"method": text}).method for text in method or ["full"]]  # checked before torch loads
-    run_config({"steps": steps, "seed": seed, "adapter": adapter})
-    run_config({"epochs": epochs})
-    if steps_per_epoch is not None and steps_per_epoch < 1:
-        raise UsageError(f"--steps-per-epoch {steps_per_epoch}: expected a whole number, 1 or more.")
+    runs = [settings.run(method=text, adapter=settings.adapter) for text in settings.method]
 
-    from gradgate.memory.fitting import advice
-    from gradgate.memory.request import estimator_of, setup_of
-    from gradgate.settings.adapter import read_adapter, titled
+    from gradgate.memory.fitting import advice  # torch loads after the settings are checked
+    from gradgate.memory.request import estimator_of
     from gradgate.training.pretrained import silence_libraries
 
     silence_libraries()
-    setup = setup_of(
-        batch_size=batch_size,
-        max_length=max_length,
-        precision=precision,
-        weights=weights,
-        optim=optim,
-        checkpointing=checkpointing,
-        shards=shards,
-        master=master,
-        total_steps=steps,
-        steps_per_epoch=steps_per_epoch or max(1, round(steps / epochs)),
-        seed=seed,
-    )
-    own = read_adapter(adapter)
-    estimator = estimator_of(model, setup, own, language_adapters, head, layers, trust_remote_code)
+    estimators = {run.adapter: estimator_of(settings, settings.model, run.adapter) for run in runs}
     found = []
-    for one in methods:
-        estimate = estimator.of(one, titled(str(one), None if own is None else str(own)))
-        found.append((estimate, None if as_json else advice(estimator, one, estimate)))
+    for run in runs:
+        estimator = estimators[run.adapter]
+        estimate = estimator.of(run.method, run.title)
+        found.append((estimate, None if as_json else advice(estimator, run.method, estimate)))
     if as_json:
         print_json([estimate.to_dict() for estimate, _ in found])
     else:
-        console.print(memory_table(found, described(setup)))
+        console.print(memory_table(found, described(estimator.setup)))
 
 
-def described(setup: Any) -> str:
-    """What the figures hold for."""
+def described(setup: Setup) -> str:
+    """Return what the figures are true for."""
     work = setup.workload
+    times = f" × {work.accumulate}" if work.accumulate > 1 else ""
     masters = ", float32 masters of what is open" if setup.masters and work.weights != "float32" else ""
     return (
-        f"batch {work.batch_size} at {work.max_length:,}, weights {work.weights}, precision {work.precision}, "
+        f"batch {work.batch_size}{times} at {work.max_length:,}, weights {work.weights}, precision {work.precision}, "
         f"{setup.optimizer}{masters}, {'checkpointing' if work.checkpointing else 'no checkpointing'}"
         f"{f', one of {setup.shards} shards' if setup.shards > 1 else ''}; full rows, foreach off; the CUDA context "
         f"and what the allocator holds in reserve come on top"

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 from rich.text import Text
 
-from gradgate.cli.options import AsJson, Config, run_config, takes_settings
+from gradgate.cli.options import AsJson, Config, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.clock import Clock
 from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap, Unit
+from gradgate.settings.plan import PlanSettings
 
 if TYPE_CHECKING:
     from gradgate.methods.timeline import Timeline
@@ -118,10 +119,9 @@ def _one_of(flag: str, given: str, choices: tuple[Any, ...]) -> Any:
     return given
 
 
-@takes_settings("adapter", "seed", "keep_model", "save_every", "eval_every", "fsdp")
+@takes_settings("keep_model", "save_every", "eval_every", of=PlanSettings)
 def plan(
-    settings: dict[str, Any],
-    seed: Annotated[int, typer.Option(help="Of the method's draws.")] = 0,
+    settings: PlanSettings,
     write: Annotated[Path | None, typer.Option(help="Write the plan to this YAML file, to edit and follow.")] = None,
     expand: Annotated[
         bool, typer.Option("--expand", help="Draw each part or module of a layer, not the layer.")
@@ -129,37 +129,24 @@ def plan(
     config_file: Config = None,
 ) -> None:
     """Draw what a method opens when, without training."""
-    steps, epochs = _length(settings.pop("steps", None), settings.pop("epochs", None))
-    config = run_config({**settings, "seed": seed})
-
     from gradgate.files import write_text  # torch loads after the settings are checked
     from gradgate.layers import map_layers
     from gradgate.methods.timeline import foresee
     from gradgate.training.pretrained import load_bare
 
-    layer_map = map_layers(load_bare(config.model, config.trust_remote_code), layers=config.layers)
-    clock = Clock(0, max(1, round(steps / epochs)), steps)
-    timeline = foresee(config.method, layer_map, clock, seed)
+    method, steps = settings.method, settings.steps
+    layer_map = map_layers(load_bare(settings.model, settings.trust_remote_code), layers=settings.layers)
+    clock = Clock(0, max(1, round(steps / settings.epochs)), steps)
+    timeline = foresee(method, layer_map, clock, settings.seed)
     console.print(draw_timeline(timeline, width=console.width, expand=expand))
     if write is not None:
         write_text(write, timeline.to_yaml())
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
         if timeline.learns:
             print_line(
-                f"The file opens whole groups, of which {config.method} opens single weights. For these alone, train "
-                f"with --method {config.method}"
+                f"The file opens whole groups, of which {method} opens single weights. For these alone, train "
+                f"with --method {method}"
             )
-
-
-def _length(steps: int | None, epochs: float | None) -> tuple[int, float]:
-    """Steps and epochs of a training, each checked as for a run."""
-    if steps is None:
-        raise UsageError("A plan needs --steps, the length of the training, and --epochs for methods that count them.")
-    steps = run_config({"steps": steps}).steps
-    epochs = 1.0 if epochs is None else run_config({"epochs": epochs}).epochs
-    assert steps is not None
-    assert epochs is not None
-    return steps, epochs
 
 
 def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) -> Text:

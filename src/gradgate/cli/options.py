@@ -10,34 +10,38 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gradgate.cli.completion import OF_SETTINGS
-from gradgate.errors import UsageError, nearest
-from gradgate.settings.run import RunConfig, make_config
+from gradgate.cli.wording import flag, help_in_flags
+from gradgate.errors import UsageError
+from gradgate.settings.base import CheckedSettings, checked_settings, unknown_setting
+from gradgate.settings.signature import in_sections, shown_default
 
 _SHORT = {"method": ["-m"]}
 _NOTHING_WRONG = object()
 _NUMBERS = {int: ("<int>", "a whole number, such as 10"), float: ("<float>", "a number, such as 0.1 or 5e-5")}
 
 
-def takes_settings(
-    *leave_out: str, of: type[BaseModel] = RunConfig
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command one flag for each field of its settings; it receives what was given as ``settings``."""
+def takes_settings(*leave_out: str, of: type[CheckedSettings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command one flag for each field of its settings; it receives these, checked, as ``settings``.
+
+    Args:
+        leave_out: fields without a flag.
+        of: the settings.
+    """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "settings"]
-        names = [name for name in of.model_fields if name not in leave_out]
-        flags = [_flag(name, of.model_fields[name]) for name in names]
+        names = [name for name in in_sections(of) if name not in leave_out]
 
         @functools.wraps(command)
         def with_settings(**values: Any) -> Any:
             flagged = {name: _number(name, of.model_fields[name], values.pop(name)) for name in names}
-            return command(**values, settings={k: v for k, v in flagged.items() if v is not None})
+            return command(**values, settings=checked_settings(of, {n: v for n, v in flagged.items() if v != []}))
 
-        signature = inspect.Signature([*own, *flags])
+        sections = of.sections()
+        signature = inspect.Signature([*own, *(_flag(of, name, sections.get(name)) for name in names)])
         wrapped: Any = with_settings
         wrapped.__signature__ = signature
         wrapped.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
@@ -72,7 +76,7 @@ def read_config(context: typer.Context, file: Path | None) -> None:
         if name.startswith("--") and name not in ("--config", "--help")
     }
     names = [str(name).replace("_", "-") for name in values]
-    unknown = [f"There is no setting {name!r}.{nearest(name, flags)}" for name in names if name not in flags]
+    unknown = [unknown_setting(name, flags) for name in names if name not in flags]
     if unknown:
         raise UsageError(
             f"--config {file}: {' '.join(unknown)} Expected flags of the command without '--'; see --help."
@@ -89,9 +93,11 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     context.default_map = {flags[name].name: value for name, value in given.items()}
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for everything that is written.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel="output", help="No progress and no table.")]
+AsJson = Annotated[bool, typer.Option("--json", rich_help_panel="output", help="Print the result as JSON.")]
+Out = Annotated[
+    Path, typer.Option("--out", "-o", rich_help_panel="output", help="Folder for everything that is written.")
+]
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -118,28 +124,24 @@ def _as_typed(value: Any, several: bool, where: str) -> Any:
     return f"[{','.join(words)}]" if isinstance(value, list) and where.endswith(": seeds") else ",".join(words)
 
 
-def run_config(settings: dict[str, Any]) -> RunConfig:
-    """The checked settings of a run."""
-    return make_config(**settings)
-
-
-def setting_help(name: str, more: str) -> str:
-    """What a flag says of a run's setting, and more."""
-    field = RunConfig.model_fields[name]
-    return f"{field.description}; {more}{'' if field.default is None else f' [default: {field.default}]'}"
-
-
-def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
-    long = f"--{name.replace('_', '-')}"
-    is_switch = _plain(field.annotation) is bool
-    names = [f"{long}/--no-{long[2:]}"] if is_switch else [long, *_SHORT.get(name, [])]
-    kind = _plain(field.annotation)
+def _flag(of: type[CheckedSettings], name: str, section: str | None) -> inspect.Parameter:
+    """Return the parameter of a command that stands for a field."""
+    field = of.model_fields[name]
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    kind, long = (str if "text" in extra else _plain(field.annotation)), flag(name)
+    names = [f"{long}/--no-{long[2:]}"] if kind is bool else [long, *_SHORT.get(name, [])]
     # Numbers come as text, so that a message can name what was typed; typer's does not.
-    metavar = _NUMBERS[kind][0] if kind in _NUMBERS else None
-    option = typer.Option(*names, help=_help(field), metavar=metavar, autocompletion=OF_SETTINGS.get(name))
     typed: Any = str if kind in _NUMBERS else kind
-    annotation = Annotated[typed | None, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    option = typer.Option(
+        *names,
+        help=help_in_flags(_help(field), of.model_fields),
+        metavar=str(extra["metavar"]) if "metavar" in extra else _NUMBERS[kind][0] if kind in _NUMBERS else None,
+        autocompletion=OF_SETTINGS.get(name),
+        rich_help_panel=section,
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[typed | None, option]
+    )
 
 
 def _number(name: str, field: FieldInfo, text: Any) -> Any:
@@ -151,17 +153,14 @@ def _number(name: str, field: FieldInfo, text: Any) -> Any:
         return kind(text)
     except ValueError:
         _, expected = _NUMBERS[kind]
-        raise UsageError(f"Invalid value for '--{name.replace('_', '-')}': {text!r}; expected {expected}.") from None
+        raise UsageError(f"Invalid value for '{flag(name)}': {text!r}; expected {expected}.") from None
 
 
-def _help(field: Any) -> str:
+def _help(field: FieldInfo) -> str:
     choices = [arg for part in (field.annotation, *get_args(field.annotation)) for arg in _choices(part)]
     text = f"{field.description} ({', '.join(choices)})" if choices else str(field.description)
-    return (
-        text
-        if field.is_required() or field.default is None or field.default is False
-        else f"{text} [default: {'on' if field.default is True else field.default}]"
-    )
+    default = shown_default(field)
+    return text if default is None else f"{text} [default: {default}]"
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
@@ -169,9 +168,9 @@ def _choices(kind: Any) -> tuple[str, ...]:
 
 
 def _plain(annotation: Any) -> Any:
-    """The one type that the command line parses: the setting itself is checked by RunConfig."""
+    """Return the one type that the command line parses; the settings check the value."""
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
-    if get_origin(annotation) is dict:
+    if get_origin(annotation) in (dict, tuple):
         return list[str]
     return annotation if annotation in (str, int, float, bool, Path) else str

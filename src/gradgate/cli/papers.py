@@ -13,11 +13,13 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from gradgate.api.values import read_seeds
 from gradgate.cli.completion import presets_named
 from gradgate.cli.options import AsJson, Config, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError
+from gradgate.settings.base import passed
+from gradgate.settings.reproduce import ReproduceSettings
+from gradgate.settings.values import read_seeds
 
 if TYPE_CHECKING:
     from gradgate.papers.check import Verdict
@@ -67,9 +69,9 @@ def papers(
         console.print(papers_list(key) if listing else verdicts_list(verdicts))
 
 
-@takes_settings("model", "task", "data", "method", "adapter", "seed", "fsdp")
+@takes_settings("data", of=ReproduceSettings)
 def reproduce(
-    settings: dict[str, Any],
+    settings: ReproduceSettings,
     preset: Annotated[
         str,
         typer.Argument(
@@ -98,7 +100,7 @@ def reproduce(
     from gradgate.papers.planning import ReproduceRequest
 
     request = ReproduceRequest(
-        preset, scale, None if seeds is None else read_seeds(seeds), model or [], data, partial, settings
+        preset, scale, None if seeds is None else read_seeds(seeds), model or [], data, partial, passed(settings)
     )
     talk = not (quiet or as_json)
     plan = request.plan()

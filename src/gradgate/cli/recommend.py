@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
 
-import typer
-
-from gradgate.api.recommend import recommend as recommend_method
+from gradgate.api.recommend import recommend_in
 from gradgate.api.shown import PAGE
 from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
 from gradgate.cli.render import print_json, print_line
-
-Minutes = Annotated[
-    float,
-    typer.Option(
-        metavar="<minutes>",
-        help="How long to train, by the clock. An eighth of one run of each method is trained in any case; how long "
-        "these take turns the time into steps, which stay the same when the study goes on.",
-    ),
-]
-Seeds = Annotated[str, typer.Option(help="At most so many runs of each method, each with its own seed, or the seeds.")]
+from gradgate.settings.compare import RecommendSettings
 
 
-@takes_settings("method", "adapter", "seed", "fsdp")
+@takes_settings(of=RecommendSettings)
 def recommend(
-    settings: dict[str, Any],
-    minutes: Minutes = 30.0,
-    seeds: Seeds = "5",
+    settings: RecommendSettings,
     out_folder: Out = Path("studies/recommended"),
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -39,7 +25,7 @@ def recommend(
     the model's size. What the model refuses or the device has no memory for is left out. The answer has
     the command that trains the best one. Run again, it goes on.
     """
-    found = recommend_method(minutes=minutes, seeds=seeds, out=out_folder, quiet=quiet or as_json, **settings)
+    found = recommend_in(settings, out_folder, quiet=quiet or as_json)
     page = out_folder / PAGE
     if as_json:
         print_json(found.recommendation.record() | {"report": str(page)})

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from gradgate.api.train import forecast_run
-from gradgate.api.train import train as train_once
+from gradgate.api.train import forecast_of, train_in
 from gradgate.cli.forecast import DryRun, show_forecast
 from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
-from gradgate.settings.base import checked_settings
+from gradgate.settings.finished import EvaluateSettings, PredictSettings
 from gradgate.settings.pretraining import PretrainConfig
+from gradgate.settings.run import RunConfig
 
-if TYPE_CHECKING:
-    from gradgate.settings.run import RunConfig
+RowsFile = Annotated[
+    str,
+    typer.Option(
+        "--file",
+        "-f",
+        help="Rows without labels: a file like the task's own, CSV, TSV, JSON lines or Parquet, or text with one "
+        "example a line, the texts of a pair with a tab between them; - for standard input.",
+    ),
+]
 
 
-@takes_settings()
+@takes_settings(of=RunConfig)
 def train(
-    settings: dict[str, Any],
+    settings: RunConfig,
     out_folder: Out = Path("runs/latest"),
     dry_run: DryRun = False,
     quiet: Quiet = False,
@@ -36,9 +44,9 @@ def train(
 ) -> None:
     """Train once: one model, task, method and seed. Run again, it resumes where it stopped."""
     if dry_run:
-        show_forecast(forecast_run(out=out_folder, quiet=quiet or as_json, **settings), as_json)
+        show_forecast(forecast_of(settings, out_folder, quiet=quiet or as_json), as_json)
         return
-    run = train_once(out=out_folder, quiet=quiet or as_json, **settings)
+    run = train_in(settings, out_folder, quiet=quiet or as_json)
     if not launch.is_first():
         return
     if as_json:
@@ -54,21 +62,13 @@ def train(
             print_line(f"The model is kept as a delta; write it whole with: {whole}")
 
 
+@takes_settings(of=EvaluateSettings)
 def evaluate(
+    settings: EvaluateSettings,
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    task: Annotated[str | None, typer.Option(help="A task of the same kind; by default the run's own.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
-    text: Annotated[str | None, typer.Option(help="Text column; by default that of the task.")] = None,
-    text_pair: Annotated[str | None, typer.Option(help="Column of the second text, of pairs.")] = None,
-    label: Annotated[str | None, typer.Option(help="Label column; by default that of the task.")] = None,
-    languages: Annotated[str | None, typer.Option(help="Score in these languages only, as 'de,fr'.")] = None,
-    test_file: Annotated[Path | None, typer.Option(help="Test file, instead of the task's own.")] = None,
     out_folder: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for scores and predictions [default: in the run's].")
     ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
-    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
@@ -79,54 +79,24 @@ def evaluate(
     RunFolder(run).require_finished()
 
     from gradgate.evaluation.evaluate import evaluate as evaluate_run  # torch loads after the folder is checked
-    from gradgate.runs.progress import Bar
+    from gradgate.runs.progress import Bar, Silent
 
-    asked: dict[str, Any] = {"task": task, "data": data, "test_file": test_file, "out": out_folder}
-    asked |= {"text": text, "text_pair": text_pair, "label": label}
-    asked["trust_remote_code"] = trust_remote_code
-    asked["languages"] = None if languages is None else [code.strip() for code in languages.split(",")]
-    if quiet or as_json:
-        record = evaluate_run(run, **asked)
-    else:
-        with Bar(errors, "scoring", "splits") as bar:
-            record = evaluate_run(run, **asked, progress=bar)
+    with nullcontext(Silent()) if quiet or as_json else Bar(errors, "scoring", "splits") as bar:
+        record = evaluate_run(run, **dict(settings), out=out_folder, progress=bar)
     if as_json:
         print_json(record)
     elif not quiet:
         console.print(evaluation_table(record))
 
 
+@takes_settings(of=PredictSettings)
 def predict(
+    settings: PredictSettings,
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
-    file: Annotated[
-        str,
-        typer.Option(
-            "--file",
-            "-f",
-            help="Rows without labels: a file like the task's own, CSV, TSV, JSON lines or Parquet, or text with one "
-            "example a line, the texts of a pair with a tab between them; - for standard input.",
-        ),
-    ],
-    text: Annotated[str | None, typer.Option(help="Text column; by default that of the run's task.")] = None,
-    text_pair: Annotated[str | None, typer.Option(help="Column of the second text, of pairs.")] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(help="Column of the file to give back with each prediction, such as an id; repeatable."),
-    ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            help="Language of the rows, whose adapter runs, for runs that were made with --language-adapters."
-        ),
-    ] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Rows of a batch [default: the run's].")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder with the files of the task, where they have moved.")] = None,
+    file: RowsFile,
     out_file: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write, .jsonl or .csv [default: JSON lines, printed].")
     ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the models.")
-    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
@@ -138,21 +108,16 @@ def predict(
     for run in runs:
         RunFolder(run).require_finished()
     if file != "-" and not Path(file).is_file():
-        raise UsageError(f"--file {file}: there is no such file. Give one, or - for standard input.")
+        raise UsageError(f"file={file!r}: there is no such file. Give one, or - for standard input.")
     if out_file is not None:
         check_ending(out_file)
 
     from gradgate.evaluation.predict import predict as predict_rows  # torch loads after these checks
-    from gradgate.runs.progress import Bar
+    from gradgate.runs.progress import Bar, Silent
 
-    asked: dict[str, Any] = {"text": text, "text_pair": text_pair, "batch_size": batch_size, "data": data}
-    asked |= {"language": language, "trust_remote_code": trust_remote_code, "keep": keep or ()}
     rows = typer.get_text_stream("stdin", encoding="utf-8").read() if file == "-" else Path(file)
-    if quiet or as_json:
-        found = predict_rows(runs, rows, **asked)
-    else:
-        with Bar(errors, "predicting", "runs") as bar:
-            found = predict_rows(runs, rows, **asked, progress=bar)
+    with nullcontext(Silent()) if quiet or as_json else Bar(errors, "predicting", "runs") as bar:
+        found = predict_rows(runs, rows, **dict(settings), progress=bar)
     if out_file is not None:
         found.write(out_file)
     if as_json:
@@ -166,7 +131,7 @@ def predict(
 
 @takes_settings(of=PretrainConfig)
 def pretrain_adapter(
-    settings: dict[str, Any],
+    settings: PretrainConfig,
     out_folder: Out = Path("adapters/latest"),
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -176,20 +141,16 @@ def pretrain_adapter(
 
     It learns to fill in masked words. Run again, it resumes where it stopped.
     """
-    if "language_data" not in settings:
-        raise UsageError("A language adapter needs --language-data: a text file, a table, or a data set of the hub.")
-    config = checked_settings(PretrainConfig, settings)
-
     from gradgate.runs.progress import Bar
     from gradgate.training.masked.pretraining import (
         pretrain_adapter as pretrain,  # torch loads after the settings are checked
     )
 
     if quiet or as_json:
-        result = pretrain(config, out_folder)
+        result = pretrain(settings, out_folder)
     else:
         with Bar(errors) as bar:
-            result = pretrain(config, out_folder, bar)
+            result = pretrain(settings, out_folder, bar)
     if as_json:
         print_json(result)
     elif not quiet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 import transformers
@@ -12,8 +12,8 @@ from torch import nn
 
 from gradgate import hub
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.settings.memory import Head
 
-Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
 _FACTORIES: dict[str, tuple[str, str]] = {
     "causal-lm": ("AutoModelForCausalLM", "MODEL_FOR_CAUSAL_LM_MAPPING"),
     "seq2seq": ("AutoModelForSeq2SeqLM", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING"),

@@ -93,6 +93,7 @@ class Passes:
         workload: what one step computes.
         stacks: the layers that can be left out.
         loss: what is derived and how; by default a training step.
+        repeated: trace the second of the passes that one optimizer step accumulates, which begins with gradients.
     """
 
     def __init__(
@@ -103,8 +104,9 @@ class Passes:
         workload: Workload,
         stacks: list[LayerStack],
         loss: Loss | None = None,
+        repeated: bool = False,
     ) -> None:
-        self._loss = loss or Loss()
+        self._loss, self._repeated = loss or Loss(), repeated
         self._model, self._layers, self._method, self._workload = model, layers, method, workload
         self._stacks = stacks
         self._forms = {group: form(stack.module(group)) for stack in stacks for group in stack.layers}
@@ -215,13 +217,15 @@ class Passes:
             gc.disable()  # a collection in the middle would free what a cycle holds, at some point or other
             try:
                 with live, _named_errors(model):
-                    recorder.begin(FORWARD)
-                    with self._workload.autocast():
-                        loss = self._loss.of(model, model(**inputs))
-                    recorder.begin(BACKWARD)
-                    torch.autograd.backward(loss, retain_graph=self._loss.retained)
-                    recorder.end()
-                    del loss
+                    for _ in range(2 if self._repeated else 1):
+                        recorder.begin(FORWARD)
+                        recorder.segments.clear()
+                        with self._workload.autocast():
+                            loss = self._loss.of(model, model(**inputs))
+                        recorder.begin(BACKWARD)
+                        torch.autograd.backward(loss, retain_graph=self._loss.retained)
+                        recorder.end()
+                        del loss
             finally:
                 if collecting:
                     gc.enable()

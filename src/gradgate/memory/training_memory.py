@@ -92,6 +92,9 @@ class TrainingMemory:
         self._sharding = Sharding(self._parameters, self._layers.at("layer"), shards)
         stacks = layer_stacks(model, layers)
         self._passes = Passes(model, self._layers, method, workload, stacks)
+        self._repeated: Passes | None = None
+        if workload.accumulate > 1:
+            self._repeated = Passes(model, self._layers, method, workload, stacks, repeated=True)
         self._measurements = Measurements(model, self._layers, method, workload, stacks, self._gating)
         self._inputs = workload.input_bytes(model)
         self._kept = self._weights(model)
@@ -145,6 +148,9 @@ class TrainingMemory:
             now = base.plus(optimizer=self._states(stepped), activations=past if number or phase.step else 0)
             passed = list(self._passed(now, trace))
             peaks += passed
+            if self._repeated is not None:
+                passed = list(self._passed(passed[-1], self._repeated.trace(pattern)))
+                peaks += passed
             peaks += self._stepped(replace(passed[-1], at="step"), step, stepped)
             stepped |= set(step.names)
         left = sum(self._sharding.nbytes(name) for name in step.names)

@@ -6,17 +6,16 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import masking_utils
 
-from gradgate.errors import RunError, UsageError, nearest
+from gradgate.errors import RunError, UsageError
 
 Precision = Literal["fp32", "bf16", "fp16"]
 Weights = Literal["float32", "bfloat16", "float16"]
-MOST_LENGTH = MOST_BATCH = 2**24
 _PACKED = "find_packed_sequence_indices"
 _LOOK_AT_MASKS = (_PACKED, "_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa")
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -33,27 +32,15 @@ class Workload:
         precision: ``bf16`` and ``fp16`` compute under autocast, as ``gradgate train`` does.
         weights: the type that a model is built in; gradients have it too.
         checkpointing: activations are computed again in the backward pass, layer by layer.
+        accumulate: forward and backward passes for one optimizer step, whose gradients add up.
     """
 
-    batch_size: int = 1
-    max_length: int = 1024
+    batch_size: int
+    max_length: int
     precision: Precision = "fp32"
     weights: Weights = "float32"
     checkpointing: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value, most in (
-            ("batch_size", self.batch_size, MOST_BATCH),
-            ("max_length", self.max_length, MOST_LENGTH),
-        ):
-            if not isinstance(value, int) or not 1 <= value <= most:
-                raise UsageError(f"{name}={value!r}: expected a whole number from 1 to {most:,}.")
-        for name, word, kinds in (
-            ("precision", self.precision, get_args(Precision)),
-            ("weights", self.weights, get_args(Weights)),
-        ):
-            if word not in kinds:
-                raise UsageError(f"{name}={word!r}: expected one of {', '.join(kinds)}.{nearest(str(word), kinds)}")
+    accumulate: int = 1
 
     @property
     def dtype(self) -> torch.dtype:
@@ -77,7 +64,7 @@ class Workload:
         if isinstance(most, int) and self.max_length > most > 0:
             raise UsageError(
                 f"max_length={self.max_length} is more than the {most} positions of {type(model).__name__}. "
-                f"Expected at most {most}; lower --max-length."
+                f"Expected at most {most}; give a smaller max_length=."
             )
 
     def inputs(self, model: nn.Module) -> dict[str, Any]:
@@ -145,7 +132,7 @@ def _switch_checkpointing(model: Any, on: bool) -> None:
     word = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"  # its name from 5.20 on
     switch = getattr(model, f"{word}_checkpointing_{'enable' if on else 'disable'}", None)
     if switch is None or not getattr(model, "supports_gradient_checkpointing", False):
-        raise UsageError(f"{type(model).__name__} has no activation checkpointing. Leave --checkpointing out.")
+        raise UsageError(f"{type(model).__name__} has no activation checkpointing. Leave checkpointing= out.")
     if on:
         switch({"use_reentrant": False})
     else:

@@ -19,6 +19,7 @@ from gradgate.report.sections import find_answer
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Table
 from gradgate.report.verdict import cautions, verdict
+from gradgate.runs.state import RunState
 from gradgate.study.results import RunResult, StudyResults
 
 PAGE = "report.html"
@@ -96,7 +97,8 @@ def _planned(findings: Findings) -> str:
     elif len(study.arms) > len(study.methods):
         methods = counted(len(study.arms), "method")
     parts = f"{counted(len(results.parts), results.split_unit)} × " if results.parts else ""
-    return f"{parts}{methods} × {seeds}: {results.count('finished')} of {counted(len(results.runs), 'run')} finished"
+    finished = results.count(RunState.FINISHED)
+    return f"{parts}{methods} × {seeds}: {finished} of {counted(len(results.runs), 'run')} finished"
 
 
 def _place(cell: RunResult, findings: Findings) -> str:

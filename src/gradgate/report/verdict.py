@@ -38,7 +38,7 @@ def cautions(findings: Findings) -> list[str]:
     if any(number for _, number in unfinished):
         words = {"failed": "failed", "paused": "paused", "missing": "not finished yet"}
         parts = [f"{number} {words[status]}" for status, number in unfinished if number]
-        finished = f"{results.count('finished')} finished"
+        finished = f"{results.count(RunState.FINISHED)} finished"
         notes.append(f"{counted(len(results.runs), 'run')} planned: {listed([finished, *parts])}.")
     if not findings.scored:
         return [*notes, *results.problems]

@@ -11,7 +11,7 @@ from gradgate.adapters.config import KINDS
 from gradgate.adapters.kinds import AdapterKind, BottleneckKind
 from gradgate.adapters.peft import kind as peft_kind
 from gradgate.adapters.peft.kind import PeftKind
-from gradgate.errors import AdapterError, MethodError, UsageError, nearest
+from gradgate.errors import AdapterError, MethodError, SpecError, UsageError, nearest
 from gradgate.methods import Method, method
 from gradgate.specs import Spec, Syntax, shown
 
@@ -75,7 +75,7 @@ def read_adapter(given: str | AdapterSetting | None) -> AdapterSetting | None:
     try:
         return _read(text)
     except AdapterError as error:
-        raise UsageError(str(error)) from None
+        raise SpecError(str(error)) from None
 
 
 @lru_cache(maxsize=1024)

@@ -1,13 +1,14 @@
-"""What all settings have in common: they are checked once, when they are made, and say what is wrong."""
+"""Check settings once, when they are made, and say what is wrong with them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from gradgate.errors import GradgateError, UsageError, nearest, nearest_of_quoted
+from gradgate.errors import GradgateError, SpecError, UsageError, nearest, nearest_of_quoted
+from gradgate.settings.trainer_names import gradgate_name
 
 Settings = TypeVar("Settings", bound=BaseModel)
 _WORDS = {"gpu": "cuda"}  # words for a value that are not like it
@@ -18,10 +19,18 @@ LEAST_EPOCHS = 1e-6
 MOST_IN_BATCH = 10**6
 # torch ends the process where it is asked for far more threads than there are cores.
 MOST_THREADS = 1024
+SECTIONS = ("data", "method", "optimization", "precision and memory", "evaluation", "study", "output")
+"""Subjects of settings, in the order of the help."""
 
 
 class CheckedSettings(BaseModel):
-    """Settings that are complete once they are made: no name is unknown, no value empty, no number infinite."""
+    """Base class of validated settings, which refuse unknown names, empty values and infinite numbers.
+
+    Attributes:
+        section: the subject of the fields that a class declares, one of ``SECTIONS``.
+    """
+
+    section: ClassVar[str] = ""
 
     # Its validator is built with the first settings: help needs the fields alone.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
@@ -31,8 +40,18 @@ class CheckedSettings(BaseModel):
     def _nothing_empty(cls, given: Any) -> Any:
         empty = [name for name, value in given.items() if value == ""] if isinstance(given, Mapping) else []
         if empty:
-            raise ValueError(f"{', '.join(empty)} has an empty value; give one, or leave it out for its default")
+            names = ", ".join(f"{name}=" for name in empty)
+            raise ValueError(f"{names} has an empty value; pass one, or leave it out for its default")
         return given
+
+    @classmethod
+    def sections(cls) -> dict[str, str]:
+        """Return the subject of each field, as stated by the class that declares it."""
+        found: dict[str, str] = {}
+        for kind in reversed(cls.__mro__):
+            own = getattr(kind, "__annotations__", {}) if "section" in vars(kind) else {}
+            found |= {name: vars(kind)["section"] for name in own if name in cls.model_fields}
+        return found
 
     def model_copy(self: Settings, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Settings:
         """The same settings with others in place of some, checked as new ones are.
@@ -50,24 +69,40 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
         UsageError: naming every unknown name and every value out of range.
     """
     given = {name: value for name, value in values.items() if value is not None}
-    unknown = [name for name in given if name not in kind.model_fields]
+    unknown = [unknown_setting(name, kind.model_fields) for name in given if name not in kind.model_fields]
     if unknown:
-        raise UsageError(
-            "; ".join(f"There is no setting {name!r}.{nearest(name, kind.model_fields)}" for name in unknown)
-            + f" Expected fields of {kind.__name__}, which are the command's flags."
-        )
+        raise UsageError(f"{'; '.join(unknown)} Expected fields of {kind.__name__}, which are the command's flags.")
     try:
         return kind(**given)
     except ValidationError as error:
-        faults = "; ".join(_explain(item).rstrip(".") for item in error.errors())
-        raise UsageError(faults if faults.endswith("?") else f"{faults}.") from None
+        faults = "; ".join(_explain(kind, item).rstrip(".") for item in error.errors())
+        causes = (item.get("ctx", {}).get("error") for item in error.errors())
+        what = next((type(cause) for cause in causes if isinstance(cause, SpecError)), UsageError)
+        raise what(faults if faults.endswith("?") else f"{faults}.") from None
 
 
-def _explain(item: Any) -> str:
+def passed(settings: BaseModel, of: type[BaseModel] | None = None) -> dict[str, Any]:
+    """Return the settings that were passed by name, of all or of one class's fields; without those at their default."""
+    names = [name for name in (of or type(settings)).model_fields if name in settings.model_fields_set]
+    return {name: getattr(settings, name) for name in names}
+
+
+def unknown_setting(name: str, known: Iterable[str]) -> str:
+    """Return what to say of a name that is not a setting: gradgate's name of a setting of Trainer, or the nearest."""
+    known = list(known)
+    ours = gradgate_name(name)
+    if ours is not None and ours.partition("=")[0] in {"out", *(each.replace("-", "_") for each in known)}:
+        return f"There is no setting {name!r}: gradgate's name is {ours}."
+    return f"There is no setting {name!r}.{nearest(name, known)}"
+
+
+def _explain(kind: type[BaseModel], item: Any) -> str:
     cause = item.get("ctx", {}).get("error")
     if isinstance(cause, GradgateError):
         return str(cause)
     where = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "missing":
+        return f"{where}= is missing: {kind.model_fields[where].description}"
     wrong = str(cause or item["msg"])
     if item["type"] == "literal_error":
         near = nearest_of_quoted(_WORDS.get(str(item["input"]), item["input"]), wrong)

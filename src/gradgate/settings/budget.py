@@ -31,17 +31,17 @@ class Budget:
         given = [value for value in (self.share, self.steps, self.seconds) if value is not None]
         if len(given) != 1:
             raise UsageError(
-                f"--budget, --budget-steps and --budget-time each set the budget, and {len(given)} of them were given. "
+                f"budget=, budget_steps= and budget_time= each set the budget, and {len(given)} of them were given. "
                 f"Give one."
             )
         if self.share is not None and not 0 < self.share <= 1:
             raise UsageError(
-                f"--budget {self.share:g}: expected a share of the grid's steps above 0 and up to 1, such as 0.1."
+                f"budget={self.share:g}: expected a share of the grid's steps above 0 and up to 1, such as 0.1."
             )
         if self.steps is not None and self.steps < 1:
-            raise UsageError(f"--budget-steps {self.steps}: expected the optimizer steps of all runs, 1 or more.")
+            raise UsageError(f"budget_steps={self.steps}: expected the optimizer steps of all runs, 1 or more.")
         if self.seconds is not None and not 0 < self.seconds < float("inf"):
-            raise UsageError(f"--budget-time of {self.seconds:g} seconds: expected more than 0, as in 30m or 1h30m.")
+            raise UsageError(f"budget_time= of {self.seconds:g} seconds: expected more than 0, as in 30m or 1h30m.")
 
     def steps_of(self, total: int, pace: float | None) -> int:
         """Optimizer steps of a grid of ``total`` steps; ``pace`` is seconds for a step, which a time needs."""
@@ -73,6 +73,6 @@ def parse_budget(share: float | None, steps: int | None, time: str | None) -> Bu
 def _seconds(text: str) -> float:
     found = _TIME.fullmatch(text.strip())
     if found is None or not any(found.groups()):
-        raise UsageError(f"--budget-time {text!r}: expected hours, minutes and seconds, as in 30m, 1h30m or 90s.")
+        raise UsageError(f"budget_time={text!r}: expected hours, minutes and seconds, as in 30m, 1h30m or 90s.")
     hours, minutes, seconds = (int(number or 0) for number in found.groups())
     return float(3600 * hours + 60 * minutes + seconds)

@@ -88,7 +88,7 @@ def _begin(out: Path, study: StudyPlan, execution: Execution, progress: StudyPro
 
 def _filled_queue(out: Path, runs: list[GridRun], execution: Execution, higher_is_better: bool) -> Queue:
     """The queue of a study, with these runs in it."""
-    opened = open_store(out, execution.store, heartbeat=execution.heartbeat, higher_is_better=higher_is_better)
+    opened = open_store(out, execution.queue, heartbeat=execution.heartbeat, higher_is_better=higher_is_better)
     try:
         queue = Queue(opened)
         queue.add(runs)
@@ -117,7 +117,7 @@ def _run(
 
         def train() -> None:
             if execution.ray is not None:
-                run_on_ray(execution.ray, queue, execution.store, cache, progress, stop, trust_remote_code)
+                run_on_ray(execution.ray, queue, execution.queue, cache, progress, stop, trust_remote_code)
             else:
                 workers = Workers(queue, cache, progress, stop, trust_remote_code=trust_remote_code)
                 workers.work(execution.workers)

@@ -1,4 +1,4 @@
-"""What a comparison would train, for how long, and in how much memory and disk; said before anything is written."""
+"""Forecast a run or a comparison: what would be trained, for how long, and in how much memory and disk."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import GradgateError
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.budget import Budget
-from gradgate.study.arms import Arm
 from gradgate.study.grid import Grid, GridRun
-from gradgate.study.recommend.fitting import free_bytes, peak_bytes
+from gradgate.study.recommend.fitting import free_bytes
 from gradgate.study.search import all_runs, undecided
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gradgate.settings.run import RunConfig
     from gradgate.study.planning import Comparison, Execution
     from gradgate.study.progress import StudyProgress
+    from gradgate.training.preview import Preview
 
 _FLOAT = 4  # bytes
 _FORWARD = 1 / 3  # of a step, as the backward pass takes twice as long as the forward one
@@ -117,10 +118,10 @@ def forecast(comparison: Comparison, out: Path, progress: StudyProgress, executi
             group = [run for run in every if not run.folder.finished]
             if not group:
                 continue
-            arm = _arm(part.grid.labelled(label), group, part.seen.task, progress)
+            arm = _arm(part.grid.labelled(label), group[0].config, len(group), part.seen.task, progress)
             arms.append(arm)
             scoring += arm.runs * _scoring(group[0].config, part.seen.task.rows, arm)
-            disk += sum(bool(run.config.keep_model) for run in group) * _FLOAT * part.seen.model.parameters
+            disk += sum(_disk(run.config, part.seen) for run in group)
     return Forecast(
         arms=tuple(arms),
         finished=sum(run.folder.finished for run in runs),
@@ -131,6 +132,44 @@ def forecast(comparison: Comparison, out: Path, progress: StudyProgress, executi
         disk_bytes=disk,
         free_disk=shutil.disk_usage(_there(out)).free,
     )
+
+
+def forecast_run(config: RunConfig, out: Path, progress: StudyProgress) -> Forecast:
+    """Time the first steps of one run, and estimate the rest. Nothing is written.
+
+    Args:
+        config: of the run.
+        out: its folder.
+        progress: is told that it is timed.
+
+    Raises:
+        GradgateError: for data or a model that the run cannot work with.
+    """
+    from gradgate.training.preview import preview  # imports torch
+
+    config.check_adapter()
+    adapters = () if config.adapter is None else (config.adapter,)
+    seen = preview(config, adapters)
+    for note in seen.notes:
+        progress.note(note)
+    config.method.check(seen.layers.at(config.method.grouped_by))
+    is_finished = RunFolder(out).is_done(config)
+    arms = () if is_finished else (_arm(config.title, config, 1, seen.task, progress),)
+    return Forecast(
+        arms=arms,
+        finished=int(is_finished),
+        scoring_seconds=sum(_scoring(config, seen.task.rows, arm) for arm in arms),
+        workers=1,
+        share=None,
+        free_memory=free_bytes(config),
+        disk_bytes=_disk(config, seen) * len(arms),
+        free_disk=shutil.disk_usage(_there(out)).free,
+    )
+
+
+def _disk(config: RunConfig, seen: Preview) -> int:
+    """Return the bytes of a kept model, at most."""
+    return bool(config.keep_model) * _FLOAT * seen.model.parameters
 
 
 def _after_search(grid: Grid) -> list[GridRun]:
@@ -146,21 +185,25 @@ def _by_arm(runs: Iterable[GridRun]) -> dict[str, list[GridRun]]:
     return found
 
 
-def _arm(label: str, runs: list[GridRun], task: TaskRecord, progress: StudyProgress) -> ArmForecast:
+def _arm(name: str, config: RunConfig, runs: int, task: TaskRecord, progress: StudyProgress) -> ArmForecast:
+    """Time the first steps of an arm, and estimate its peak."""
     from gradgate.training.first_steps import time_first_steps  # imports torch
 
-    config = runs[0].config
-    progress.note(f"timing the first steps of {label}")
+    progress.note(f"timing the first steps of {name}")
+    peak = _peak(config, task)
     try:
         first = time_first_steps(config)
     except GradgateError as error:
-        return ArmForecast(label, len(runs), config.steps or 0, None, _peak(config, task), str(error))
-    return ArmForecast(label, len(runs), first.total, first.seconds, _peak(config, task))
+        return ArmForecast(name, runs, config.steps or 0, None, peak, str(error))
+    return ArmForecast(name, runs, first.total, first.seconds, peak)
 
 
 def _peak(config: RunConfig, task: TaskRecord) -> int | None:
+    """Return the estimated peak in bytes; None if it cannot be estimated."""
+    from gradgate.memory.request import estimate_run  # imports torch
+
     try:
-        return peak_bytes(Arm.of(config).label, config, task)
+        return estimate_run(config, task.kind, task.source).peak_bytes
     except GradgateError:
         return None
 

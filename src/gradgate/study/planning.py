@@ -13,6 +13,7 @@ from gradgate.layers import select
 from gradgate.methods import method as read_method
 from gradgate.settings.adapter import read_adapter
 from gradgate.settings.budget import Budget
+from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import RunConfig
 from gradgate.study import search as searches
 from gradgate.study.arms import crossed
@@ -21,6 +22,7 @@ from gradgate.study.budget.file import read_budget
 from gradgate.study.grid import Grid, check_arms, held_settings
 from gradgate.study.parts import Part, Parts
 from gradgate.study.progress import StudyProgress
+from gradgate.study.request import subjects_of
 from gradgate.study.search import GENERATION_RATES, Space, read_space
 from gradgate.study.shared_rate import shared_rate
 from gradgate.study.study_file import STUDY_FILE, SearchRecord
@@ -66,6 +68,17 @@ class Comparison:
     search: Space | None = None
     allowance: Budget | None = None
 
+    @classmethod
+    def of(cls, asked: CompareSettings, out: Path) -> Comparison:
+        """Return what settings ask a study in a folder to compare.
+
+        Raises:
+            GradgateError: for tasks, models or settings to search that cannot be.
+        """
+        base, parts = subjects_of(asked, out)
+        search = read_space(asked.search, asked.trials, asked.search_seeds, asked.prune) if asked.search else None
+        return cls(base, asked.method, asked.seeds, asked.sweep, asked.adapter, parts, search, asked.allowance)
+
 
 @dataclass(frozen=True)
 class Execution:
@@ -74,14 +87,21 @@ class Execution:
     Attributes:
         workers: runs that are trained at the same time on this machine.
         ray: a cluster to train on, instead of workers here.
-        store: address of a database server that keeps the queue; see :func:`gradgate.study.workers.store.open_store`.
+        queue: address of a database server that keeps the queue; see :func:`gradgate.study.workers.store.open_store`.
         heartbeat: of a study that is begun.
     """
 
     workers: int = 1
     ray: RayCluster | None = None
-    store: str | None = None
+    queue: str | None = None
     heartbeat: Heartbeat | None = None
+
+    @classmethod
+    def of(cls, asked: CompareSettings) -> Execution:
+        """Return where and how settings ask to train."""
+        ray = asked.ray
+        cluster = None if ray is None else RayCluster(ray, asked.gpus_per_run, asked.run.threads or 1)
+        return cls(asked.workers, cluster, asked.queue, Heartbeat.within(asked.grace))
 
     @property
     def cores(self) -> int:

@@ -166,8 +166,8 @@ def status_table(status: StudyStatus) -> Group:
     for run in running:
         done, loss = run.progress, run.progress and run.progress["loss"]
         step = "" if done is None else f"{done['step']} of {done['total']}"
-        shown = "" if loss is None else f"{loss:.3f}"
-        table.add_row(*map(Text, (run.label, _worker(run) or "", step, shown, _duration(run.seconds or 0))))
+        shown_loss = "" if loss is None else f"{loss:.3f}"
+        table.add_row(*map(Text, (run.label, _worker(run) or "", step, shown_loss, _duration(run.seconds or 0))))
     return Group(*heads, table, *paused)
 
 

@@ -225,11 +225,11 @@ def test_a_budget_that_is_too_small_says_what_is_needed(base: RunConfig, tmp_pat
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ((0.0, None, None), "--budget 0: expected a share"),
-        ((2.0, None, None), "--budget 2: expected a share"),
-        ((float("nan"), None, None), "--budget nan: expected a share"),
-        ((None, 0, None), "--budget-steps 0: expected"),
-        ((None, None, "soon"), "--budget-time 'soon': expected hours, minutes and seconds, as in 30m"),
+        ((0.0, None, None), "budget=0: expected a share"),
+        ((2.0, None, None), "budget=2: expected a share"),
+        ((float("nan"), None, None), "budget=nan: expected a share"),
+        ((None, 0, None), "budget_steps=0: expected"),
+        ((None, None, "soon"), "budget_time='soon': expected hours, minutes and seconds, as in 30m"),
         ((None, None, "0m"), "more than 0"),
         ((0.1, 10, None), "2 of them were given"),
     ],

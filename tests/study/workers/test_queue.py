@@ -232,7 +232,7 @@ def test_a_server_that_cannot_be_had_is_told_without_the_password(url: str, mess
 
 def test_a_study_stays_with_the_store_that_it_was_begun_with(opened: Opened, tmp_path: Path) -> None:
     opened()
-    with pytest.raises(StoreError, match=r"keeps its queue in .*study\.db\. Leave --store out"):
+    with pytest.raises(StoreError, match=r"keeps its queue in .*study\.db\. Leave queue= out"):
         open_store(tmp_path, f"sqlite:///{tmp_path / 'other.db'}")
     elsewhere = tmp_path / "elsewhere"
     store = open_store(elsewhere, f"sqlite:///{tmp_path / 'other.db'}")

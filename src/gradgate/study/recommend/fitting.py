@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gradgate.errors import AdapterError, GradgateError, LayerMapError, UsageError
 from gradgate.methods import method as read_method
@@ -105,28 +105,8 @@ def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
     Raises:
         GradgateError: for a model or an adapter whose memory cannot be estimated.
     """
-    from gradgate.adapters.languages import LanguageAdapters
-    from gradgate.memory.request import estimate_memory
+    from gradgate.memory.request import estimate_run
 
     arm = read_arm(text)
-    options: dict[str, Any] = {"weights": config.weights, "checkpointing": bool(config.checkpointing)}
-    if task.kind == "token-classification":
-        options["head"] = "token"
-    elif task.kind != "generation":
-        options["head"] = "sequence"
-    if config.optim is not None:
-        options["optim"] = config.optim
-    if config.language_adapters is not None and arm.adapter is not None:
-        options["language_adapters"] = LanguageAdapters(config.language_adapters, task.source)
-    return estimate_memory(
-        config.model,
-        arm.method,
-        adapter=read_adapter(arm.adapter),
-        batch_size=config.batch_size,
-        max_length=config.max_length,
-        precision=config.precision,
-        master=config.master,
-        layers=config.layers,
-        trust_remote_code=config.trust_remote_code,
-        **options,
-    ).peak_bytes
+    own = config.model_copy(update={"method": read_method(arm.method), "adapter": read_adapter(arm.adapter)})
+    return estimate_run(own, task.kind, task.source).peak_bytes

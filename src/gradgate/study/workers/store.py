@@ -53,7 +53,7 @@ def explained_errors(place: str, *, is_file: bool) -> Iterator[None]:
         raise StoreError(_driver_advice(place, error)) from error
     except RuntimeError as error:  # optuna: tables of another version
         raise StoreError(
-            f"{place}: {str(error).rstrip('.')}. Expected a store of the installed Optuna; give another --store, or "
+            f"{place}: {str(error).rstrip('.')}. Expected a store of the installed Optuna; give another queue=, or "
             "install the version that made it."
         ) from error
     except _OVER_DAMAGE as error:
@@ -96,8 +96,8 @@ def _driver_advice(place: str, error: ImportError) -> str:
     if place.startswith("postgresql"):
         advice = "Install it with: pip install 'gradgate[postgres]'."
     else:
-        advice = "Install it, or give the address of a PostgreSQL server; without --store the queue is a SQLite file."
-    return f"--store {place}: the Python driver of this database is not installed (no module {lacking!r}). {advice}"
+        advice = "Install it, or give the address of a PostgreSQL server; without queue= the queue is a SQLite file."
+    return f"queue={place!r}: the Python driver of this database is not installed (no module {lacking!r}). {advice}"
 
 
 DATABASE_FILE = "study.db"
@@ -231,7 +231,7 @@ def _address(folder: Path, url: str | None) -> tuple[sqlalchemy.URL, str]:
             return sqlalchemy.URL.create("sqlite", database=str((folder / DATABASE_FILE).resolve())), _LOCAL
         if (folder / DATABASE_FILE).is_file():
             raise StoreError(
-                f"{folder} keeps its queue in {folder / DATABASE_FILE}. Leave --store out; or remove that file when "
+                f"{folder} keeps its queue in {folder / DATABASE_FILE}. Leave queue= out; or remove that file when "
                 f"no worker runs, and the queue is built anew: finished runs stay."
             )
         address = _parsed(url)
@@ -241,7 +241,7 @@ def _address(folder: Path, url: str | None) -> tuple[sqlalchemy.URL, str]:
     record = read_json(file)
     noted = sqlalchemy.make_url(record["url"])
     if url is None and noted.password is not None:
-        raise StoreError(f"{folder} keeps its queue in {record['url']}. Give --store with the password.")
+        raise StoreError(f"{folder} keeps its queue in {record['url']}. Give queue= with the password.")
     address = noted if url is None else _parsed(url)
     return address, record["study"]
 
@@ -255,7 +255,7 @@ def _parsed(url: str) -> sqlalchemy.URL:
     except ArgumentError:
         shown = re.sub(r"(://[^:/@]*:)[^@/]*@", r"\1***@", url)
         raise StoreError(
-            f"--store {shown!r} is no address: expected one such as postgresql+psycopg://user:password@host/database."
+            f"queue={shown!r} is not an address: expected one such as postgresql+psycopg://user:password@host/database."
         ) from None
     return address
 

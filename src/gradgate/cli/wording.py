@@ -1,0 +1,44 @@
+"""Turn the parameters that messages name into the flags of a command.
+
+The library writes a parameter as Python has it: ``budget=2`` with its value, or ``budget=`` alone. What stands in
+quotes is somebody's own text and stays, as do the options of methods and adapters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+_QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)|(?<!\w)\"[^\"\n]*\"(?!\w)"
+_NAME = r"(?<![\w:,.=/+-])(?P<name>[a-z][a-z0-9_]*)="
+_PARAMETER = re.compile(rf"{_QUOTED}|{_NAME}(?P<value>True\b|False\b|)")
+# Help has examples of options, such as lr=1e-3, and names parameters without a value.
+_ALONE = re.compile(rf"{_QUOTED}|{_NAME}(?P<value>)(?=[\s.,;:)']|$)(?!\.\.)")
+
+
+def in_flags(text: str, parameters: Collection[str]) -> str:
+    """Return a message with each of these parameters as a flag: ``batch_size=0`` as ``--batch-size 0``."""
+    return _replaced(_PARAMETER, text, parameters)
+
+
+def help_in_flags(text: str, parameters: Collection[str]) -> str:
+    """Return a description with each of these parameters that stands alone as a flag: ``adapter=`` as ``--adapter``."""
+    return _replaced(_ALONE, text, parameters)
+
+
+def flag(parameter: str) -> str:
+    """Return the flag of a parameter."""
+    return f"--{parameter.replace('_', '-')}"
+
+
+def _replaced(pattern: re.Pattern[str], text: str, parameters: Collection[str]) -> str:
+    def replace(found: re.Match[str]) -> str:
+        name, value = found["name"], found["value"]
+        if name is None or name not in parameters:
+            return found[0]
+        if value == "False":
+            return f"--no-{flag(name)[2:]}"
+        has_value = value == "" and found.end() < len(text) and text[found.end()] not in " \n.,;:)"
+        return f"{flag(name)} " if has_value else flag(name)
+
+    return pattern.sub(replace, text)

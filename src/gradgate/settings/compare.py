@@ -1,0 +1,269 @@
+"""Define the settings of a study: what its runs share, what is crossed, and where it is trained."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from gradgate.errors import UsageError
+from gradgate.settings.base import CheckedSettings, checked_settings, passed
+from gradgate.settings.budget import Budget, parse_budget
+from gradgate.settings.data import SubjectSettings
+from gradgate.settings.run import RunConfig
+from gradgate.settings.shared import SharedSettings
+from gradgate.settings.values import read_search, read_seeds, read_train_sizes, several
+
+QUEUE_VARIABLE = "GRADGATE_QUEUE"
+OLD_VARIABLE = "GRADGATE_STORE"
+_MOST_MINUTES = 60 * 24 * 365
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(lambda given: tuple(str(each) for each in several(given)))]
+SeedsField = Annotated[tuple[int, ...], BeforeValidator(lambda given: tuple(read_seeds(given)))]
+SizesField = Annotated[tuple[int | None, ...], BeforeValidator(lambda given: tuple(read_train_sizes(given)))]
+SearchField = Annotated[tuple[str, ...], BeforeValidator(lambda given: tuple(read_search(given)))]
+
+
+def also(setting: str, more: str) -> str:
+    """Return what is said of a setting of one run, and what a request of several adds to it."""
+    field = RunConfig.model_fields[setting]
+    default = "" if field.default is None else f" [default: {field.default}]"
+    return f"{field.description}; {more}{default}"
+
+
+class CrossedData(CheckedSettings):
+    """The tasks, models and training sizes that a study crosses."""
+
+    section: ClassVar[str] = "data"
+
+    model: Texts = Field((), description=also("model", "repeat to compare on several"))
+    task: Texts = Field(
+        (),
+        description=also(
+            "task", "repeat to compare on several, for which data= holds a folder each that is named like it"
+        ),
+    )
+    train_size: SizesField = Field(
+        (),
+        description=also("train_size", "repeat to compare at several, with 'all' for every row"),
+        json_schema_extra={"metavar": "<int|all>"},
+    )
+
+
+class CrossedMethods(CheckedSettings):
+    """The methods and adapters that a study crosses."""
+
+    section: ClassVar[str] = "method"
+
+    method: Texts = Field(
+        (),
+        description="A method; repeat for several. With an adapter of its own, as lora:r=8 or 'lora:r=8 + graddrop', "
+        "it is not crossed with adapter=.",
+    )
+    adapter: Texts = Field(
+        (),
+        description="Compare on this adapter: a kind with its options, such as houlsby:size=64, or with PEFT lora:r=8, "
+        "dora, rslora, ia3, shira or peft:TYPE,r=4; repeat for several, with 'none' for the model itself. Every method "
+        "runs on each. lr=1e-3 among the options is this adapter's own learning rate, as adapters want a higher one "
+        "than lr= is for fine-tuning: LoRA's best one is about ten times as high. search='lr=...' finds one for each.",
+    )
+    sweep: str | None = Field(
+        None,
+        description="A row of methods: 'freeze' is full, then freeze:layers=1, 2, ... up to the head alone; "
+        "'freeze:step=3' takes every third of these.",
+    )
+
+
+class SearchSettings(CheckedSettings):
+    """The settings that a study tries for each method before it compares them."""
+
+    section: ClassVar[str] = "study"
+
+    search: SearchField = Field(
+        (),
+        description="Try settings first, the same for each method, and compare each method with its best on dev: "
+        "'lr=1e-5,2e-5,5e-5', or the range 'lr=1e-5..1e-4' with trials=; repeat for several settings. A task of "
+        "generation searches 'lr=2e-5,1e-4,5e-4,2e-3,1e-2' where lr= is not given. With budget=, each setting is "
+        "an arm of each method, and the worse ones leave.",
+    )
+    trials: int | None = Field(None, ge=1, description="Settings to draw from the ranges of search=.")
+    search_seeds: int = Field(1, ge=1, description="Runs of each setting of search=, each with its own seed.")
+    prune: bool = Field(False, description="End runs of search= early whose dev scores are below the median so far.")
+
+    @model_validator(mode="after")
+    def _searches_something(self) -> SearchSettings:
+        """Refuse what says how to search if nothing is searched, instead of training without it."""
+        how = {
+            "trials": self.trials is not None,
+            "search_seeds": self.search_seeds != 1,
+            "prune": self.prune,
+        }
+        asked = [name for name, is_given in how.items() if is_given and not self.search]
+        if asked:
+            raise UsageError(
+                f"{asked[0]}={getattr(self, asked[0])} says how search= tries settings, and nothing is searched. Add "
+                f"search='lr=1e-5..1e-4', or leave {asked[0]}= out."
+            )
+        return self
+
+
+class BudgetSettings(CheckedSettings):
+    """How much of its grid a study may train."""
+
+    section: ClassVar[str] = "study"
+
+    budget: float | None = Field(
+        None,
+        description="Train at most this share of the grid's optimizer steps, such as 0.1: all methods run for an "
+        "eighth of their steps, the worse ones leave, the others go on and get more seeds, and a test on dev says at "
+        "the end which one wins, or that it cannot be told. Run again with a larger share, it goes on; 1 trains every "
+        "run.",
+    )
+    budget_steps: int | None = Field(None, description="The same as a number of optimizer steps, of all runs together.")
+    budget_time: str | None = Field(
+        None,
+        description="The same as a time, such as 30m or 1h30m. An eighth of one run of each method is trained in any "
+        "case; how long these take by the clock turns the time into steps, which stay the same when the study goes on.",
+        json_schema_extra={"metavar": "<time>"},
+    )
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> BudgetSettings:
+        parse_budget(self.budget, self.budget_steps, self.budget_time)
+        return self
+
+    @property
+    def allowance(self) -> Budget | None:
+        """The budget; None without one."""
+        return parse_budget(self.budget, self.budget_steps, self.budget_time)
+
+
+class QueueSettings(CheckedSettings):
+    """The database of a study's queue."""
+
+    section: ClassVar[str] = "study"
+
+    queue: str | None = Field(
+        None,
+        description="database server that keeps the queue, as postgresql+psycopg://user:password@host/database; by "
+        f"default a SQLite file in the study's folder; {QUEUE_VARIABLE} has one, too",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _variable(cls, values: Any) -> Any:
+        """Take the address of the environment if none is given."""
+        if OLD_VARIABLE in os.environ:
+            raise UsageError(f"{OLD_VARIABLE} is not read any more. Set {QUEUE_VARIABLE} to the address of the queue.")
+        found = os.environ.get(QUEUE_VARIABLE)
+        if not found or not isinstance(values, dict) or values.get("queue") is not None:
+            return values
+        return {**values, "queue": found}
+
+    @field_validator("queue")
+    @classmethod
+    def _an_address(cls, address: str | None) -> str | None:
+        if address is not None and "://" not in address:
+            raise UsageError(
+                f"queue={address!r}: expected the address of a database server, such as "
+                f"postgresql+psycopg://user:password@host/database."
+            )
+        return address
+
+
+class LocalSettings(QueueSettings):
+    """How many runs of a study are trained at once on this machine."""
+
+    section: ClassVar[str] = "study"
+
+    workers: int = Field(1, ge=1, description="Runs that are trained at the same time.")
+
+
+class WorkerSettings(LocalSettings):
+    """Everything that a worker of a study is asked for."""
+
+    section: ClassVar[str] = "study"
+
+    wait: bool = Field(False, description="Stay for runs that are added later.")
+    trust_remote_code: bool = Field(False, description="Run code that comes with the study's models.")
+
+
+class ExecutionSettings(LocalSettings):
+    """Where the runs of a study are trained."""
+
+    section: ClassVar[str] = "study"
+
+    ray: str | None = Field(
+        None, description="Train on a Ray cluster instead: host:port, auto, or local to start Ray on this machine."
+    )
+    gpus_per_run: float = Field(0.0, ge=0.0, description="GPUs that one run takes on ray=; 0.5 puts two on one.")
+    grace: int = Field(
+        30, ge=1, description="Seconds without a sign of life after which a worker's run is given to another."
+    )
+
+
+class CompareSettings(ExecutionSettings, BudgetSettings, SearchSettings, SharedSettings, CrossedMethods, CrossedData):
+    """Everything that a comparison is asked for."""
+
+    section: ClassVar[str] = "study"
+
+    seeds: SeedsField = Field(
+        (0, 1, 2),
+        description="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7,).",
+        json_schema_extra={"default": "3", "text": True},
+    )
+
+    @model_validator(mode="after")
+    def _of_runs(self) -> CompareSettings:
+        _ = self.run
+        return self
+
+    @cached_property
+    def run(self) -> RunConfig:
+        """The settings that all runs share, with the first task, model and training size."""
+        return self.run_with()
+
+    def run_with(self, **subject: Any) -> RunConfig:
+        """Return the settings that all runs share.
+
+        Args:
+            subject: task and model in place of those that are not given.
+
+        Raises:
+            UsageError: if they do not go together.
+        """
+        first = {name: getattr(self, name)[0] for name in ("task", "model") if getattr(self, name)}
+        sizes = {"train_size": self.train_size[0]} if len(self.train_size) == 1 else {}
+        return checked_settings(RunConfig, {**subject, **first, **sizes, **passed(self, SharedSettings)})
+
+
+class RecommendSettings(SharedSettings, SubjectSettings):
+    """Everything that a recommendation is asked for."""
+
+    section: ClassVar[str] = "study"
+
+    minutes: float = Field(
+        30.0,
+        gt=0,
+        le=_MOST_MINUTES,
+        description="How long to train, by the clock. An eighth of one run of each method is trained in any case; how "
+        "long these take turns the time into steps, which stay the same when the study goes on.",
+        json_schema_extra={"metavar": "<minutes>"},
+    )
+    seeds: SeedsField = Field(
+        (0, 1, 2, 3, 4),
+        description="At most so many runs of each method, each with its own seed, or the seeds.",
+        json_schema_extra={"default": "5", "text": True},
+    )
+
+    @model_validator(mode="after")
+    def _of_runs(self) -> RecommendSettings:
+        _ = self.run
+        return self
+
+    @cached_property
+    def run(self) -> RunConfig:
+        """The settings that all arms share."""
+        return checked_settings(RunConfig, passed(self, SharedSettings) | passed(self, SubjectSettings))

@@ -1,0 +1,105 @@
+"""Define the settings of what is trained on: the task, its files and columns, and how much of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings
+from gradgate.settings.fields import SplitField
+from gradgate.tasks.types import KindName
+
+
+def _language_codes(given: object) -> object:
+    words = given.split(",") if isinstance(given, str) else given
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        return given
+    codes = list(dict.fromkeys(word.strip() for word in words))
+    if not all(codes):
+        raise ValueError("expected codes of languages with commas between them, as in de,fr")
+    return ",".join(codes)
+
+
+CodesField = Annotated[str | None, BeforeValidator(_language_codes)]
+
+
+class SubjectSettings(CheckedSettings):
+    """One model, one task, and how many of its rows are trained on."""
+
+    section: ClassVar[str] = "data"
+
+    model: str = Field(
+        "sample",
+        description="hub name or folder of a pretrained model; 'sample' is built in, and for "
+        "generation 'sample-decoder'",
+    )
+    task: str = Field(
+        "sample",
+        description="name from 'gradgate tasks', several as 'cola+sst2', a YAML task file, a folder of data files, or "
+        "one file, whose rows are divided by split",
+    )
+    train_size: int | None = Field(
+        None, ge=1, description="train on this many examples (of each task), drawn at random by the seed"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _train_file_is_the_task(cls, values: Any) -> Any:
+        """Take ``train_file`` alone for the task, not for other training data of the default task."""
+        if not isinstance(values, dict) or values.get("task") is not None or values.get("train_file") is None:
+            return values
+        return {**values, "task": str(values["train_file"]), "train_file": None}
+
+
+class DataSettings(CheckedSettings):
+    """The files, columns and languages of a task, and how its rows become examples."""
+
+    section: ClassVar[str] = "data"
+
+    data: Path | None = Field(None, description="folder with the files of a named task, or with the folders of several")
+    mix: str | None = Field(
+        None,
+        description="how several tasks are mixed: size (the default), or temperature:T, where a task of n examples has "
+        "a share in proportion to n^(1/T)",
+    )
+    text: str | None = Field(None, description="column of the (first) text")
+    text_pair: str | None = Field(None, description="column of the second text")
+    label: str | None = Field(None, description="column of the label or score")
+    kind: KindName | None = Field(None, description="kind of task")
+    train_file: Path | None = Field(
+        None, description="training file, instead of the task's own; without a task, a task of its own"
+    )
+    dev_file: Path | None = Field(None, description="dev file, instead of the task's own")
+    test_file: Path | None = Field(None, description="test file, instead of the task's own")
+    split: SplitField = Field(
+        None,
+        description="percentages of train, dev and test, of which those without a file are taken from the training "
+        "file by a fixed data seed, with equal shares of labels; 80/10/10 for a single file",
+    )
+    languages: CodesField = Field(None, description="score in these languages only, as 'de,fr'; default all there are")
+    source: str | None = Field(None, description="language to train and select in; default the task's, mostly en")
+    dev_size: int | None = Field(
+        None,
+        ge=1,
+        description="select on this many rows of train, drawn at random by the seed from those that train_size leaves "
+        "out, and score the task's own dev split as a test split",
+    )
+    max_length: int = Field(128, ge=4, le=MOST_IN_BATCH, description="tokens; longer inputs are cut")
+    packing: bool | None = Field(
+        None, description="generation: fill each training row up to max_length with several examples, kept apart"
+    )
+
+    @field_validator("mix")
+    @classmethod
+    def _known_mix(cls, text: str | None) -> str | None:
+        from gradgate.tasks.multitask import read_mix  # with the catalogue, which few commands look at
+
+        return None if text is None else read_mix(text).text
+
+    @model_validator(mode="after")
+    def _one_dev(self) -> DataSettings:
+        if self.dev_size is not None and self.dev_file is not None:
+            raise ValueError("dev_size takes dev from train and dev_file is another dev; give one of them")
+        return self

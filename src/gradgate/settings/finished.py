@@ -1,0 +1,55 @@
+"""Define the settings of what is asked of finished runs: scores and predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+
+from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings
+from gradgate.settings.compare import Texts
+
+
+class ColumnSettings(CheckedSettings):
+    """Where the rows are, and which of their columns are texts."""
+
+    section: ClassVar[str] = "data"
+
+    data: Path | None = Field(None, description="Folder with the files of the task, where they have moved.")
+    text: str | None = Field(None, description="Text column; by default that of the run's task.")
+    text_pair: str | None = Field(None, description="Column of the second text, of pairs.")
+    trust_remote_code: bool = Field(False, description="Run code that comes with the models.")
+
+
+class EvaluateSettings(ColumnSettings):
+    """Everything that an evaluation of a finished run is asked for."""
+
+    section: ClassVar[str] = "data"
+
+    task: str | None = Field(None, description="A task of the same kind; by default the run's own.")
+    label: str | None = Field(None, description="Label column; by default that of the task.")
+    languages: tuple[str, ...] | None = Field(
+        None, description="Score in these languages only, as 'de,fr'.", json_schema_extra={"text": True}
+    )
+    test_file: Path | None = Field(None, description="Test file, instead of the task's own.")
+
+    @field_validator("languages", mode="before")
+    @classmethod
+    def _codes(cls, languages: object) -> object:
+        return [code.strip() for code in languages.split(",")] if isinstance(languages, str) else languages
+
+
+class PredictSettings(ColumnSettings):
+    """Everything that predictions of finished runs are asked for."""
+
+    section: ClassVar[str] = "data"
+
+    keep: Texts = Field(
+        (), description="Column of the file to give back with each prediction, such as an id; repeatable."
+    )
+    language: str | None = Field(
+        None,
+        description="Language of the rows, whose adapter runs, for runs that were made with language_adapters.",
+    )
+    batch_size: int | None = Field(None, ge=1, le=MOST_IN_BATCH, description="Rows of a batch [default: the run's].")

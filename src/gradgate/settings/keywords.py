@@ -1,0 +1,282 @@
+"""Name the settings of each request for type checkers; ``tools/write_keywords.py`` writes this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+
+class RunKeywords(TypedDict, total=False):
+    """The settings of a ``RunConfig``; None means not passed."""
+
+    train_size: int | None
+    data: str | PathLike[str] | None
+    mix: str | None
+    text: str | None
+    text_pair: str | None
+    label: str | None
+    kind: str | None
+    train_file: str | PathLike[str] | None
+    dev_file: str | PathLike[str] | None
+    test_file: str | PathLike[str] | None
+    split: str | None
+    languages: str | Sequence[str] | None
+    source: str | None
+    dev_size: int | None
+    max_length: int | None
+    packing: bool | None
+    adapter: str | None
+    layers: str | None
+    open_new_tokens: bool | None
+    language_adapters: str | None
+    tapt_steps: int | None
+    tapt_epochs: float | None
+    tapt_batch: int | None
+    frozen_dropout: bool | None
+    trust_remote_code: bool | None
+    seed: int | None
+    epochs: float | None
+    steps: int | None
+    batch_size: int | None
+    accumulate: int | None
+    optim: str | None
+    lr: float | None
+    lr_scale: Mapping[str, float] | Sequence[str] | None
+    schedule: Literal["linear", "constant", "cosine"] | None
+    warmup: float | None
+    weight_decay: float | None
+    clip: float | None
+    dropout: float | None
+    device: Literal["auto", "cpu", "cuda"] | None
+    threads: int | None
+    precision: Literal["fp32", "bf16", "fp16"] | None
+    weights: Literal["float32", "bfloat16"] | None
+    master: Literal["float32", "none"] | None
+    checkpointing: bool | None
+    release_gradients: bool | None
+    activation_cache: str | None
+    activation_cache_dtype: Literal["model", "bfloat16"] | None
+    activation_cache_size: float | None
+    fsdp: bool | None
+    metric: str | None
+    eval_every: int | None
+    skip_test: bool | None
+    test_each_epoch: bool | None
+    max_new_tokens: int | None
+    audit: bool | None
+    track: str | None
+    forgetting: str | None
+    save_every: int | None
+    keep_model: bool | None
+    keep_checkpoints: bool | None
+    store: Literal["auto", "delta", "model"] | None
+
+
+class CompareKeywords(TypedDict, total=False):
+    """The settings of a ``CompareSettings``; None means not passed."""
+
+    train_size: int | str | Sequence[int | str] | None
+    data: str | PathLike[str] | None
+    mix: str | None
+    text: str | None
+    text_pair: str | None
+    label: str | None
+    kind: str | None
+    train_file: str | PathLike[str] | None
+    dev_file: str | PathLike[str] | None
+    test_file: str | PathLike[str] | None
+    split: str | None
+    languages: str | Sequence[str] | None
+    source: str | None
+    dev_size: int | None
+    max_length: int | None
+    packing: bool | None
+    adapter: str | Sequence[str] | None
+    sweep: str | None
+    layers: str | None
+    open_new_tokens: bool | None
+    language_adapters: str | None
+    tapt_steps: int | None
+    tapt_epochs: float | None
+    tapt_batch: int | None
+    frozen_dropout: bool | None
+    trust_remote_code: bool | None
+    epochs: float | None
+    steps: int | None
+    batch_size: int | None
+    accumulate: int | None
+    optim: str | None
+    lr: float | None
+    lr_scale: Mapping[str, float] | Sequence[str] | None
+    schedule: Literal["linear", "constant", "cosine"] | None
+    warmup: float | None
+    weight_decay: float | None
+    clip: float | None
+    dropout: float | None
+    device: Literal["auto", "cpu", "cuda"] | None
+    threads: int | None
+    precision: Literal["fp32", "bf16", "fp16"] | None
+    weights: Literal["float32", "bfloat16"] | None
+    master: Literal["float32", "none"] | None
+    checkpointing: bool | None
+    release_gradients: bool | None
+    activation_cache: str | None
+    activation_cache_dtype: Literal["model", "bfloat16"] | None
+    activation_cache_size: float | None
+    metric: str | None
+    eval_every: int | None
+    skip_test: bool | None
+    test_each_epoch: bool | None
+    max_new_tokens: int | None
+    audit: bool | None
+    track: str | None
+    forgetting: str | None
+    search: str | Sequence[str] | Mapping[str, Sequence[object]] | None
+    trials: int | None
+    search_seeds: int | None
+    prune: bool | None
+    budget: float | None
+    budget_steps: int | None
+    budget_time: str | None
+    queue: str | None
+    workers: int | None
+    ray: str | None
+    gpus_per_run: float | None
+    grace: int | None
+    seeds: int | str | Sequence[int] | None
+    save_every: int | None
+    keep_model: bool | None
+    keep_checkpoints: bool | None
+    store: Literal["auto", "delta", "model"] | None
+
+
+class RecommendKeywords(TypedDict, total=False):
+    """The settings of a ``RecommendSettings``; None means not passed."""
+
+    train_size: int | None
+    data: str | PathLike[str] | None
+    mix: str | None
+    text: str | None
+    text_pair: str | None
+    label: str | None
+    kind: str | None
+    train_file: str | PathLike[str] | None
+    dev_file: str | PathLike[str] | None
+    test_file: str | PathLike[str] | None
+    split: str | None
+    languages: str | Sequence[str] | None
+    source: str | None
+    dev_size: int | None
+    max_length: int | None
+    packing: bool | None
+    layers: str | None
+    open_new_tokens: bool | None
+    language_adapters: str | None
+    tapt_steps: int | None
+    tapt_epochs: float | None
+    tapt_batch: int | None
+    frozen_dropout: bool | None
+    trust_remote_code: bool | None
+    epochs: float | None
+    steps: int | None
+    batch_size: int | None
+    accumulate: int | None
+    optim: str | None
+    lr: float | None
+    lr_scale: Mapping[str, float] | Sequence[str] | None
+    schedule: Literal["linear", "constant", "cosine"] | None
+    warmup: float | None
+    weight_decay: float | None
+    clip: float | None
+    dropout: float | None
+    device: Literal["auto", "cpu", "cuda"] | None
+    threads: int | None
+    precision: Literal["fp32", "bf16", "fp16"] | None
+    weights: Literal["float32", "bfloat16"] | None
+    master: Literal["float32", "none"] | None
+    checkpointing: bool | None
+    release_gradients: bool | None
+    activation_cache: str | None
+    activation_cache_dtype: Literal["model", "bfloat16"] | None
+    activation_cache_size: float | None
+    metric: str | None
+    eval_every: int | None
+    skip_test: bool | None
+    test_each_epoch: bool | None
+    max_new_tokens: int | None
+    audit: bool | None
+    track: str | None
+    forgetting: str | None
+    minutes: float | None
+    seeds: int | str | Sequence[int] | None
+    save_every: int | None
+    keep_model: bool | None
+    keep_checkpoints: bool | None
+    store: Literal["auto", "delta", "model"] | None
+
+
+class MemoryKeywords(TypedDict, total=False):
+    """The settings of a ``MemorySettings``; None means not passed."""
+
+    task: str | None
+    train_size: int | None
+    data: str | PathLike[str] | None
+    mix: str | None
+    text: str | None
+    text_pair: str | None
+    label: str | None
+    kind: str | None
+    train_file: str | PathLike[str] | None
+    dev_file: str | PathLike[str] | None
+    test_file: str | PathLike[str] | None
+    split: str | None
+    languages: str | Sequence[str] | None
+    source: str | None
+    dev_size: int | None
+    max_length: int | None
+    packing: bool | None
+    open_new_tokens: bool | None
+    tapt_steps: int | None
+    tapt_epochs: float | None
+    tapt_batch: int | None
+    frozen_dropout: bool | None
+    trust_remote_code: bool | None
+    seed: int | None
+    epochs: float | None
+    batch_size: int | None
+    accumulate: int | None
+    lr: float | None
+    lr_scale: Mapping[str, float] | Sequence[str] | None
+    schedule: Literal["linear", "constant", "cosine"] | None
+    warmup: float | None
+    weight_decay: float | None
+    clip: float | None
+    dropout: float | None
+    device: Literal["auto", "cpu", "cuda"] | None
+    threads: int | None
+    precision: Literal["fp32", "bf16", "fp16"] | None
+    weights: Literal["float32", "bfloat16"] | None
+    master: Literal["float32", "none"] | None
+    checkpointing: bool | None
+    release_gradients: bool | None
+    activation_cache: str | None
+    activation_cache_dtype: Literal["model", "bfloat16"] | None
+    activation_cache_size: float | None
+    head: Literal["auto", "causal-lm", "seq2seq", "sequence", "token"] | None
+    shards: int | None
+    steps_per_epoch: int | None
+    metric: str | None
+    eval_every: int | None
+    skip_test: bool | None
+    test_each_epoch: bool | None
+    max_new_tokens: int | None
+    audit: bool | None
+    track: str | None
+    forgetting: str | None
+    save_every: int | None
+    keep_model: bool | None
+    keep_checkpoints: bool | None
+    store: Literal["auto", "delta", "model"] | None

@@ -1,0 +1,92 @@
+"""Define the settings of a memory estimate: those of the training that it describes, and how that is divided."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from gradgate.errors import UsageError
+from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_STEPS, checked_settings, passed
+from gradgate.settings.compare import Texts, also
+from gradgate.settings.data import SubjectSettings
+from gradgate.settings.optimization import SeedSettings
+from gradgate.settings.run import RunConfig
+from gradgate.settings.shared import SharedSettings
+
+Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
+MOST_SHARDS = 65_536
+_NAMES_A_TASK = ("task", "kind", "data", "train_file")
+_NOT_COUNTED = {
+    "release_gradients": "what it saves are the bytes of the gradients",
+    "open_new_tokens": "which rows are new is known to the training alone",
+}
+_HEADS: dict[str, Head] = {"token-classification": "token", "question-answering": "token", "generation": "auto"}
+
+
+class MemorySettings(SharedSettings, SeedSettings, SubjectSettings):
+    """Everything that a memory estimate is asked for: a training as :class:`RunConfig` describes it, and its length."""
+
+    section: ClassVar[str] = "precision and memory"
+
+    method: Texts = Field(("full",), description=also("method", "repeat to compare"))
+    adapter: str | None = Field(None, description=str(RunConfig.model_fields["adapter"].description))
+    head: Head = Field("auto", description="what the model ends with; auto is as the task's kind wants it")
+    shards: int = Field(
+        1, ge=1, le=MOST_SHARDS, description="FSDP2 processes that share the model; one of them is described"
+    )
+    steps: int = Field(1000, ge=1, le=MOST_STEPS, description="optimizer steps of the training")
+    epochs: float = Field(
+        1.0, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="passes over the data, for methods that count them"
+    )
+    steps_per_epoch: int | None = Field(None, ge=1, le=MOST_STEPS, description="the same by their length")
+
+    @classmethod
+    def sections(cls) -> dict[str, str]:
+        """Return the subject of each field; what is redefined here stays where it is for a run."""
+        of_a_run = RunConfig.sections()
+        return super().sections() | {name: of_a_run[name] for name in cls.model_fields if name in of_a_run}
+
+    @classmethod
+    def of(cls, config: RunConfig, kind: str) -> MemorySettings:
+        """Return what to ask about a run whose task is of a kind."""
+        shared = {name: value for name, value in dict(config).items() if name in cls.model_fields}
+        left_out = {*_NOT_COUNTED, "epochs", "method", "adapter", "language_adapters"}
+        asked = {name: value for name, value in shared.items() if name not in left_out}
+        return checked_settings(cls, {**asked, "kind": kind})
+
+    @model_validator(mode="after")
+    def _one_length(self) -> MemorySettings:
+        """Take both lengths: a training without data needs ``epochs`` to know how long one is."""
+        return self
+
+    @model_validator(mode="after")
+    def _counted(self) -> MemorySettings:
+        for name, reason in _NOT_COUNTED.items():
+            if getattr(self, name):
+                raise UsageError(f"{name}=True is not in the estimate: {reason}. Leave it out.")
+        return self
+
+    @property
+    def epoch(self) -> int:
+        """Optimizer steps in one pass over the data."""
+        return self.steps_per_epoch or max(1, round(self.steps / self.epochs))
+
+    @property
+    def names_a_task(self) -> bool:
+        """Whether a task was passed, whose kind decides what the model ends with."""
+        return any(name in self.model_fields_set for name in _NAMES_A_TASK)
+
+    def run(self, **own: Any) -> RunConfig:
+        """Return the settings of the training, with a method and an adapter.
+
+        Raises:
+            UsageError: if they do not go together.
+        """
+        shared = passed(self, SharedSettings) | passed(self, SubjectSettings) | {"seed": self.seed}
+        return checked_settings(RunConfig, {**shared, "epochs": None, "steps": self.steps, **own})
+
+
+def head_of(kind: str) -> Head:
+    """Return what a model for a kind of task ends with."""
+    return _HEADS.get(kind, "sequence")

@@ -1,0 +1,16 @@
+"""Join the settings that one run has and that all runs of a study share."""
+
+from __future__ import annotations
+
+from gradgate.settings.data import DataSettings
+from gradgate.settings.evaluation import EvaluationSettings
+from gradgate.settings.method import MethodSettings
+from gradgate.settings.optimization import OptimizationSettings
+from gradgate.settings.precision import PrecisionSettings
+from gradgate.settings.storage import StorageSettings
+
+
+class SharedSettings(
+    StorageSettings, EvaluationSettings, PrecisionSettings, OptimizationSettings, MethodSettings, DataSettings
+):
+    """The settings that one run has and that all runs of a study share."""

@@ -1,0 +1,75 @@
+"""Read settings that have several values: seeds, training sizes, and lists of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradgate.errors import UsageError
+from gradgate.settings.base import MOST_SEED
+
+ALL = "all"
+_MOST_SEEDS = 10_000
+
+
+def several(given: Any) -> list[Any]:
+    """Return one value or a sequence of them as a list; None as an empty one. Rows are one value."""
+    if given is None:
+        return []
+    is_sequence = isinstance(given, Sequence) and not isinstance(given, str)
+    return list(given) if is_sequence and not (given and isinstance(given[0], Mapping)) else [given]
+
+
+def read_seeds(given: int | str | Sequence[int]) -> list[int]:
+    """Return seeds from their number or from the seeds themselves.
+
+    ``3`` is seeds 0, 1 and 2; ``"0,7,42"``, ``"7,"`` and ``[7]`` are taken as they are.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    if isinstance(given, str):
+        return _from_text(given, repr(given))
+    if isinstance(given, int) and not isinstance(given, bool):
+        return _from_text(str(given), str(given))
+    seeds = list(given) if isinstance(given, Sequence) else []
+    if not seeds or not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
+        raise UsageError(f"seeds={given!r}: expected how many (3) or a list of seeds ([0, 7, 42]).")
+    return _from_text(f"{','.join(map(str, seeds))},", repr(seeds))
+
+
+def _from_text(text: str, shown: str) -> list[int]:
+    counted = not {"[", ","} & set(text)
+    try:
+        numbers = [int(word) for word in text.strip("[] ").removesuffix(",").split(",")]
+    except ValueError:
+        numbers = [-1]
+    if min(numbers) < 0 or (counted and numbers == [0]):
+        raise UsageError(f"seeds={shown}: expected how many (3) or a list of seeds (0,7,42; for one seed: 7,).")
+    if (numbers[0] if counted else len(numbers)) > _MOST_SEEDS:
+        raise UsageError(f"seeds={shown}: expected at most {_MOST_SEEDS:,} seeds; for this one seed write {text},")
+    if max(numbers) > MOST_SEED:
+        raise UsageError(f"seeds={shown}: expected seeds of at most {MOST_SEED}. Give a smaller one.")
+    return list(range(numbers[0])) if counted else numbers
+
+
+def read_train_sizes(given: object) -> list[int | None]:
+    """Return ``500`` as 500 rows and ``all`` as None, of one value or several.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    texts = [ALL if size is None else str(size) for size in several(given)]
+    for text in texts:
+        if text != ALL and not (text.isascii() and text.isdecimal() and int(text) > 0):
+            raise UsageError(
+                f"train_size={text!r}: expected a whole number, such as 10, or {ALL} for every row of the training set."
+            )
+    return [None if text == ALL else int(text) for text in texts]
+
+
+def read_search(given: object) -> list[str]:
+    """Return what is searched as texts, ``"lr=1e-5,5e-5"``, from texts or from a mapping of names to values."""
+    if isinstance(given, Mapping):
+        return [f"{name}={','.join(map(str, several(values)))}" for name, values in given.items()]
+    return several(given)

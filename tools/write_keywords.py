@@ -1,0 +1,78 @@
+"""Write ``src/gradgate/settings/keywords.py``, which names the settings of each request for type checkers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from gradgate.settings.base import CheckedSettings
+from gradgate.settings.compare import CompareSettings, RecommendSettings
+from gradgate.settings.memory import MemorySettings
+from gradgate.settings.run import RunConfig
+from gradgate.settings.signature import in_sections
+
+FILE = Path(__file__).parents[1] / "src/gradgate/settings/keywords.py"
+REQUESTS: dict[str, tuple[type[CheckedSettings], frozenset[str]]] = {
+    "RunKeywords": (RunConfig, frozenset({"model", "task", "method"})),
+    "CompareKeywords": (CompareSettings, frozenset({"model", "task", "method"})),
+    "RecommendKeywords": (RecommendSettings, frozenset({"model", "task"})),
+    "MemoryKeywords": (
+        MemorySettings,
+        frozenset({"model", "method", "optim", "adapter", "language_adapters", "layers", "steps"}),
+    ),
+}
+"""A type -> the settings that it names, and those that are parameters of the function."""
+_TYPES = {
+    "MethodField": "str | Method",
+    "AdapterField": "str | None",
+    "LanguageField": "str | None",
+    "CodesField": "str | Sequence[str] | None",
+    "SplitField": "str | None",
+    "TrackField": "str | None",
+    "ForgettingField": "str | None",
+    "LrScaleField": "Mapping[str, float] | Sequence[str] | None",
+    "KindName": "str",
+    "Head": 'Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]',
+    "Path": "str | PathLike[str]",
+    "Texts": "str | Sequence[str]",
+    "SeedsField": "int | str | Sequence[int]",
+    "SizesField": "int | str | Sequence[int | str]",
+    "SearchField": "str | Sequence[str] | Mapping[str, Sequence[object]]",
+}
+_HEAD = '''"""Name the settings of each request for type checkers; ``tools/write_keywords.py`` writes this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Literal
+
+from typing_extensions import TypedDict
+'''
+
+
+def written() -> str:
+    """Return the text of the file, formatted."""
+    classes = [_class(name, kind, left_out) for name, (kind, left_out) in REQUESTS.items()]
+    text = "\n\n".join([_HEAD, *classes])
+    form = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FILE), "-"]
+    return subprocess.run(form, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def _class(name: str, kind: type[CheckedSettings], left_out: frozenset[str]) -> str:
+    lines = [f"    {each}: {_type(kind, each)}" for each in in_sections(kind) if each not in left_out]
+    doc = f'    """The settings of a ``{kind.__name__}``; None means not passed."""\n'
+    return "\n".join([f"class {name}(TypedDict, total=False):", doc, *lines]) + "\n"
+
+
+def _type(kind: type[CheckedSettings], name: str) -> str:
+    """Return what a type checker lets people pass for a setting."""
+    declared = next(each.__annotations__[name] for each in kind.__mro__ if name in getattr(each, "__annotations__", {}))
+    text = re.sub(r"\w+", lambda word: _TYPES.get(word[0], word[0]), str(declared))
+    return text if text.endswith("| None") else f"{text} | None"
+
+
+if __name__ == "__main__":
+    FILE.write_text(written(), encoding="utf-8")
