@@ -23,8 +23,8 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import Silent
 from gradgate.settings.forgetting import read_forgetting
 from gradgate.settings.run import make_config
-from gradgate.training.kept_weights import kept_weights, put_weights
 from gradgate.training.run import train
+from gradgate.training.weight_history import put_weights, weight_files
 from support.command_line import Command
 from support.generators import save_generator, save_prompts
 from support.power_cuts import Falls, PowerCutError
@@ -105,7 +105,7 @@ def test_what_is_kept_is_the_model_of_that_step_and_changes_no_bit(
         train(config, tmp_path / "run", Falls(5))
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", tmp_path / "plain")
-    kept = kept_weights(RunFolder(tmp_path / "run"))
+    kept = weight_files(RunFolder(tmp_path / "run"))
     assert list(kept) == [2, 4, 6]
     (group,) = find_runs([tmp_path / "run"], lambda text: None)
     found = Loader(HERE).load(group.runs[0])
@@ -119,7 +119,7 @@ def test_what_is_kept_is_the_model_of_that_step_and_changes_no_bit(
 
 def test_only_what_was_open_is_kept(base: dict[str, Any], tmp_path: Path) -> None:
     train(make_config(**base | {"steps": 2}, method="freeze:layers=1", keep_checkpoints=True), tmp_path / "run")
-    (file,) = kept_weights(RunFolder(tmp_path / "run")).values()
+    (file,) = weight_files(RunFolder(tmp_path / "run")).values()
     assert not any("layers.0" in name or "embed" in name for name in load_file(file))
 
 

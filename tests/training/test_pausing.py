@@ -17,8 +17,8 @@ from gradgate.runs.progress import Silent
 from gradgate.runs.records import read_record, write_record
 from gradgate.runs.state import RunState
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.training.kept_weights import kept_weights
 from gradgate.training.run import train
+from gradgate.training.weight_history import weight_files
 from support.bits import assert_same_bits
 from support.generators import save_generator, save_prompts
 from support.power_cuts import Falls, PowerCutError
@@ -84,7 +84,7 @@ def test_a_run_that_is_paused_ends_as_if_never(settings: dict[str, Any], case: s
     assert list(reached.dev) == [4, OFF, ON, EPOCH]  # 8 is one of the run's own scores
     train(config, run)
     assert_same_run(run, tmp_path / "unbroken")
-    kept = [kept_weights(RunFolder(folder)) for folder in (run, tmp_path / "unbroken")]
+    kept = [weight_files(RunFolder(folder)) for folder in (run, tmp_path / "unbroken")]
     assert list(kept[0]) == list(kept[1]) == ([4, 8, 12, 16] if config.keep_checkpoints else [])
     for step, file in kept[0].items():
         assert_same_bits(load_file(file), load_file(kept[1][step]))

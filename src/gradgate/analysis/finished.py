@@ -10,7 +10,7 @@ from typing import Any
 from datasets import Dataset
 from transformers import PrinterCallback
 
-from gradgate.analysis.runs import KeptRun
+from gradgate.analysis.runs import RunReference
 from gradgate.errors import RunError, UsageError, nearest
 from gradgate.evaluation.evaluate import FinishedRun, load_finished
 from gradgate.runs.folder import RunFolder
@@ -60,7 +60,7 @@ class Measured:
         batch_size: rows in a forward pass.
     """
 
-    run: KeptRun
+    run: RunReference
     found: FinishedRun
     config: RunConfig
     task: PreparedSingleTask
@@ -159,7 +159,7 @@ class Loader:
         self.computing = computing
         self._tasks: dict[tuple[str | None, int | None], PreparedSingleTask] = {}
 
-    def load(self, run: KeptRun) -> Measured:
+    def load(self, run: RunReference) -> Measured:
         """Load a run and its data.
 
         Raises:

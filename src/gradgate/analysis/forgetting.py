@@ -19,7 +19,7 @@ class ForgettingRow:
 
     Attributes:
         arm, seed: of the run.
-        run: its mark, see :class:`gradgate.analysis.runs.KeptRun`.
+        run: its mark, see :class:`gradgate.analysis.runs.RunReference`.
         text: what was measured on, as it was typed.
         fingerprint: of the texts.
         metric, higher_is_better: what was measured.

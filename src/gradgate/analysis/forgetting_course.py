@@ -11,7 +11,7 @@ import torch
 from gradgate.analysis.finished import Computing, Loader, Measured
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.forgetting import ForgettingRow
-from gradgate.analysis.runs import KeptRun
+from gradgate.analysis.runs import RunReference
 from gradgate.distributed import launch
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
@@ -20,9 +20,9 @@ from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.torch_state import cpu_threads
 from gradgate.training.forgetting.data import fingerprint_of, read_forgotten
 from gradgate.training.forgetting.measures import Measure, measure_of
-from gradgate.training.kept_weights import kept_weights, put_weights
 from gradgate.training.pretrained import silence_libraries
 from gradgate.training.trainer import on_cpu
+from gradgate.training.weight_history import put_weights, weight_files
 
 NO_COURSE = (
     "Each run has two points, the pretrained model and its best weights. 'train' and 'compare' with --keep-checkpoints "
@@ -31,7 +31,7 @@ NO_COURSE = (
 
 
 def measure(
-    runs: Sequence[KeptRun],
+    runs: Sequence[RunReference],
     folder: AnalysisFolder[ForgettingRow],
     setting: ForgettingSetting,
     computing: Computing,
@@ -77,7 +77,7 @@ class _Course:
         self._setting, self._fingerprint, self._loader = setting, fingerprint, loader
         self._before: dict[tuple[object, ...], float] = {}
 
-    def rows(self, run: KeptRun) -> Iterator[ForgettingRow]:
+    def rows(self, run: RunReference) -> Iterator[ForgettingRow]:
         """The rows of a run, its best weights last."""
         measured = self._loader.load(run)
         config = measured.config.model_copy(
@@ -87,7 +87,7 @@ class _Course:
         assert measure is not None, "the setting asks for it"
         yield self._row(run, measure, 0, self._pretrained(measured, measure))
         best = read_scores(RunFolder(run.path).scores_file).best_step
-        kept = {step: file for step, file in kept_weights(measured.found.folder).items() if step != best}
+        kept = {step: file for step, file in weight_files(measured.found.folder).items() if step != best}
         if kept:
             model, _ = measured.start()
             for step, file in kept.items():
@@ -104,7 +104,7 @@ class _Course:
             self._before[key] = _value(measure, measured.pretrained())
         return self._before[key]
 
-    def _row(self, run: KeptRun, measure: Measure, step: int, value: float, best: bool = False) -> ForgettingRow:
+    def _row(self, run: RunReference, measure: Measure, step: int, value: float, best: bool = False) -> ForgettingRow:
         return ForgettingRow(
             arm=run.arm,
             seed=run.seed,

@@ -16,7 +16,7 @@ from torch import Tensor
 from gradgate.analysis.finished import Computing, Loader, Measured
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.representations import RepresentationRow
-from gradgate.analysis.runs import KeptRun
+from gradgate.analysis.runs import RunReference
 from gradgate.analysis.similarity import linear_cka, rsa
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
@@ -68,7 +68,7 @@ class TokenSample:
 
 
 def measure(
-    runs: Sequence[KeptRun],
+    runs: Sequence[RunReference],
     folder: AnalysisFolder[RepresentationRow],
     request: Request,
     computing: Computing,
@@ -93,7 +93,7 @@ def measure(
 
 
 def _measure(
-    runs: Sequence[KeptRun],
+    runs: Sequence[RunReference],
     folder: AnalysisFolder[RepresentationRow],
     request: Request,
     loader: Loader,
@@ -123,7 +123,7 @@ def row_mark(row: RepresentationRow) -> tuple[str, int, str]:
 
 
 def _measured(
-    missing: Sequence[tuple[KeptRun, list[str]]], request: Request, loader: Loader, progress: RunProgress
+    missing: Sequence[tuple[RunReference, list[str]]], request: Request, loader: Loader, progress: RunProgress
 ) -> Iterator[list[RepresentationRow]]:
     """The rows of each run and split."""
     first: Measured | None = None
@@ -152,7 +152,7 @@ def _measured(
         progress.advance(number + 1, None)
 
 
-def _compared(run: KeptRun, split: str, before: States, after: States) -> list[RepresentationRow]:
+def _compared(run: RunReference, split: str, before: States, after: States) -> list[RepresentationRow]:
     if len(before) != len(after):
         raise RunError(
             f"The run in {run.path} has {len(after) - 1} layers and the pretrained model {len(before) - 1}; expected "

@@ -26,7 +26,7 @@ class LandscapeRow:
 
     Attributes:
         arm, seed: of the run.
-        run: its mark, see :class:`gradgate.analysis.runs.KeptRun`.
+        run: its mark, see :class:`gradgate.analysis.runs.RunReference`.
         where: on the line or on the plane.
         split, rows: whose loss, and over how many of its rows.
         x: on the line the share of the way, 0 where the run began and 1 at its tuned weights; on the plane how much of

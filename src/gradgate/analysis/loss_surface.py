@@ -15,7 +15,7 @@ from torch import Tensor
 from gradgate.analysis.finished import Computing, Loader, Measured
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LINE, PLANE, LandscapeRow, Where
-from gradgate.analysis.runs import KeptRun
+from gradgate.analysis.runs import RunReference
 from gradgate.analysis.weight_space import displace, distance, filter_normalized, interpolate, put_back
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
@@ -85,7 +85,7 @@ class Request:
 class Todo:
     """A run with the points that are still to be measured."""
 
-    run: KeptRun
+    run: RunReference
     line: list[Point]
     plane: list[Point]
 
@@ -96,7 +96,7 @@ class Todo:
 
 
 def measure(
-    runs: Sequence[KeptRun],
+    runs: Sequence[RunReference],
     folder: AnalysisFolder[LandscapeRow],
     request: Request,
     plane_seeds: int,
@@ -123,7 +123,7 @@ def measure(
 
 
 def _measure(
-    runs: Sequence[KeptRun],
+    runs: Sequence[RunReference],
     folder: AnalysisFolder[LandscapeRow],
     request: Request,
     plane_seeds: int,
@@ -164,7 +164,9 @@ def _done(rows: Sequence[LandscapeRow]) -> set[tuple[object, ...]]:
     return {point for point, found in splits.items() if found >= set(SPLITS)}
 
 
-def _todo(runs: Sequence[KeptRun], request: Request, plane_seeds: int, done: set[tuple[object, ...]]) -> Iterator[Todo]:
+def _todo(
+    runs: Sequence[RunReference], request: Request, plane_seeds: int, done: set[tuple[object, ...]]
+) -> Iterator[Todo]:
     planes: dict[str, int] = {}
     for run in runs:
         planes[run.arm] = planes.get(run.arm, 0) + 1

@@ -19,7 +19,7 @@ class RepresentationRow:
 
     Attributes:
         arm, seed: of the run.
-        run: its mark, see :class:`gradgate.analysis.runs.KeptRun`.
+        run: its mark, see :class:`gradgate.analysis.runs.RunReference`.
         split: where the tokens are from.
         tokens: how many.
         layer: 0 is what the embeddings give out, 1 the lowest layer.

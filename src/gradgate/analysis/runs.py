@@ -17,8 +17,8 @@ from gradgate.study.study_file import STUDY_FILE
 
 
 @dataclass(frozen=True)
-class KeptRun:
-    """A finished run that has kept its model.
+class RunReference:
+    """A finished run with its model, as an analysis refers to it.
 
     Attributes:
         path: of its folder.
@@ -47,7 +47,7 @@ class RunGroup:
     """
 
     folder: Path
-    runs: tuple[KeptRun, ...]
+    runs: tuple[RunReference, ...]
     part: str = ""
 
 
@@ -85,15 +85,15 @@ def run_folder(path: Path) -> RunFolder:
     return folder
 
 
-def _single(path: Path) -> KeptRun:
+def _single(path: Path) -> RunReference:
     folder = run_folder(path)
     folder.require_finished()
     record = read_record(folder.run_file, RunRecord)
-    return KeptRun(path, titled(record.method, record.adapter), record.seed)
+    return RunReference(path, titled(record.method, record.adapter), record.seed)
 
 
-def _distinct(runs: list[KeptRun]) -> tuple[KeptRun, ...]:
-    found: dict[tuple[str, int], KeptRun] = {}
+def _distinct(runs: list[RunReference]) -> tuple[RunReference, ...]:
+    found: dict[tuple[str, int], RunReference] = {}
     for run in runs:
         other = found.setdefault((run.arm, run.seed), run)
         if other is not run:
@@ -117,7 +117,7 @@ def _of_study(folder: Path, part: str, note: Callable[[str], None]) -> RunGroup:
         elif not RunFolder(cell.folder).model.is_dir():
             note(f"Left out: {name} kept no model. Train with --keep-model.")
         else:
-            runs.append(KeptRun(cell.folder, cell.label, cell.seed))
+            runs.append(RunReference(cell.folder, cell.label, cell.seed))
     if not runs:
         raise RunError(
             f"No run of the study in {folder} has finished and kept its model; expected one or more. Let it finish "

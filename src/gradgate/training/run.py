@@ -56,7 +56,6 @@ from gradgate.training.forgetting.measures import measure_of
 from gradgate.training.forgetting.measuring import Forgetting
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
 from gradgate.training.gate_callback import GateCallback
-from gradgate.training.kept_weights import KeepWeights
 from gradgate.training.language_stack import check_languages, language_digests, with_languages
 from gradgate.training.masked import pretraining
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
@@ -65,6 +64,7 @@ from gradgate.training.prepared_task import EncodedTask, PreparedTask, prepare_t
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.trainer import ExactTrainer, check_complete, on_cpu, training_arguments
+from gradgate.training.weight_history import WeightHistory
 
 
 @overload
@@ -184,7 +184,7 @@ def _train(
     best = BestCheckpoint(folder, prepared.metric, prepared.higher_is_better, encoded.predictions)
     timer, shown = StepTimer(), ProgressCallback(progress, prepared.metric, stop, until=until)
     tracker = _tracker(config, model, layers, gate, folder, progress)
-    keeper = [KeepWeights(folder, gate)] if config.keep_checkpoints else []
+    keeper = [WeightHistory(folder, gate)] if config.keep_checkpoints else []
     callbacks = [gate, HistoryLogger(folder, gate), best, *keeper, timer, *tracker, shown, SealCheckpoint()]
     trainer = encoded.trainer(model=model, args=arguments, processing_class=tokenizer, callbacks=callbacks)
     trainer.remove_callback(PrinterCallback)

@@ -29,8 +29,8 @@ from gradgate.runs.progress import RunProgress, Silent
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
-from gradgate.training.kept_weights import put_weights, write_weights
 from gradgate.training.masked.masked_lm import Row, Stage, train_masked
+from gradgate.training.weight_history import put_weights, write_weights
 
 PROBABILITY = 0.15
 _Learner = tuple[Callable[[Any, frozenset[str]], None], Callable[[Any], None]]

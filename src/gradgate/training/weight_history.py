@@ -1,4 +1,4 @@
-"""What training had changed at each score on dev, kept in the run's folder for analyses of its course."""
+"""Write the weights that training has changed at each score on dev, for analyses of a run's course."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gradgate.training.gate_callback import GateCallback
 _FILE = re.compile(r"step-(\d+)\.safetensors")
 
 
-class KeepWeights(TrainerCallback):  # type: ignore[misc]
+class WeightHistory(TrainerCallback):  # type: ignore[misc]
     """Writes the weights that were open in any step so far where dev is scored; the others are as training began.
 
     Args:
@@ -42,8 +42,8 @@ class KeepWeights(TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
-        """Drop what was kept after the checkpoint that training resumes from."""
-        for step, file in kept_weights(self._folder).items() if launch.is_first() else ():
+        """Remove the files of steps after the checkpoint that training resumes from."""
+        for step, file in weight_files(self._folder).items() if launch.is_first() else ():
             if step > state.global_step:
                 file.unlink()
 
@@ -77,10 +77,10 @@ def write_weights(file: Path, tensors: dict[str, Tensor]) -> None:
     part.replace(file)
 
 
-def kept_weights(folder: RunFolder) -> dict[int, Path]:
-    """Optimizer step to the file of its weights, in the order of the steps; empty for a run that kept none."""
-    found = {int(match[1]): file for file in folder.weights.glob("step-*") if (match := _FILE.fullmatch(file.name))}
-    return dict(sorted(found.items()))
+def weight_files(folder: RunFolder) -> dict[int, Path]:
+    """Return optimizer step to the file of its weights, in the order of steps; empty for a run without such files."""
+    files = {int(match[1]): file for file in folder.weights.glob("step-*") if (match := _FILE.fullmatch(file.name))}
+    return dict(sorted(files.items()))
 
 
 def put_weights(model: nn.Module, file: Path) -> None:
@@ -89,12 +89,12 @@ def put_weights(model: nn.Module, file: Path) -> None:
     Raises:
         RunError: for a file that is damaged, or of another model.
     """
-    held = named_parameters(model)
+    own = named_parameters(model)
     try:
         tensors = load_file(file)
     except (SafetensorError, OSError) as error:
         raise RunError(f"{file} is damaged: {error}. {remedy(file)}") from None
-    wrong = [name for name, tensor in tensors.items() if name not in held or held[name].shape != tensor.shape]
+    wrong = [name for name, tensor in tensors.items() if name not in own or own[name].shape != tensor.shape]
     if wrong:
         raise RunError(
             f"{file} has {wrong[0]}, which {type(model).__name__} has not, or in another shape; expected the weights "
@@ -102,4 +102,4 @@ def put_weights(model: nn.Module, file: Path) -> None:
         )
     with torch.no_grad():
         for name, tensor in tensors.items():
-            held[name].copy_(tensor)
+            own[name].copy_(tensor)
