@@ -153,8 +153,8 @@ def _worker(run: QueuedRun) -> str | None:
 
 def status_table(status: StudyStatus) -> Group:
     """Return the counts, the budget if there is one, and one line per run that is under way or paused."""
-    shown = [state for state in STATES if state not in _IF_ANY or status.count(state)]
-    counts = ", ".join(f"{status.count(state)} {state}" for state in shown)
+    states = [state for state in STATES if state not in _IF_ANY or status.count(state)]
+    counts = ", ".join(f"{status.count(state)} {state}" for state in states)
     left = status.seconds_left
     head = f"{len(status.runs)} runs: {counts}" + (f"; about {_duration(left)} left" if left is not None else "")
     heads = [Text(head), *map(Text, _budget_lines(status.budget))]

@@ -65,13 +65,15 @@ def test_runs_are_claimed_in_their_order_and_a_folder_in_use_is_passed_over(open
     assert (first.label, second.label) == ("full seed 0", "head seed 0")
 
 
-def test_what_has_finished_without_the_store_is_taken_over(opened: Opened, tmp_path: Path) -> None:
+def test_runs_finished_elsewhere_have_no_second_scores(opened: Opened, tmp_path: Path) -> None:
     grid = runs(tmp_path, seeds=1)
     finish(grid[0], accuracy=0.75)
     queue = opened()
     queue.add(grid)
     assert [run.state for run in queue.runs()] == ["finished", "waiting"]
-    assert queue.store.study.best_value == 0.75
+    for trial in queue.store.study.get_trials():
+        assert trial.values is None
+        assert not {"scores", "metric"} & set(trial.user_attrs)
 
 
 def test_a_run_whose_folder_is_gone_is_done_again(opened: Opened, tmp_path: Path) -> None:
