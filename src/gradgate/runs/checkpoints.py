@@ -1,4 +1,4 @@
-"""Which checkpoints can be trusted, and what to say where one cannot be written."""
+"""Check which checkpoints can be trusted, and explain why one cannot be written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def seal(folder: Path) -> None:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every file of a sealed folder is what it was when the folder was sealed."""
+    """Return True if every file of a sealed folder is unchanged since it was sealed."""
     try:
         return bool(read_json(folder / SEAL_FILE).get("files") == digests(folder, (SEAL_FILE,)))
     except (RunError, OSError):
@@ -34,7 +34,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def latest_checkpoint(checkpoints: Path) -> Path | None:
-    """The newest whole checkpoint in a folder of them; a damaged or half-written one is passed over.
+    """Return the newest whole checkpoint in a folder; skip damaged and half-written ones.
 
     Raises:
         RunError: if there are sealed checkpoints, but every one of them is damaged.
@@ -70,7 +70,7 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def _cause(error: Exception, folder: Path) -> str | None:
-    """Why a file could not be written, if that is what an error is about."""
+    """Return why a file could not be written; None if the error has another cause."""
     if isinstance(error, OSError):
         named = error.filename is not None and Path(str(error.filename)).is_relative_to(folder)
         unwritable = error.errno in _UNWRITABLE or (error.errno in _ABSENT and named)

@@ -1,4 +1,4 @@
-"""The folder of one run: its files, the configuration that it belongs to, and the lock of who writes to it."""
+"""Define the folder of one run: its files, the configuration that owns it, and the lock of its writer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Recorded(Protocol):
     """Settings that a folder is claimed for."""
 
     def record(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class RunFolder:
         return self.scores_file.is_file()
 
     def require_scores(self) -> None:
-        """RunError for a folder without the scores of a run: no run there, or one that has not finished."""
+        """Raise RunError if the folder has no run, or one that has not finished."""
         if not self.run_file.is_file():
             inside = next(iter(sorted(self.path.glob(f"runs/*/*/{self.run_file.name}"))), None)
             advice = "Name a folder that `train` made." if inside is None else f"Name a run of it, as {inside.parent}."
@@ -146,22 +146,22 @@ class RunFolder:
             raise RunError(f"The run in {self.path} has not finished. Run its command again to finish it first.")
 
     def require_finished(self) -> None:
-        """Refuse a folder that a model cannot be loaded from.
+        """Refuse a folder without a model to load.
 
         Raises:
-            RunError: no run there, one that has not finished, or one that kept no model.
+            RunError: if it has no run, one that has not finished, or one without its model.
         """
         self.require_scores()
         if not self.model.is_dir():
             raise RunError(f"The run in {self.path} kept no model ({self.model} is missing). Train with --keep-model.")
 
     def claim(self, config: Recorded) -> None:
-        """Make the folder this configuration's, or check that it already is.
+        """Make this configuration the owner of the folder, or check that it already is.
 
-        A run that stopped before its first step, as over a wrong setting, gives its folder up.
+        A run that stopped before its first step, as over a wrong setting, loses its folder.
 
         Raises:
-            RunError: if it holds a run with another configuration, or files that are no run.
+            RunError: if the folder contains a run with another configuration, or files that are not a run.
         """
         if self.run_file.is_file():
             differing = self._differing(config)
@@ -178,20 +178,22 @@ class RunFolder:
         write_json(self.run_file, {"config": config.record()})
 
     def is_done(self, config: Recorded) -> bool:
-        """Whether the run of this configuration has finished here.
+        """Return True if the run of this configuration has finished here.
 
         Raises:
-            RunError: if the configuration that is here cannot be read.
+            RunError: if the existing configuration cannot be read.
         """
         return self.finished and self.run_file.is_file() and not self._differing(config)
 
     def _differing(self, config: Recorded) -> dict[str, tuple[Any, Any]]:
-        """Settings that are others than those of the run that is here, each as it is there and here."""
-        held = read_json(self.run_file).get("config")
-        if not isinstance(held, dict):
+        """Return the settings that differ from those of the existing run, each as it is there and here."""
+        existing = read_json(self.run_file).get("config")
+        if not isinstance(existing, dict):
             raise RunError(f"{self.run_file} is damaged: it holds no configuration. {remedy(self.run_file)}")
         mine = config.record()
-        return {key: (held.get(key), mine[key]) for key in mine if key not in FREE and held.get(key) != mine[key]}
+        return {
+            key: (existing.get(key), mine[key]) for key in mine if key not in FREE and existing.get(key) != mine[key]
+        }
 
     def _free_name(self) -> Path:
         others = (self.path.with_name(f"{self.path.name}-{number}") for number in count(2))
@@ -214,11 +216,11 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """The right to write here, which ends with the process; a file system without locks gives it to all.
+        """Lock the folder for writing; the lock ends with the process. Without locks in the file system, do nothing.
 
         Raises:
             FolderLockedError: if another process has it.
-            RunError: if nothing can be written, or the folder holds files that are no run.
+            RunError: if nothing can be written, or the folder contains files that are not a run.
         """
         if not self.run_file.is_file():
             self._refuse_other_files()
@@ -231,7 +233,7 @@ class RunFolder:
 
     @property
     def is_locked(self) -> bool:
-        """Whether a process trains here."""
+        """Whether a process trains in the folder."""
         try:
             lock = take_lock(self.lock_file) if self.lock_file.is_file() else None
         except OSError:
@@ -267,24 +269,24 @@ class RunFolder:
             raise RunError(f"{self.path} is not empty and holds no run. Give another --out.")
 
     def latest_checkpoint(self) -> Path | None:
-        """The newest whole checkpoint; RunError if there are some, but every one of them is damaged."""
+        """Return the newest whole checkpoint; raise RunError if all existing ones are damaged."""
         return latest_checkpoint(self.checkpoints)
 
     def write_plan(self, timeline: Timeline) -> None:
-        """Write what was open when."""
+        """Write which weights were open when."""
         write_text(self.plan_file, timeline.to_yaml())
 
     def clean(self) -> None:
-        """Remove what only an unfinished run needs."""
+        """Remove the files that only an unfinished run needs."""
         for folder in (self.checkpoints, self.best, self.cache):
             shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             self.lock_file.unlink()
 
     def abandon(self) -> None:
-        """Free the disk of what a paused run would go on with; its scores so far stay.
+        """Remove the files that a paused run would resume from; its scores so far stay.
 
-        If it is trained again, it begins anew and reaches the same scores.
+        If the run is trained again, it begins anew and reaches the same scores.
 
         Raises:
             FolderLockedError: if a process trains in the folder.

@@ -1,4 +1,4 @@
-"""``history.jsonl``: a line for each logged training loss, for each evaluation on dev, and for those on test splits."""
+"""Read ``history.jsonl``: one line per logged training loss, and per evaluation on dev or a test split."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TrainRecord:
     open_fraction: float | None
 
     def line(self) -> dict[str, Any]:
-        """The values of a line of ``history.jsonl``."""
+        """Return the values of a line of ``history.jsonl``."""
         values = asdict(self)
         return {"step": values.pop("step"), "epoch": values.pop("epoch"), "split": TRAIN, **values}
 
@@ -39,7 +39,7 @@ class DevRecord:
     metrics: dict[str, float]
 
     def line(self, epoch: float) -> dict[str, Any]:
-        """The values of a line of ``history.jsonl``."""
+        """Return the values of a line of ``history.jsonl``."""
         return {"step": self.step, "epoch": epoch, "split": DEV, **self.metrics}
 
 
@@ -53,17 +53,17 @@ class EpochScores:
     metrics: dict[str, float]
 
     def line(self) -> dict[str, Any]:
-        """The values of a line of ``history.jsonl``."""
+        """Return the values of a line of ``history.jsonl``."""
         return {"step": self.step, "epoch": self.epoch, "split": self.split, _UNUSED: False, **self.metrics}
 
 
 @dataclass(frozen=True)
 class History:
-    """What a run noted while it trained, in order.
+    """The records of a run while it trained, in order.
 
     Attributes:
         dev: the evaluations on dev.
-        losses: after how many steps the mean training loss since the line before was what.
+        losses: optimizer steps, and the mean training loss since the line before.
         tests: the evaluations on test splits; none unless they were asked for.
     """
 
@@ -73,7 +73,7 @@ class History:
 
 
 def read_history(path: Path) -> History:
-    """What ``history.jsonl`` says.
+    """Read ``history.jsonl``.
 
     Raises:
         RunError: if the file cannot be read or a line is damaged; the line is named.
@@ -112,7 +112,7 @@ def _epoch_scores(values: dict[str, Any], metrics: dict[str, float]) -> EpochSco
 
 
 def lines_until(path: Path, step: int) -> str:
-    """The lines of ``history.jsonl`` up to an optimizer step; a last line that was cut off is left out.
+    """Return the lines of ``history.jsonl`` up to an optimizer step, without a last line that was cut off.
 
     Raises:
         RunError: if the file cannot be read or a line is damaged; the line is named.
@@ -121,13 +121,13 @@ def lines_until(path: Path, step: int) -> str:
         lines = path.read_bytes().splitlines(keepends=True)
     except OSError as error:
         raise RunError(f"Cannot read {path}: {error.strerror or error}. {remedy(path)}") from error
-    kept = []
+    lines_before = []
     for number, line in enumerate(lines, 1):
         if number == len(lines) and not line.endswith(b"}\n"):
             break
         try:
             if parse_json(line, finite=False)["step"] <= step:
-                kept.append(line.decode())
+                lines_before.append(line.decode())
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is damaged in line {number}: {error}. {remedy(path)}") from None
-    return "".join(kept)
+    return "".join(lines_before)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request to stop after the current step."""
+"""Treat Ctrl-C and SIGTERM as a request to stop after the current step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InterruptedRunError(GradgateError):
 
 @contextmanager
 def stoppable(note: Callable[[str], None]) -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; a second one interrupts at once."""
+    """Yield an event that the first Ctrl-C or SIGTERM sets; a second one interrupts at once."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # signals reach the main thread alone

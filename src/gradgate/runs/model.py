@@ -1,4 +1,4 @@
-"""The trained model of a run as files: whole, or as a delta to the model that it was trained from."""
+"""Store the trained model of a run: whole, or as a delta to the model that it was trained from."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def store(config: RunConfig, folder: RunFolder, task: str, progress: RunProgress
     """Replace the weights in a run's ``model`` folder by a delta, as the configuration wants it.
 
     Returns:
-        What is stored; None for an adapter.
+        The sizes of the stored files; None for an adapter.
 
     Raises:
-        DeltaError: where a delta is asked for, and the pretrained model cannot be read as files.
+        DeltaError: if the configuration wants a delta and the pretrained model cannot be read as files.
     """
     if config.adapter is not None:
         return None
@@ -55,7 +55,7 @@ def _bytes(files: Iterable[Path]) -> int:
 
 
 def _replace_by_delta(config: RunConfig, folder: RunFolder, task: str, progress: RunProgress) -> int | None:
-    """Write the delta and its note; the bytes of its base, or None where the whole model shall stay."""
+    """Write the delta and its note; return the bytes of its base, or None if the whole model is to stay."""
     from gradgate.deltas.creation import create_if_below
     from gradgate.deltas.patched import weight_files
 
@@ -77,14 +77,14 @@ def _replace_by_delta(config: RunConfig, folder: RunFolder, task: str, progress:
 
 
 def forget_delta(folder: RunFolder) -> None:
-    """Remove the delta that an earlier try of the run has left; the weights are about to be written."""
+    """Remove the delta of an earlier try of the run, before the weights are written."""
     for name in (DELTA_FILE, _NOTE_FILE):
         (folder.model / name).unlink(missing_ok=True)
 
 
 @contextmanager
 def whole_model(source: str) -> Iterator[str]:
-    """Where ``from_pretrained`` finds a model: the source, or its base and its delta put together for a while.
+    """Yield a path for ``from_pretrained``: the source, or a temporary model of its base and its delta.
 
     Raises:
         RunError: if the base of a delta cannot be read, or has changed.

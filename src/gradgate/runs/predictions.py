@@ -1,4 +1,4 @@
-"""Files of what models predicted: those in a run's folder, and those for rows without labels."""
+"""Write the predictions of models: into a run's folder, and for rows without labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradgate.runs.folder import RunFolder
 
 
 def predictions_text(rows: Iterable[dict[str, Any]]) -> str:
-    """The content of a prediction file: one JSON object for each row."""
+    """Return the content of a prediction file: one JSON object per row."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -48,7 +48,7 @@ class Predictions:
     kept: list[dict[str, Any]] = field(default_factory=list)
 
     def records(self) -> list[dict[str, Any]]:
-        """One for each row, with the cells that are kept: of one run its record, of several one record by run."""
+        """Return one record per row with its kept cells: the prediction of one run, or of several by run."""
         kept: Iterable[dict[str, Any]] = self.kept or repeat({})
         if len(self.by_run) == 1:
             (found,) = self.by_run.values()
@@ -61,7 +61,7 @@ class Predictions:
         ]
 
     def as_csv(self) -> str:
-        """The same as a table; columns of several runs are called ``RUN.predicted``. Lists are JSON."""
+        """Return the records as CSV; columns of several runs are called ``RUN.predicted``. Lists are JSON."""
         flat = self.records()
         if len(self.by_run) > 1:
             flat = [
@@ -86,6 +86,6 @@ def _cell(value: Any) -> Any:
 
 
 def check_ending(path: Path) -> None:
-    """UsageError for a file that is neither CSV nor JSON lines."""
+    """Raise UsageError for a file that is neither CSV nor JSON lines."""
     if path.suffix not in (".csv", ".jsonl"):
         raise UsageError(f"--out {path}: expected a file that ends in .jsonl or .csv.")

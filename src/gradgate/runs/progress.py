@@ -1,4 +1,4 @@
-"""The progress of a run: its steps, losses and scores as they come."""
+"""Show the progress of a run: its steps, losses and scores."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from rich.text import Text
 
 
 class RunProgress(Protocol):
-    """What a run calls at each step and after each evaluation on dev."""
+    """Receives the steps and dev scores of a run."""
 
     def begin(self, total: int, done: int) -> None:
-        """Training starts: ``done`` of ``total`` optimizer steps are behind it."""
+        """Start with ``done`` of ``total`` optimizer steps."""
 
     def advance(self, step: int, loss: float | None) -> None:
-        """``step`` optimizer steps are done; ``loss`` is the latest known."""
+        """Show that ``step`` optimizer steps are done; ``loss`` is the latest known."""
 
     def scored(self, split: str, metric: str, score: float) -> None:
-        """A split was scored."""
+        """Show the score of a split."""
 
     def note(self, text: str) -> None:
-        """Something that a person should read."""
+        """Show a message."""
 
 
 def about(seconds: float) -> str:
-    """How long something is expected to take: ``about 3 min``."""
+    """Return an expected duration as text: ``about 3 min``."""
     if seconds < 60:
         return "less than a minute"
     minutes = round(seconds / 60)
@@ -62,7 +62,7 @@ class _Yielding(TextColumn):
 
 
 def bars(console: Console) -> Progress:
-    """Bars that show what is done (``description``), how much of it in which ``unit``, and what is ``latest``."""
+    """Return bars with the action (``description``), the counts in a ``unit``, and the ``latest`` values."""
     return Progress(
         _Yielding("{task.description}"),
         BarColumn(40 if console.width >= _WIDE else 12, table_column=Column()),

@@ -1,4 +1,4 @@
-"""What a run's folder says, as one schema for those who write it and those who read it back.
+"""Define the records in a run's folder: one schema for writing and reading.
 
 ``run.json`` is a :class:`RunRecord`, ``scores.json`` holds :class:`Scores` (that of an evaluation an
 :class:`EvaluationRecord`), and ``error.json`` a :class:`Failure`. For ``history.jsonl`` see
@@ -34,7 +34,7 @@ _IF_GIVEN = {"if_given": True}  # metadata of a field that is not written as nul
 
 
 def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings that name their run, whatever version wrote them."""
+    """Check the settings that identify a run, which any version has written."""
     for name, kinds in (("method", (str,)), ("seed", (int,)), ("adapter", (str, type(None)))):
         value = settings.get(name)
         if not isinstance(value, kinds):
@@ -52,12 +52,12 @@ class TaskRecord:
         kind: of the task.
         metric: that selects the best checkpoint.
         metric_higher_is_better: how it selects.
-        labels: the model's outputs in their order; None where they are no classes.
+        labels: the model's outputs in their order; None if they are not classes.
         fingerprint: digest of the data.
         rows: split to number of rows.
         languages: split to language, for a task in several.
         source: the language that is trained on.
-        split: how rows of one file became train, dev and test; None where each has its own.
+        split: how rows of one file became train, dev and test; None if each has its own file.
         mix: how several tasks are mixed.
         tasks: the record of each of several tasks.
         reading: the columns and format of its rows, as entries of a task file.
@@ -87,7 +87,7 @@ class ModelRecord:
 
     @property
     def label(self) -> str:
-        """The name; of a folder the last part of its path, which says nothing of the machine."""
+        """The name; for a folder the last part of its path, which does not depend on the machine."""
         return Path(self.name).name if Path(self.name).is_absolute() else self.name
 
 
@@ -98,12 +98,12 @@ class RunRecord:
     Attributes:
         config: the settings, as :meth:`gradgate.settings.run.RunConfig.record` gives them.
         fingerprint: of the settings.
-        versions: of what computes.
+        versions: of the packages that compute.
         task: the data.
         train_examples: rows that the run trains on.
         processes: that were launched together.
         model: ``class`` and number of ``parameters``; with PEFT, where the ``adapter`` is.
-        followed: the method with the digest of its plan file, where it follows one.
+        followed: the method with the digest of its plan file, if it follows one.
         language_adapters: language to the digest of its adapter, of those that the run scores with.
     """
 
@@ -134,7 +134,7 @@ class RunRecord:
         return int(self.config["seed"])
 
     def check_continues(self, begun: RunRecord, folder: Path) -> None:
-        """Check that this run goes on with one that was begun in a folder.
+        """Check that this run may resume one that was begun in a folder.
 
         Raises:
             RunError: if that one has another number of processes, other data, or followed another plan.
@@ -162,12 +162,12 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSizes:
-    """Bytes on disk of the weights that a run has kept.
+    """Bytes on disk of the weights of a run.
 
     Attributes:
         stored: the run's own files: its delta, or the whole model.
         whole: the whole model.
-        base: the pretrained model, which a delta needs once for all tasks; 0 where the whole model is stored.
+        base: the pretrained model, which a delta needs once for all tasks; 0 if the whole model is stored.
     """
 
     stored: int
@@ -175,30 +175,30 @@ class FileSizes:
     base: int = 0
 
     def of_tasks(self, count: int) -> int:
-        """Of so many tasks that are stored as this one is."""
+        """Return the bytes of n tasks that are stored like this one."""
         return self.base + count * self.stored
 
     def saved(self, count: int) -> float:
-        """The share that this saves of as many whole models."""
+        """Return the share that n tasks save, compared with n whole models."""
         return 1 - self.of_tasks(count) / (count * self.whole)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a run cost.
+    """The cost of a run.
 
     Attributes:
         steps: optimizer steps done.
         seconds_per_step: median over the steps.
         seconds_total: of the whole training.
-        peak_memory_bytes: None where it was not measured.
+        peak_memory_bytes: None if it was not measured.
         trainable_share: open parameters over all parameters, the mean over the steps.
         parameters: in the model.
         parameters_trained: open at any time.
-        bytes_stored: that the task needs in addition to the pretrained model; None where it was not counted.
+        bytes_stored: that the task needs in addition to the pretrained model; None if it was not counted.
         device: where it ran.
-        prefix_rows: rows that the frozen lower layers computed and that the activation cache spared; None without it.
-        files: of the weights that were kept; None for an adapter, and where none were kept.
+        prefix_rows: rows that the frozen lower layers computed, and rows from the activation cache; None without it.
+        files: of the weights; None for an adapter, or if the weights were not kept.
     """
 
     steps: int
@@ -234,24 +234,24 @@ class SplitScores:
 
     @property
     def test_mean(self) -> float | None:
-        """The mean of the metric over the test splits; None where there are none."""
+        """The mean of the metric over the test splits; None without any."""
         values = [value for metrics in self.tests.values() if (value := metrics[self.metric]) is not None]
         return fmean(values) if values else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """``scores.json``: what the best weights on dev score, and what the run cost.
+    """The content of ``scores.json``: the scores of the best weights on dev, and the cost of the run.
 
     Attributes:
         metric: that selected them.
-        best_step: after which they were kept; None for the scores of several runs.
+        best_step: after which the weights were the best; None for the scores of several runs.
         dev: the scores on dev.
         tests: the scores on each test split.
         tasks: the scores of each of several tasks.
         averages: as in :class:`SplitScores`.
         cost: of the run.
-        forgetting: of something else than the task; None where it was not measured.
+        forgetting: of something other than the task; None if it was not measured.
     """
 
     metric: str
@@ -265,7 +265,7 @@ class Scores:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with a number that others are compared by: absent, not finite, or too large to compute with.
+        """The fault of a number that runs are compared by: absent, not finite, or too large to compute with.
 
         Metrics that select nothing may be NaN, as the loss of a model that diverged late.
         """
@@ -293,7 +293,7 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationRecord:
-    """``scores.json`` of an evaluation: how the model of a run scores on a task.
+    """The content of ``scores.json`` of an evaluation: the scores of a run's model on a task.
 
     Attributes:
         run: the settings of the run.
@@ -312,7 +312,7 @@ class EvaluationRecord:
 
 @dataclass(frozen=True)
 class Failure:
-    """``error.json``: why a run failed, and after how many steps where that is known."""
+    """The content of ``error.json``: why a run failed, and after how many steps if known."""
 
     type: str
     message: str
@@ -320,7 +320,7 @@ class Failure:
 
 
 def comparable(value: float | None) -> TypeGuard[float]:
-    """Whether there is a number, and one to compute means and deviations with."""
+    """Return True for a number that means and deviations can be computed with."""
     return value is not None and abs(value) <= _LARGEST
 
 
@@ -328,17 +328,17 @@ _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 
 
 def record_adapter(kind: type[Record]) -> TypeAdapter[Record]:
-    """What reads and checks records of one kind; made once, as that takes milliseconds."""
+    """Return the validator of one kind of record; it is built once, as that takes milliseconds."""
     if kind not in _ADAPTERS:
         _ADAPTERS[kind] = TypeAdapter(kind)
     return _ADAPTERS[kind]
 
 
 def read_record(path: Path, kind: type[Record]) -> Record:
-    """Read a file that holds one record.
+    """Read a file that contains one record.
 
     Raises:
-        RunError: if it cannot be read, or its content is not such a record; the file and the field are named.
+        RunError: if it cannot be read or has other content; the message names the file and the field.
     """
     values = read_json(path, finite=False)
     try:
@@ -353,7 +353,7 @@ def read_record(path: Path, kind: type[Record]) -> Record:
 
 
 def read_scores(path: Path) -> Scores:
-    """Read ``scores.json``, with numbers that can be computed with.
+    """Read ``scores.json`` and check its numbers.
 
     Raises:
         RunError: as :func:`read_record`.
@@ -365,15 +365,15 @@ def read_scores(path: Path) -> Scores:
 
 
 def write_record(path: Path, record: Any) -> None:
-    """Write a record, so that its file is whole or as it was before; RunError if it cannot be written."""
+    """Write a record atomically; raise RunError if it cannot be written."""
     write_json(path, to_json(record))
 
 
 def to_json(value: Any) -> Any:
-    """The plain JSON values of a record, or of what a field of one holds."""
+    """Return the plain JSON values of a record or of a field's value."""
     if is_dataclass(value):
-        held = ((item, getattr(value, item.name)) for item in fields(value))
-        return {f.name: to_json(given) for f, given in held if given is not None or not f.metadata.get("if_given")}
+        items = ((item, getattr(value, item.name)) for item in fields(value))
+        return {f.name: to_json(own) for f, own in items if own is not None or not f.metadata.get("if_given")}
     if isinstance(value, dict):
         return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -382,7 +382,7 @@ def to_json(value: Any) -> Any:
 
 
 def versions(*others: str) -> dict[str, str]:
-    """What the numbers of a run depend on in addition to its configuration; ``others`` are further packages."""
+    """Return the versions that a run's numbers depend on; ``others`` are further packages."""
     packages = ("gradgate", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy", "scikit-learn")
     return {
         "python": platform.python_version(),
@@ -393,5 +393,4 @@ def versions(*others: str) -> dict[str, str]:
 
 @cache
 def _version(package: str) -> str:
-    """To read it takes longer than a step of a small model, and it stays the same as long as a process lives."""
-    return version(package)
+    return version(package)  # takes longer than a step of a small model

@@ -1,4 +1,4 @@
-"""How much of a grid a comparison may train: a share of its steps, a number of steps, or a time."""
+"""Define the budget of a comparison: a share of its grid's steps, a number of steps, or a time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 @dataclass(frozen=True)
 class Budget:
-    """A budget as it was asked for; one of the three is given.
+    """A budget as it was asked for: one of three values.
 
     Attributes:
         share: of the grid's optimizer steps, above 0 and up to 1, which is every run.
         steps: optimizer steps of all runs together.
-        seconds: by the clock. The pace of the first runs turns them into steps, once and for all.
+        seconds: by the clock. The pace of the first runs converts them into steps, once.
 
     Raises:
-        UsageError: for none or several of them, or a value that is out of range.
+        UsageError: for none or several of them, or a value out of range.
     """
 
     share: float | None = None
@@ -28,11 +28,10 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        given = [value for value in (self.share, self.steps, self.seconds) if value is not None]
-        if len(given) != 1:
+        passed = [value for value in (self.share, self.steps, self.seconds) if value is not None]
+        if len(passed) != 1:
             raise UsageError(
-                f"budget=, budget_steps= and budget_time= each set the budget, and {len(given)} of them were given. "
-                f"Give one."
+                f"budget=, budget_steps= and budget_time= each set the budget; expected one, got {len(passed)}."
             )
         if self.share is not None and not 0 < self.share <= 1:
             raise UsageError(
@@ -44,7 +43,7 @@ class Budget:
             raise UsageError(f"budget_time= of {self.seconds:g} seconds: expected more than 0, as in 30m or 1h30m.")
 
     def steps_of(self, total: int, pace: float | None) -> int:
-        """Optimizer steps of a grid of ``total`` steps; ``pace`` is seconds for a step, which a time needs."""
+        """Return the optimizer steps of a grid of ``total`` steps; a time needs ``pace``, the seconds per step."""
         if self.share is not None:
             return int(self.share * total * (1 + 1e-12))  # 0.1 of 30 is 3
         if self.steps is not None:
@@ -55,7 +54,7 @@ class Budget:
 
 
 def parse_budget(share: float | None, steps: int | None, time: str | None) -> Budget | None:
-    """The budget of a command line; None where none is given.
+    """Return the budget of a command line; None without one.
 
     Args:
         share: of the grid.
@@ -63,7 +62,7 @@ def parse_budget(share: float | None, steps: int | None, time: str | None) -> Bu
         time: as ``30m``, ``1h30m`` or ``90s``.
 
     Raises:
-        UsageError: for several of them, or what is no share, no number of steps or no time.
+        UsageError: for several of them, or an invalid one.
     """
     if share is None and steps is None and time is None:
         return None

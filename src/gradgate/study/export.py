@@ -1,4 +1,4 @@
-"""A study's cells as plain records, for scripts."""
+"""Export the runs of a study as plain records for scripts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NESTED = ("cost", "setting", "forgetting")
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    """One record for each task, model, training size, adapter, method and seed of a study, in its order.
+    """Return one record per task, model, training size, adapter, method and seed of a study, in its order.
 
-    ``train_size`` is None where all rows are trained on. ``score`` is the study's metric on its main test split (on dev
-    where there is none) and None for a run that has not finished; ``scores`` has every metric of every split;
-    ``cost`` has time, memory and share of weights, and is None for a run that has not finished; ``error`` says why a
-    run failed. Where settings are arms, ``setting`` has those of the run's. Where forgetting was
-    measured, ``forgetting`` is what the run's ``scores.json`` says of it, and ``on_frontier`` whether no other method
-    is as good or better in score, forgetting and training time, and better in one of them.
+    ``train_size`` is None if all rows are trained on. ``score`` is the study's metric on its main test split (on dev
+    without one) and None for a run that has not finished; ``scores`` has every metric of every split; ``cost`` has
+    time, memory and share of weights, and is None for a run that has not finished; ``error`` says why a run failed. If
+    settings are arms, ``setting`` has those of the run's. If forgetting was measured, ``forgetting`` is that of the
+    run's ``scores.json``, and ``on_frontier`` is true if no other method is as good or better in score, forgetting and
+    training time, and better in one of them.
     """
     parts = [read_study(part) for part in part_folders(folder)]
     return [
@@ -36,13 +36,13 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 def exported(folder: Path) -> list[dict[str, Any]] | dict[str, Any]:
-    """The :func:`records` of a study; of one with a budget ``budget``, ``verdict`` and ``runs``, which these are."""
+    """Return the :func:`records` of a study; with a budget, ``budget``, ``verdict``, and the records as ``runs``."""
     budget = read_budget(folder)
     return records(folder) if budget is None else {**budget.record(), "runs": records(folder)}
 
 
 def _forgetting(results: StudyResults) -> list[dict[str, Any]]:
-    """What is to be added to each cell's record; nothing where forgetting was not measured."""
+    """Return further values of each run's record; none if forgetting was not measured."""
     found = [cell.scores.forgetting if cell.scores else None for cell in results.cells]
     if not any(found):
         return [{} for _ in found]
@@ -74,7 +74,7 @@ def _record(cell: RunResult, results: StudyResults) -> dict[str, Any]:
 
 
 def flat(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same with a value for each of ``scores``, ``cost``, ``setting`` and ``forgetting``, as ``test.accuracy``."""
+    """Return records with one value per nested one, such as ``test.accuracy``."""
     rows = []
     for record in records:
         row = {name: value for name, value in record.items() if name not in ("scores", *_NESTED)}
@@ -85,7 +85,7 @@ def flat(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def as_table(records: list[dict[str, Any]]) -> str:
-    """The same as CSV, as :func:`flat` has it."""
+    """Return the :func:`flat` records as CSV."""
     rows = flat(records)
     columns = dict.fromkeys(name for row in rows for name in row)
     file = io.StringIO()

@@ -1,4 +1,4 @@
-"""Which methods of a study no other beats: the frontier of score, forgetting and cost."""
+"""Find the methods of a study that no other beats: the frontier of score, forgetting and cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradgate.study.results import RunResult, StudyResults
 
 @dataclass(frozen=True)
 class Trade:
-    """What one method gives and takes, in means over its finished seeds.
+    """The score and costs of one method, as means over its finished seeds.
 
     Attributes:
         score: on the split that methods are compared on, turned so that lower is better.
@@ -32,10 +32,10 @@ class Trade:
 
 
 def frontier(points: Mapping[str, Sequence[float]]) -> frozenset[str]:
-    """The names whose point no other beats.
+    """Return the names whose point no other beats.
 
-    A point beats another if it is as good or better in everything, and better in something. Of equal points none beats
-    the other.
+    A point beats another if it is as good or better in everything, and better in something. Equal points do not beat
+    each other.
 
     Args:
         points: name to values, of which lower ones are better.
@@ -51,13 +51,13 @@ def _beats(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def forgetting_of(cells: Iterable[RunResult]) -> list[ForgettingRecord]:
-    """What the finished runs have forgotten, where that was measured and is a number."""
+    """Return the forgetting of the finished runs, if it was measured and is finite."""
     records = [cell.scores.forgetting for cell in cells if cell.scores is not None]
     return [record for record in records if record is not None and isfinite(record.forgotten)]
 
 
 def trades(results: StudyResults) -> dict[str, Trade]:
-    """Label to trade, of the methods whose forgetting was measured."""
+    """Return label to trade, for the methods whose forgetting was measured."""
     sign = -1.0 if results.study.task.metric_higher_is_better else 1.0
     found = {}
     for label in results.study.labels:
@@ -71,5 +71,5 @@ def trades(results: StudyResults) -> dict[str, Trade]:
 
 
 def frontier_of(results: StudyResults) -> frozenset[str]:
-    """The labels on the frontier of score, forgetting and the seconds of training; none where none was measured."""
+    """Return the labels on the frontier of score, forgetting and seconds of training."""
     return frontier({label: trade.point for label, trade in trades(results).items()})

@@ -20,19 +20,19 @@ class StudyProgress(Protocol):
     """Receives what a study reports about its runs; the methods are called from several threads."""
 
     def begin_study(self, total: int, finished: int) -> None:
-        """``finished`` of ``total`` runs were done before."""
+        """Start with ``finished`` of ``total`` runs."""
 
     def begin_run(self, label: str) -> RunProgress:
-        """A run starts. Returns what its steps are reported to."""
+        """Start a run. Return the receiver of its steps."""
 
     def end_run(self, label: str, outcome: str, failed: bool) -> None:
-        """A run has ended, with its score or its error."""
+        """End a run with its score or its error."""
 
     def count(self, states: Mapping[RunState, int]) -> None:
-        """Runs of the study, here and elsewhere, have changed state: ``states`` is state to number of runs."""
+        """Show the states of the study's runs, here and elsewhere: state to number of runs."""
 
     def note(self, text: str) -> None:
-        """Something that a person should read."""
+        """Show a message."""
 
 
 class SilentStudy:

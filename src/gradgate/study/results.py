@@ -1,4 +1,4 @@
-"""The results of a study: its cells, and how they are read from its folder, whatever the state of its runs."""
+"""Read the results of a study from its folder, whatever the state of its runs."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ LANGUAGE, TASK, MODEL, SIZE, COMBINATION = "language", "task", "model", "trainin
 
 @dataclass(frozen=True)
 class RunResult:
-    """One method with one seed, on an adapter or on the model itself.
+    """The results of one method with one seed, on an adapter or on the model itself.
 
     ``progress`` is how far a finished or paused one is; only a finished one has ``scores``, and only a failed one
     ``failure``. ``part`` names what it is of in pooled results.
-    ``history`` holds the evaluations on dev, ``losses`` steps with the mean training loss up to them, ``test_history``
-    evaluations on test splits that selected nothing.
+    ``history`` has the evaluations on dev, ``losses`` steps with the mean training loss up to them, ``test_history``
+    the evaluations on test splits, which selected nothing.
     """
 
     method: str
@@ -70,18 +70,18 @@ class RunResult:
         return self.progress if self.state is RunState.PAUSED else None
 
     def metrics(self, split: str) -> Metrics:
-        """All metrics on ``"dev"``, a test split or an average; empty if the run has not finished or has none."""
+        """Return all metrics on ``"dev"``, a test split or an average; empty if it has none or has not finished."""
         if self.scores is None:
             return {}
         return self.scores.dev if split == DEV else {**self.scores.averages, **self.scores.tests}.get(split, {})
 
     def score(self, split: str) -> float | None:
-        """The study's metric on a split, or None."""
+        """Return the study's metric on a split, or None."""
         return None if self.scores is None else self.metrics(split).get(self.scores.metric)
 
 
 NO_HISTORY: dict[str, Any] = {"progress": None, "history": (), "losses": (), "test_history": ()}
-"""What a cell has noted that stands for several, or for none."""
+"""The fields of a result of several runs, or of none, that only a single run has."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class StudyResults:
     """A study and its runs.
 
     Attributes:
-        cells: one for each adapter, method and seed of the study, in this order.
-        test_splits: the test splits that any finished run has; those of the task while none has finished.
-        averages: the averages over test splits that any finished run has.
-        problems: what a reader should know: files that could not be read, runs that do not belong.
+        cells: one result per adapter, method and seed of the study, in this order.
+        test_splits: the test splits of the finished runs; those of the task before any has finished.
+        averages: the averages over test splits of the finished runs.
+        problems: files that could not be read and runs that do not belong, in words.
         split_unit: what a test split is: a language, or in pooled results a task, model or training size.
         parts: name and results of each part that was pooled (:mod:`gradgate.study.pooled`).
     """
@@ -108,16 +108,16 @@ class StudyResults:
 
     @property
     def runs(self) -> tuple[RunResult, ...]:
-        """Every run, of all parts."""
+        """Every run of all parts."""
         return tuple(replace(cell, part=name) for name, part in self.parts for cell in part.cells) or self.cells
 
     @property
     def main_split(self) -> str:
-        """What methods are compared on: an average, ``test``, else the first test split, else dev."""
+        """The split that methods are compared on: an average, ``test``, else the first test split, else dev."""
         return main_split_of(self.test_splits, self.averages)
 
     def language(self, split: str) -> str:
-        """The language of a split of a task in several languages, else the split's name."""
+        """Return the language of a split of a task in several languages, else the split's name."""
         return self.study.task.languages.get(split, split)
 
     @property
@@ -126,7 +126,7 @@ class StudyResults:
         return self.study.labels[0]
 
     def of(self, label: str) -> tuple[RunResult, ...]:
-        """The cells of one label, one for each seed."""
+        """Return the runs of one label, one per seed."""
         return tuple(cell for cell in self.cells if cell.label == label)
 
     def count(self, state: RunState) -> int:
@@ -135,7 +135,7 @@ class StudyResults:
 
 
 def main_split_of(test_splits: tuple[str, ...], averages: tuple[str, ...]) -> str:
-    """What methods are compared on, of the splits and averages that are there."""
+    """Return the split or average that methods are compared on."""
     if averages:
         return ZERO_SHOT if ZERO_SHOT in averages else averages[0]
     return "test" if "test" in test_splits else (*test_splits, DEV)[0]
@@ -160,7 +160,7 @@ def read_run(folder: Path) -> StudyResults:
     """Read a run's folder as a study of this run alone.
 
     Raises:
-        RunError: if it holds no run that has begun, or ``run.json`` is damaged.
+        RunError: if it has no run that has begun, or ``run.json`` is damaged.
     """
     run = read_record(RunFolder(folder).run_file, RunRecord)
     if run.task is None:
@@ -180,7 +180,7 @@ def read_run(folder: Path) -> StudyResults:
 
 
 def _results(folder: Path, study: StudyRecord, cells: list[RunResult], found: list[str]) -> StudyResults:
-    """The results that some cells are; ``found`` are problems of reading them."""
+    """Return the results of some runs; ``found`` are problems of reading them."""
     finished = [cell.scores for cell in cells if cell.scores]
     splits = tuple(dict.fromkeys(split for scores in finished for split in scores.tests))
     if not finished:
@@ -204,7 +204,7 @@ class _Reader:
         self._found: dict[tuple[str, int], RunResult] = {}
 
     def cells(self) -> list[RunResult]:
-        """One cell for each arm and seed of the study."""
+        """Return one result per arm and seed of the study."""
         damaged = self._read_begun()
         for arm, seed in product(self._arms, self.study.seeds):
             if (arm.label, seed) not in self._found:
@@ -244,11 +244,11 @@ class _Reader:
         return damaged
 
     def _setting_of(self, run: RunRecord) -> Setting:
-        """What the run has of the settings that make arms in this study."""
+        """Return the run's values of the settings that are arms in this study."""
         return tuple((name, run.config.get(name)) for name in next(iter(self.study.variants), ()))
 
     def _unmatched(self, arm: Arm, seed: int, path: Path, damage: str | None) -> RunResult:
-        """The cell of a run without a ``run.json`` that says so."""
+        """Return the result of a run that no ``run.json`` describes."""
         cell = RunResult(arm.method, seed, adapter=arm.adapter, setting=arm.setting)
         if damage is not None:
             return replace(cell, state=RunState.FAILED, folder=path, failure=Failure("RunError", damage))
@@ -264,7 +264,7 @@ class _Reader:
 
 
 def _read_cell(folder: RunFolder, cell: RunResult) -> RunResult:
-    """The cell with what its folder holds."""
+    """Add the content of a run's folder."""
     cell = replace(cell, folder=folder.path)
     try:
         if folder.finished:
@@ -291,7 +291,7 @@ def _with_history(cell: RunResult, folder: RunFolder, scores: Scores | None = No
 
 
 def _check_score(cell: RunResult, metric: str, split: str) -> RunResult:
-    """The cell, or a failed one without a finite number on dev and on the split that methods are compared on."""
+    """Return the result, as failed without a finite number on dev and on the split that methods are compared on."""
     if cell.scores is None:
         return cell
     for name in dict.fromkeys((DEV, split, *cell.scores.tests)):
@@ -304,7 +304,7 @@ def _check_score(cell: RunResult, metric: str, split: str) -> RunResult:
 
 
 def _differences(cells: list[RunResult]) -> Iterator[str]:
-    """What makes finished runs hard to compare: other versions or another device."""
+    """Yield what makes finished runs hard to compare: other versions or another device."""
     finished = [cell for cell in cells if cell.scores]
     devices = Counter(cell.scores.cost.device for cell in finished if cell.scores)
     if len(devices) > 1:

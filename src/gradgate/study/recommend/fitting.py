@@ -1,4 +1,4 @@
-"""Which arms of a portfolio this model takes, and this device has room for."""
+"""Find the arms of a portfolio that fit the model and the device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRAIN = "train"
 
 
 def subject_of(config: RunConfig, seen: Preview) -> Subject:
-    """What a portfolio asks of a model and its data."""
+    """Return the properties of a model and its data that a portfolio depends on."""
     return Subject(
         layers=max(1, seen.layers.layer_count),
         parameters=seen.model.parameters,
@@ -34,7 +34,7 @@ def subject_of(config: RunConfig, seen: Preview) -> Subject:
 
 
 def _steps(config: RunConfig, rows: int) -> int:
-    """Optimizer steps of one run, about: rows may become more than one example."""
+    """Return about the optimizer steps of one run; a row may become several examples."""
     if config.steps is not None:
         return config.steps
     taken, epochs = min(rows, config.train_size or rows), float(config.length["num_train_epochs"])
@@ -42,7 +42,7 @@ def _steps(config: RunConfig, rows: int) -> int:
 
 
 def fitting(portfolio: Portfolio, config: RunConfig, seen: Preview) -> Portfolio:
-    """The portfolio without what the model refuses, and what the memory estimate says the device has no room for."""
+    """Return the portfolio without arms that the model refuses or that need more memory than the device has."""
     room = free_bytes(config)
     kept, left_out = [], list(portfolio.left_out)
     for arm in portfolio.arms:
@@ -68,7 +68,7 @@ def free_bytes(config: RunConfig) -> int:
 
 
 def _refused(text: str, config: RunConfig, seen: Preview) -> str | None:
-    """Why a method makes no sense for the model, or an adapter none on a language adapter."""
+    """Return why a method does not suit the model, or an adapter a language adapter; None if it does."""
     arm = read_arm(text)
     method = read_method(arm.method)
     try:
@@ -81,7 +81,7 @@ def _refused(text: str, config: RunConfig, seen: Preview) -> str | None:
 
 
 def _too_large(text: str, config: RunConfig, task: TaskRecord, room: int) -> str | None:
-    """Why an arm cannot be trained here: its adapter does not fit the model, or its peak not the device.
+    """Return why an arm cannot be trained here: its adapter does not fit the model, or its peak the device.
 
     None as well for a model whose memory cannot be estimated: the runs will tell.
     """
@@ -100,7 +100,7 @@ def _too_large(text: str, config: RunConfig, task: TaskRecord, room: int) -> str
 
 
 def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
-    """The estimated peak of an arm's training (:func:`gradgate.estimate_memory`), for a task of its kind.
+    """Return the estimated peak of an arm's training in bytes (:func:`gradgate.estimate_memory`).
 
     Raises:
         GradgateError: for a model or an adapter whose memory cannot be estimated.

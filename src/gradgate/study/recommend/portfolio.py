@@ -1,4 +1,4 @@
-"""What is worth trying on a model and its data, for people who do not want to choose: methods with their rates."""
+"""Choose methods and rates that are worth trying on a model and its data."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Portfolio:
 
 
 def installed_packages() -> frozenset[str]:
-    """The optional packages of a portfolio that are there; none is imported."""
+    """Return the installed optional packages of a portfolio, without importing them."""
     return frozenset(name for name in (PEFT,) if find_spec(name) is not None)
 
 
 def usual_rate(parameters: int) -> float:
-    """The peak learning rate of full fine-tuning for a model with so many parameters.
+    """Return the usual peak learning rate of full fine-tuning for a number of parameters.
 
     Source:
         BERT (Devlin et al. 2019), App. A.3, 2e-5 to 5e-5 for 110 M and 340 M: https://arxiv.org/abs/1810.04805
@@ -89,7 +89,7 @@ def usual_rate(parameters: int) -> float:
 
 
 def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
-    """The arms for a model and its data: full fine-tuning, freezing, opening layer by layer, dropping, adapters.
+    """Return arms for a model and its data: full fine-tuning, freezing, gradual unfreezing, GradDrop, adapters.
 
     Adapters have ten times the rate of full fine-tuning, LoRA's best one being about that much higher.
 
@@ -124,13 +124,13 @@ def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
 
 
 def _freezing(layers: int) -> list[str]:
-    """About a third and two thirds of the layers."""
+    """Return arms that freeze about a third and two thirds of the layers."""
     counts = {round(layers / 3), round(2 * layers / 3)} - {0, layers}
     return [f"freeze:layers={count}" for count in sorted(counts)]
 
 
 def _refusal(adapter: str, subject: Subject) -> str | None:
-    """Why an adapter cannot be tried, as far as can be seen without the model."""
+    """Return why an adapter cannot be tried, as far as is known without the model; None if it can."""
     if subject.is_multitask:
         return "several tasks at once take no adapter."
     if adapter.startswith("lora") and PEFT not in subject.installed:

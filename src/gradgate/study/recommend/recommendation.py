@@ -1,4 +1,4 @@
-"""The best way to train on some data, found within a number of minutes, and how to train it."""
+"""Find the best way to train on some data within a number of minutes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Recommendation:
         return "\n".join([*lines, "or in Python:", *(f"  {line}" for line in self.python)])
 
     def record(self) -> dict[str, Any]:
-        """Plain values, for scripts."""
+        """Return plain values for scripts."""
         cheapest = self.cheapest
         return {
             **self.budget.record(),
@@ -73,14 +73,14 @@ class Recommendation:
 def recommend(
     config: RunConfig, minutes: float, seeds: Sequence[int], out: Path, progress: StudyProgress
 ) -> Recommendation:
-    """Race the portfolio that suits the model and its data, and say how to train what won.
+    """Spend a budget on the portfolio that suits the model and its data, and return how to train the best arm.
 
     Args:
         config: the settings that all arms share; its method, adapter and seed do not count. Where it has no ``lr``,
             the model's size sets one.
         minutes: by the clock, for training. An eighth of one run of each arm is trained in any case.
         seeds: at most one run of each arm for each.
-        out: the study folder; a study that it holds goes on.
+        out: the study folder; an existing study is resumed.
         progress: is called for each run, and told what leads.
 
     Raises:
@@ -104,7 +104,7 @@ def recommend(
         )
     for each in chosen.left_out:
         progress.note(str(each))
-    progress.note(f"Racing {', '.join(chosen.arms)}; lr {chosen.lr:g} where an arm has none of its own.")
+    progress.note(f"Comparing {', '.join(chosen.arms)}; lr {chosen.lr:g} where an arm has none of its own.")
     base = config.model_copy(update={"lr": chosen.lr})
     compare(Comparison(base, chosen.arms, seeds, allowance=budget), out, LeaderNotes(out, progress))
     return read_recommendation(out, base, chosen)
@@ -130,7 +130,7 @@ def read_recommendation(folder: Path, base: RunConfig, chosen: Portfolio) -> Rec
 
 
 def command_line(config: RunConfig) -> str:
-    """``gradgate train`` with every setting that is not the default."""
+    """Return the ``gradgate train`` command with every setting that is not the default."""
     words = ["gradgate", "train"]
     for name, value in _given(config).items():
         flag = "-m" if name == "method" else f"--{name.replace('_', '-')}"
@@ -144,7 +144,7 @@ def command_line(config: RunConfig) -> str:
 
 
 def _given(config: RunConfig) -> dict[str, Any]:
-    """The settings that are not the defaults, as plain values; model, task, method and rate in any case."""
+    """Return the settings that are not the defaults as plain values, and always model, task, method and rate."""
     record = config.record()
     defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
     always = {name: record[name] for name in ("model", "task", "method", "adapter", "lr") if record[name] is not None}
@@ -157,7 +157,7 @@ def _given_rate(config: RunConfig) -> float | None:
 
 
 def _config_of(base: RunConfig, label: str) -> RunConfig:
-    """The settings of an arm; an adapter's own rate stays with it."""
+    """Return the settings of an arm; an adapter keeps its own rate."""
     arm = Arm.typed(label)
     own: dict[str, Any] = {"method": arm.method, "adapter": arm.adapter, "seed": 0}
     if arm.adapter is None:

@@ -1,4 +1,4 @@
-"""CSV files with a row for each value of a dataclass; an error in one names the line and the column."""
+"""Read and write CSV files with one row per value of a dataclass; errors name the line and the column."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class RowFile(Generic[Row]):
             writer.writerows(asdict(row) for row in rows)
 
     def has_columns(self, file: Path) -> bool:
-        """Whether the first line of a file names every column."""
+        """Return True if the first line of a file names every column."""
         with file.open(newline="", encoding="utf-8", errors="replace") as stream:
             return {*next(csv.reader(stream), [])} >= {each.name for each in fields(self.row)}
 
     def read(self, file: Path) -> list[Row]:
-        """The rows of a file.
+        """Read the rows of a file.
 
         Raises:
             DataError: if the file cannot be read, a column is absent or a line is damaged; the line is named.
@@ -61,8 +61,8 @@ class RowFile(Generic[Row]):
         try:
             with file.open(newline="", encoding="utf-8") as stream:
                 reader = csv.DictReader(stream)
-                held = {*(reader.fieldnames or ()), *self.may_lack}
-                absent = [each.name for each in fields(self.row) if each.name not in held]
+                existing = {*(reader.fieldnames or ()), *self.may_lack}
+                absent = [each.name for each in fields(self.row) if each.name not in existing]
                 if absent:
                     raise DataError(f"{file} has no column {', '.join(absent)}. Expected what '{self.made_by}' writes.")
                 return [self._row(line, adapter, f"{file}, line {number}") for number, line in enumerate(reader, 2)]

@@ -1,4 +1,4 @@
-"""What the fork server does once for all runs of a study, when it imports this module."""
+"""Import once, in the fork server, what all runs of a study need."""
 
 from __future__ import annotations
 

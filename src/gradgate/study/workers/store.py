@@ -1,4 +1,4 @@
-"""The database of a study's queue: a SQLite file in the study's folder, or a server, opened as an optuna study."""
+"""Open the database of a study's queue as an optuna study: a SQLite file in the study's folder, or a server."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def explained_errors(place: str, *, is_file: bool) -> Iterator[None]:
 
 
 def _root(error: BaseException) -> BaseException:
-    """What the database's driver said."""
+    """Return the error of the database's driver."""
     while (inner := getattr(error, "orig", None) or error.__cause__) is not None:
         error = inner
     return error
@@ -71,7 +71,7 @@ def _root(error: BaseException) -> BaseException:
 
 def _explained(place: str, error: BaseException) -> StoreError:
     said = str(error).strip()
-    kept = "What has been saved is still there: run the same command again to go on."
+    kept = "What has been saved is still there: run the same command again to resume."
     if not isinstance(error, sqlite3.Error):
         if "timeout" in said.lower() or "timed out" in said.lower():
             said = f"it did not answer within {_CONNECT_SECONDS} s ({said}). Check the address and that the server runs"
@@ -123,7 +123,7 @@ class Heartbeat:
 
     @classmethod
     def within(cls, grace: int) -> Heartbeat:
-        """Several signs of life within the grace period."""
+        """Return a heartbeat with several signs of life within the grace period."""
         return cls(max(1, grace // 6), grace)
 
 
@@ -145,7 +145,7 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the study, for writes that must not interleave with those of other processes."""
+        """Lock the study, for writes that must not interleave with those of other processes."""
         with ExitStack() as held:
             held.enter_context(locked_folder(self.folder))
             if self.storage.engine.name == "postgresql":
@@ -200,7 +200,7 @@ def read_store(folder: Path, url: str | None = None) -> Store | None:
 
 
 def _has_study(file: Path) -> bool:
-    """Whether a SQLite file is one that a study was made in; False while a process is still making it."""
+    """Return True if a SQLite file contains a study; False while a process is still creating it."""
     with (
         explained_errors(str(file), is_file=True),
         closing(sqlite3.connect(f"file:{_quoted(file)}?mode=ro", uri=True, timeout=_PATIENCE)) as db,
@@ -224,7 +224,7 @@ def set_aside(folder: Path) -> Path:
 
 
 def _address(folder: Path, url: str | None) -> tuple[sqlalchemy.URL, str]:
-    """The database's address and the study's name in it; noted in the folder where it is a server's."""
+    """Return the database's address and the study's name in it; record those of a server in the folder."""
     file = folder / STORE_FILE
     if not file.is_file():
         if url is None:
@@ -283,7 +283,7 @@ def _study(storage: RDBStorage, name: str, heartbeat: Heartbeat, higher_is_bette
 
 
 def _storage(address: sqlalchemy.URL) -> RDBStorage:
-    """optuna's storage. Others may make the same tables at this moment."""
+    """Open optuna's storage, while others may create the same tables."""
     url = re.sub(r"([{}])", r"\1\1", address.render_as_string(hide_password=False))  # optuna formats it
     sqlite = address.get_backend_name() == "sqlite"
     for left in reversed(range(_TRIES)):
@@ -300,7 +300,7 @@ def _storage(address: sqlalchemy.URL) -> RDBStorage:
 
 
 def _engine_options(address: sqlalchemy.URL) -> dict[str, Any]:
-    """How long to wait for a lock of a file, or for a server to answer, where the address does not say it."""
+    """Return how long to wait for a lock of a file or for a server, unless the address says it."""
     if address.get_backend_name() == "sqlite":
         return {} if "timeout" in address.query else {"connect_args": {"timeout": _PATIENCE}}
     options: dict[str, Any] = {"pool_pre_ping": True}
