@@ -231,7 +231,7 @@ def test_a_budget_that_is_too_small_says_what_is_needed(base: RunConfig, tmp_pat
         ((None, 0, None), "budget_steps=0: expected"),
         ((None, None, "soon"), "budget_time='soon': expected hours, minutes and seconds, as in 30m"),
         ((None, None, "0m"), "more than 0"),
-        ((0.1, 10, None), "2 of them were given"),
+        ((0.1, 10, None), "expected one, got 2"),
     ],
 )
 def test_wrong_budgets_are_refused(given: tuple[Any, Any, Any], expected: str) -> None:
