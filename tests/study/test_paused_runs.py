@@ -79,7 +79,8 @@ def test_workers_pause_runs_and_go_on_with_the_same_bits(settings: dict[str, Any
         queue.add([replace(run, until=step)])
         assert work(queue).ended == [("head seed 0", f"paused at step {step} of 6", False)]
     status = read_status(tmp_path / "study")
-    assert [(of.state, of.step, of.total, of.worker is not None) for of in status.runs] == [("paused", 5, 6, True)]
+    assert [(of.state, of.place) for of in status.runs] == [("paused", {"step": 5, "total": 6})]
+    assert status.runs[0].claimed_by is not None
     (cell,) = read_study(tmp_path / "study").cells
     assert cell.paused is not None
     assert list(cell.paused.dev) == [3, 4, 5]
@@ -113,7 +114,9 @@ def test_a_worker_that_is_killed_on_the_way_to_a_step_is_made_up_for(settings: d
         os.sched_yield()
     assert not run.folder.pauses_file.exists()
     work(queue)
-    assert [(of.state, of.step, of.lost) for of in read_status(study).runs] == [("paused", 60, 1)]
+    assert [(of.state, of.place, of.lost) for of in read_status(study).runs] == [
+        ("paused", {"step": 60, "total": 90}, 1)
+    ]
     queue.store.close()
     train(base.model_copy(update={"method": run.config.method}), tmp_path / "unbroken")
     train(run.config, run.folder.path)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
+from gradgate.runs.state import RunState
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
@@ -96,8 +97,10 @@ def test_two_workers_that_are_killed_twice_leave_every_cell_done_once(
 
         def in_the_middle(enough: int = enough) -> bool:
             status = read_status(study)
-            workers = {run.worker for run in status.runs if run.state == "running" and run.step}
-            return status.count("finished") >= enough and len(workers) == 2
+            workers = {
+                run.claimed_by for run in status.runs if run.state == "running" and run.place and run.place["step"]
+            }
+            return status.count(RunState.FINISHED) >= enough and len(workers) == 2
 
         wait_for(in_the_middle, first, second)
         for process in (first, second):

@@ -21,7 +21,7 @@ from gradgate.study.parts import part_folders, refuse_part
 from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.study_file import read_study_file
-from gradgate.study.workers.queue import Paused, Queue, QueuedRun, StepsDone
+from gradgate.study.workers.queue import Paused, Queue, QueuedRun
 from gradgate.study.workers.store import open_store, read_store
 
 STATES = (
@@ -123,12 +123,12 @@ def _of_folders(folder: Path) -> Iterator[QueuedRun]:
 
 def _record(run: QueuedRun) -> dict[str, Any]:
     """Return a run's values for scripts, without those that it has not."""
-    place = _place(run)
+    place = run.place
     values = {
         "label": run.label,
         "folder": run.folder.as_posix(),
         "state": run.state.value,
-        "worker": _worker(run),
+        "worker": run.claimed_by,
         "step": place and place["step"],
         "total": place and place["total"],
         "loss": run.progress["loss"] if run.progress and run.state is RunState.RUNNING else None,
@@ -137,18 +137,6 @@ def _record(run: QueuedRun) -> dict[str, Any]:
         "seconds": run.seconds,
     }
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _place(run: QueuedRun) -> Paused | StepsDone | None:
-    """Return how far a running or paused run is; None for others, or if that is unknown."""
-    return {RunState.RUNNING: run.progress, RunState.PAUSED: run.paused}.get(run.state)
-
-
-def _worker(run: QueuedRun) -> str | None:
-    """Return who claimed a run, as ``host:pid``; None for one that waits."""
-    if run.worker is None or run.state is RunState.WAITING:
-        return None
-    return f"{run.worker['host']}:{run.worker['pid']}"
 
 
 def status_table(status: StudyStatus) -> Group:
@@ -167,7 +155,7 @@ def status_table(status: StudyStatus) -> Group:
         done, loss = run.progress, run.progress and run.progress["loss"]
         step = "" if done is None else f"{done['step']} of {done['total']}"
         shown_loss = "" if loss is None else f"{loss:.3f}"
-        table.add_row(*map(Text, (run.label, _worker(run) or "", step, shown_loss, _duration(run.seconds or 0))))
+        table.add_row(*map(Text, (run.label, run.claimed_by or "", step, shown_loss, _duration(run.seconds or 0))))
     return Group(*heads, table, *paused)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from support.command_line import Command
 from support.study_folder import fail, finish, write_study
 
 
-def rows_of(finals: np.ndarray[tuple[int, int], np.dtype[np.float64]], better: str = "higher") -> list[CurveRow]:
+def rows_of(
+    finals: np.ndarray[tuple[int, int], np.dtype[np.float64]], better: Literal["higher", "lower"] = "higher"
+) -> list[CurveRow]:
     """Runs of 80 steps, evaluated every 10, whose curves rise alike to the given final scores (arm, seed)."""
     return [
         CurveRow(

@@ -18,6 +18,7 @@ from optuna.trial import TrialState
 from gradgate.errors import StoreError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.interrupt import InterruptedRunError
+from gradgate.runs.state import RunState
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison, Execution
@@ -162,7 +163,7 @@ def test_a_study_without_a_store_is_judged_by_its_folders_and_can_be_joined(tmp_
     study = write_study(tmp_path / "study", scores={"full": [0.7, 0.8]})
     fail(study, "full", 2, "The loss became nan.")
     status = read_status(study)
-    assert [status.count(state) for state in ("finished", "failed", "waiting")] == [2, 1, 3]
+    assert [status.count(state) for state in (RunState.FINISHED, RunState.FAILED, RunState.WAITING)] == [2, 1, 3]
     assert not (study / "study.db").exists()
     assert "6 runs: 2 finished, 0 running, 3 waiting, 1 failed" in str(status_table(status).renderables[0])
     queue = open_queue(study)

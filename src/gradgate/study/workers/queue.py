@@ -111,9 +111,21 @@ class QueuedRun:
         return self.state in (RunState.WAITING, RunState.RUNNING)
 
     @property
+    def place(self) -> Paused | StepsDone | None:
+        """How far a running or paused run is; None for others, or if that is unknown."""
+        return {RunState.RUNNING: self.progress, RunState.PAUSED: self.paused}.get(self.state)
+
+    @property
+    def claimed_by(self) -> str | None:
+        """The worker as ``host:pid``; None for a run that waits."""
+        if self.worker is None or self.state is RunState.WAITING:
+            return None
+        return f"{self.worker['host']}:{self.worker['pid']}"
+
+    @property
     def seconds(self) -> float | None:
         """Seconds since it was claimed; for a run that has ended, how long it took."""
-        if self.started is None or self.worker is None or self.state is RunState.WAITING:
+        if self.started is None or self.claimed_by is None:
             return None
         return ((self.ended or datetime.now()) - self.started).total_seconds()
 
