@@ -42,12 +42,12 @@ class Own(Method):
 class Everything(Own):
     """Defines every hook."""
 
-    grouped_by = "part"  # type: ignore[assignment]
-    state_of_closed = "drop"  # type: ignore[assignment]
-    mixing = MixoutSettings(0.5, "element")  # type: ignore[assignment]
-    turns_dropout_off = True  # type: ignore[assignment]
-    forgets_what_masks_hold = True  # type: ignore[assignment]
-    watches = "norm"  # type: ignore[assignment]
+    grouped_by = "part"
+    state_of_closed = "drop"
+    mixing = MixoutSettings(0.5, "element")
+    turns_dropout_off = True
+    forgets_what_masks_hold = True
+    watches = "norm"
 
     def measures(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Measurement | None:
         return SignalRequest(("layers.0",))
@@ -65,7 +65,7 @@ class Everything(Own):
 class Measured(Own):
     """Measures before each step and watches each step, with a hook for either result."""
 
-    watches = "norm"  # type: ignore[assignment]
+    watches = "norm"
 
     def measures(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Measurement | None:
         return FisherRequest(("head",), batches=1)
@@ -92,7 +92,7 @@ def model() -> nn.Module:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_hooks_are_requests_traits_and_selection(model: nn.Module, wrapped: bool) -> None:
-    method = gg.methods.Combined(methods=(Everything(), gg.LayerwiseRates())) if wrapped else Everything()
+    method = gg.Combined(methods=(Everything(), gg.LayerwiseRates())) if wrapped else Everything()
     layers = gg.map_layers(model)
     assert method.requests(CLOCK, layers, MethodState()) == (
         SignalRequest(("layers.0",)),

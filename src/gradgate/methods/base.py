@@ -15,7 +15,7 @@ from gradgate.errors import GradgateError, MethodError
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection
 from gradgate.measure import Request
-from gradgate.methods.hooks import Hooks, hooked_requests, hooked_selection, hooked_traits
+from gradgate.methods.hooks import hooked_requests, hooked_selection, hooked_traits
 from gradgate.methods.plan import Plan
 from gradgate.methods.traits import MethodState, Traits
 
@@ -29,7 +29,7 @@ def needed_without(other: str, default: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(Hooks, ABC):
+class Method(ABC):
     """What learns when. Subclasses are frozen dataclasses whose fields are the method's options."""
 
     name: ClassVar[str]
@@ -55,7 +55,7 @@ class Method(Hooks, ABC):
         """
         return clock.step + 1
 
-    def check(self, layers: LayerMap) -> None:
+    def check(self, layers: LayerMap) -> None:  # noqa: B027 - a method that fits every model checks nothing
         """Raise MethodError if the method cannot work on a model with these layers."""
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
@@ -66,7 +66,7 @@ class Method(Hooks, ABC):
         """Return the weights that the method ever opens, if they are fewer than its groups have; by default None.
 
         What is not selected keeps every bit: a closed parameter computes no gradient, and a closed row of an open
-        table gets its value back after each step. By default the parameters that :meth:`trains` accepts.
+        table gets its value back after each step.
         """
         return hooked_selection(self, layers)
 
@@ -97,7 +97,7 @@ class Method(Hooks, ABC):
 
     @property
     def traits(self) -> Traits:
-        """What does not change about the method."""
+        """What does not change about the method; by default all of :class:`Traits` as it is."""
         return hooked_traits(self)
 
     def checked_plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:

@@ -152,7 +152,7 @@ def forecast_run(config: RunConfig, out: Path, progress: StudyProgress) -> Forec
     seen = preview(config, adapters)
     for note in seen.notes:
         progress.note(note)
-    config.method.check(seen.layers.at(config.method.grouped_by))
+    config.method.check(seen.layers.at(config.method.traits.unit))
     is_finished = RunFolder(out).is_done(config)
     arms = () if is_finished else (_arm(config.title, config, 1, seen.task, progress),)
     return Forecast(
