@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -19,8 +19,6 @@ from gradgate.errors import AttachError, GradgateError
 from gradgate.layers import named_parameters
 from support.loop import batch, build
 from support.optimizers import matrices, others
-
-Scenario = Callable[[], None]
 
 
 def adamw(model: nn.Module) -> torch.optim.AdamW:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +19,11 @@ from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
 from gradgate.training.run import train
 from support.generators import save_generator, save_prompts
+from support.launched import ACCELERATE, launch, launch_run
 from support.run_folders import assert_same_run, history, weights
 from support.spoken_folders import save_language_adapters, save_spoken_task
 
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-ACCELERATE = (
-    sys.executable,
-    "-m",
-    "accelerate.commands.launch",
-    "--multi_gpu",
-    "--num_processes",
-    "2",
-    "--main_process_port",
-)
-PROGRAM = Path(__file__).parents[1] / "support" / "launched_run.py"
 slow = pytest.mark.slow
-
-
-def launch(settings: dict[str, Any], out: Path, *event: object) -> subprocess.CompletedProcess[str]:
-    """A run in two processes, to its end."""
-    values = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
-    words = [*TORCHRUN, str(PROGRAM), json.dumps(values), str(out), *map(str, event)]
-    return subprocess.run(words, env=environment(), text=True, capture_output=True)
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "GRADGATE_AUDIT": "1"}
 
 
 @pytest.fixture
@@ -62,7 +38,7 @@ def short(settings: dict[str, Any]) -> dict[str, Any]:
 def test_two_processes_train_as_one_with_twice_the_batch(
     short: dict[str, Any], method: str, fsdp: bool, tmp_path: Path
 ) -> None:
-    ended = launch(short | {"method": method, "fsdp": fsdp}, tmp_path / "two")
+    ended = launch_run(short | {"method": method, "fsdp": fsdp}, tmp_path / "two")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     train(make_config(**short | {"method": method, "batch_size": 8}), tmp_path / "one")
     assert (tmp_path / "two" / "plan.yaml").read_text() == (tmp_path / "one" / "plan.yaml").read_text()
@@ -79,7 +55,7 @@ def test_two_processes_train_as_one_with_twice_the_batch(
 def test_two_processes_score_each_language_with_its_adapter(short: dict[str, Any], tmp_path: Path) -> None:
     task, spoken = save_spoken_task(tmp_path / "task"), save_language_adapters(short["model"], tmp_path / "adapters")
     own = {"task": str(task), "adapter": "pfeiffer:reduction=4", "language_adapters": f"{spoken}/{{language}}"}
-    ended = launch(short | own, tmp_path / "two")
+    ended = launch_run(short | own, tmp_path / "two")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     one = train(make_config(**short | own | {"batch_size": 8}), tmp_path / "one")
     two = json.loads((tmp_path / "two/scores.json").read_text())
@@ -90,7 +66,7 @@ def test_two_processes_score_each_language_with_its_adapter(short: dict[str, Any
 
 @slow
 def test_two_processes_share_an_epoch_of_pretraining(short: dict[str, Any], tmp_path: Path) -> None:
-    ended = launch(short | {"adapter": "pfeiffer:reduction=4,tapt_epochs=1"}, tmp_path / "two")
+    ended = launch_run(short | {"adapter": "pfeiffer:reduction=4,tapt_epochs=1"}, tmp_path / "two")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert json.loads((tmp_path / "two/tapt/scores.json").read_text())["steps"] == 10, "of 8 of the 80 rows"
 
@@ -103,7 +79,7 @@ def test_two_processes_generate_the_texts_of_one(fsdp: bool, tmp_path: Path) -> 
     (tmp_path / "other.txt").write_text("the film was good\na sad day\n" * 3 + "not the poor user\n")
     own = {"model": str(model), "task": str(task), "max_length": 32, "lr": 1e-2, "steps": 4, "max_new_tokens": 4}
     own |= {"forgetting": str(tmp_path / "other.txt"), "keep_checkpoints": True}
-    ended = launch({**own, "batch_size": 2, "device": "cpu", "fsdp": fsdp}, tmp_path / "two")
+    ended = launch_run({**own, "batch_size": 2, "device": "cpu", "fsdp": fsdp}, tmp_path / "two")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     one = train(make_config(**own, batch_size=4, device="cpu"), tmp_path / "one")
     two = json.loads((tmp_path / "two/scores.json").read_text())
@@ -123,9 +99,9 @@ def test_two_processes_generate_the_texts_of_one(fsdp: bool, tmp_path: Path) -> 
 def test_masters_of_a_run_that_lost_a_process_go_on(short: dict[str, Any], fsdp: bool, tmp_path: Path) -> None:
     """From step 6, in the middle of a turn; each process has rounded moments when the tuner attaches, or shards."""
     settings = short | {"method": "blocks:every=4", "weights": "bfloat16", "lr": 1e-4, "fsdp": fsdp}
-    assert launch(settings, tmp_path / "run", 1, 7, "kill").returncode != 0
-    assert launch(settings, tmp_path / "run").returncode == 0
-    assert launch(settings, tmp_path / "unbroken").returncode == 0
+    assert launch_run(settings, tmp_path / "run", 1, 7, "kill").returncode != 0
+    assert launch_run(settings, tmp_path / "run").returncode == 0
+    assert launch_run(settings, tmp_path / "unbroken").returncode == 0
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")
 
 
@@ -137,12 +113,12 @@ def test_a_run_that_lost_a_process_goes_on_as_if_unbroken(
 ) -> None:
     accumulating = {"method": "graddrop:p=0.3+layerwise-lr", "accumulate": 2, "batch_size": 2, "dropout": 0.1}
     settings = short | accumulating | {"fsdp": fsdp}
-    broken = launch(settings, tmp_path / "run", rank, 7, event)
+    broken = launch_run(settings, tmp_path / "run", rank, 7, event)
     assert broken.returncode != 0
     if event == "stop":
         assert "Stopped at step 8 of 12" in broken.stdout
-    assert launch(settings, tmp_path / "run").returncode == 0
-    assert launch(settings, tmp_path / "unbroken").returncode == 0
+    assert launch_run(settings, tmp_path / "run").returncode == 0
+    assert launch_run(settings, tmp_path / "unbroken").returncode == 0
     if event == "kill":
         assert_same_run(tmp_path / "run", tmp_path / "unbroken")
     assert history(tmp_path / "run", "dev") == history(tmp_path / "unbroken", "dev")
@@ -157,19 +133,19 @@ def test_a_launched_run_that_is_paused_ends_as_if_never(short: dict[str, Any], f
     accumulating = {"method": "graddrop:p=0.3+layerwise-lr", "accumulate": 2, "batch_size": 2, "dropout": 0.1}
     settings = short | accumulating | {"fsdp": fsdp, "train_size": 75}
     for step in (5, 8):
-        ended = launch(settings, tmp_path / "run", "until", step)
+        ended = launch_run(settings, tmp_path / "run", "until", step)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         reached = read_progress(RunFolder(tmp_path / "run"))
         assert reached is not None
         assert list(reached.dev) == ([4, 5] if step == 5 else [4, 5, 8])
-    assert launch(settings, tmp_path / "run").returncode == 0
-    assert launch(settings, tmp_path / "unbroken").returncode == 0
+    assert launch_run(settings, tmp_path / "run").returncode == 0
+    assert launch_run(settings, tmp_path / "unbroken").returncode == 0
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")
 
 
 @slow
 def test_a_loss_that_is_no_number_in_one_process_ends_all(short: dict[str, Any], tmp_path: Path) -> None:
-    ended = launch(short, tmp_path / "run", 1, 5, "nan")
+    ended = launch_run(short, tmp_path / "run", 1, 5, "nan")
     assert ended.returncode != 0
     for rank in (0, 1):
         assert f"process {rank}: The loss of step 6 is nan" in ended.stdout
@@ -178,8 +154,7 @@ def test_a_loss_that_is_no_number_in_one_process_ends_all(short: dict[str, Any],
 @slow
 def test_the_command_line_runs_under_accelerate_and_tells_once(short: dict[str, Any], tmp_path: Path) -> None:
     flags = [word for name, value in short.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    words = [*ACCELERATE, "0", "-m", "gradgate", "train", *flags, "--out", str(tmp_path / "run")]
-    ended = subprocess.run(words, env=environment(), text=True, capture_output=True)
+    ended = launch(ACCELERATE, "-m", "gradgate", "train", *flags, "--out", tmp_path / "run")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.count("Everything is in") == 1
     assert json.loads((tmp_path / "run" / "run.json").read_text())["processes"] == 2

@@ -19,18 +19,41 @@ T = TypeVar("T")
 
 
 def count() -> int:
-    """Return the number of processes that were launched together."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    """Return the number of processes that were launched together.
+
+    Raises:
+        UsageError: if the environment's ``WORLD_SIZE`` is not a number of processes.
+    """
+    return _from_environment("WORLD_SIZE", "1", least=1)
+
+
+def rank() -> int:
+    """Return the number of this process among all, from 0.
+
+    Raises:
+        UsageError: if the environment's ``RANK`` is missing or not below ``WORLD_SIZE``.
+    """
+    return 0 if count() == 1 else _from_environment("RANK", "", most=count() - 1)
+
+
+def local_rank() -> int:
+    """Return the number of this process on its machine, which is also its GPU's.
+
+    Raises:
+        UsageError: if the environment's ``LOCAL_RANK`` is not a whole number.
+    """
+    return _from_environment("LOCAL_RANK", "0")
 
 
 def is_first() -> bool:
     """Return True in the process that writes files and prints."""
-    return count() == 1 or int(os.environ.get("RANK", "0")) == 0
+    return rank() == 0
 
 
 def join(on_cpu: bool) -> None:
     """Set up communication with the other processes, if there are any."""
     if count() > 1:
+        rank(), local_rank()  # refused by name before accelerate reads them
         from accelerate import PartialState
 
         PartialState(cpu=on_cpu, **({"backend": "gloo"} if on_cpu else {}))
@@ -104,8 +127,8 @@ def share(work: Sequence[T]) -> list[T]:
     """Return this process's part of the work. All parts have the same length, so some items may be in several."""
     if count() == 1 or not work:
         return list(work)
-    rank, each = int(os.environ.get("RANK", "0")), -(-len(work) // count())
-    return [work[min(place, len(work) - 1)] for place in range(rank, each * count(), count())]
+    each = -(-len(work) // count())
+    return [work[min(place, len(work) - 1)] for place in range(rank(), each * count(), count())]
 
 
 def gather(found: T) -> list[T]:
@@ -129,8 +152,8 @@ def raise_together(error: GradgateError | None) -> None:
 
         errors = [None] * count()
         dist.all_gather_object(errors, error)
-    rank, first = next((rank, error) for rank, error in enumerate(errors) if error is not None)
-    raise first if rank == int(os.environ.get("RANK", "0")) or count() == 1 else _echo(first)
+    origin, first = next((number, error) for number, error in enumerate(errors) if error is not None)
+    raise first if origin == rank() else _echo(first)
 
 
 def wait() -> None:
@@ -139,6 +162,17 @@ def wait() -> None:
         import torch.distributed as dist
 
         dist.barrier()
+
+
+def _from_environment(name: str, default: str, *, least: int = 0, most: int | None = None) -> int:
+    text = os.environ.get(name, default)
+    if text.isascii() and text.isdigit() and least <= int(text) and (most is None or int(text) <= most):
+        return int(text)
+    expected = f"from {least} to {most}" if most is not None else f"of at least {least}"
+    raise UsageError(
+        f"{name}={text!r} in the environment: expected a whole number {expected}. torchrun and accelerate launch set "
+        f"it; for one process, unset WORLD_SIZE, RANK and LOCAL_RANK."
+    )
 
 
 def _echo(error: GradgateError) -> GradgateError:

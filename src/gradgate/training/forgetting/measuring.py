@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
@@ -84,7 +83,7 @@ class Forgetting:
         accelerator = torch.accelerator.current_accelerator()
         assert accelerator is not None
         try:
-            return self.measure.value(model.to(torch.device(accelerator.type, int(os.environ.get("LOCAL_RANK", "0")))))
+            return self.measure.value(model.to(torch.device(accelerator.type, launch.local_rank())))
         finally:
             model.to(here)
             if accelerator.type == "cuda":

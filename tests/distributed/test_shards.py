@@ -1,4 +1,4 @@
-"""What two processes do with shards of one model (FSDP2): each function runs in both of them, and asserts."""
+"""Train shards of one model in two processes (FSDP2)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch.distributed.tensor import DTensor, Shard
 from gradgate import Tuner, gates, map_layers
 from gradgate.distributed.shards import local
 from gradgate.errors import NonFiniteError, RunError
+from support.gloo_group import in_processes
 from support.loop import batch
 from support.replicas import (
-    Scenario,
     adamw,
     backward,
     fresh,
@@ -27,7 +27,8 @@ from support.replicas import (
 )
 
 
-def element_masks_of_shards_are_slices() -> None:
+@in_processes
+def test_masks_of_shards_are_slices() -> None:
     """Rows that do not divide evenly, a shard without any, and one of another offset."""
     for rows in (1, 2, 5, 8):
         weight = nn.Linear(3, rows).double()
@@ -41,7 +42,8 @@ def element_masks_of_shards_are_slices() -> None:
         assert torch.equal(torch.cat(found), whole)
 
 
-def fsdp_groups_are_those_of_the_whole_model() -> None:
+@in_processes
+def test_shards_have_the_model_s_groups() -> None:
     expected, model = map_layers(fresh()), fsdp()
     assert [(g.name, g.parameter_names, g.parameter_count) for g in map_layers(model)] == [
         (g.name, g.parameter_names, g.parameter_count) for g in expected
@@ -51,7 +53,8 @@ def fsdp_groups_are_those_of_the_whole_model() -> None:
     assert [g.parameter_names for g in map_layers(one_group)] == [g.parameter_names for g in expected]
 
 
-def fsdp_reduces_once_for_a_gate_with_a_factor() -> None:
+@in_processes
+def test_gate_with_factor_reduces_once() -> None:
     model = fsdp()
     optimizer = adamw(model)
     with Tuner(model, optimizer, "graddrop:p=0.4"):
@@ -63,7 +66,8 @@ def fsdp_reduces_once_for_a_gate_with_a_factor() -> None:
             model(**batch(model, 2)).loss.backward()
 
 
-def fsdp_may_reduce_often_for_a_gate_without_a_factor() -> None:
+@in_processes
+def test_gate_without_factor_may_reduce_often() -> None:
     models = fresh(), fsdp()
     for model in models:
         with Tuner(model, adamw(model), "graddrop-epoch", total_steps=4, steps_per_epoch=1):
@@ -73,7 +77,8 @@ def fsdp_may_reduce_often_for_a_gate_without_a_factor() -> None:
         torch.testing.assert_close(full(shard.grad), alone.grad, rtol=1e-9, atol=1e-12)
 
 
-def fsdp_refuses_what_needs_whole_weights() -> None:
+@in_processes
+def test_methods_on_full_weights_are_refused() -> None:
     model = fsdp()
     for method, match in (("fun:every=1", "plan:FILE"), ("mixout:p=0.5", "mixout"), ("child-tuning:mode=D", "shards")):
         with refused(match):
@@ -81,7 +86,8 @@ def fsdp_refuses_what_needs_whole_weights() -> None:
     assert all(p.requires_grad for p in model.parameters())
 
 
-def other_shards_are_refused() -> None:
+@in_processes
+def test_other_shards_are_refused() -> None:
     flat = FullyShardedDataParallel(fresh(), device_id=torch.device("cpu"), use_orig_params=True)
     with refused("FSDP version 1"):
         Tuner(flat, adamw(flat), "full")
@@ -96,7 +102,8 @@ def other_shards_are_refused() -> None:
         Tuner(rows, adamw(rows), "sparse:by=gradient", fisher_data=lambda step: [batch(rows, step)])
 
 
-def fsdp_sees_a_gradient_that_is_no_number_everywhere() -> None:
+@in_processes
+def test_nan_gradient_stops_all_processes() -> None:
     model = fsdp()
     optimizer = adamw(model)
     before = [full(p).clone() for p in model.parameters()]
@@ -107,7 +114,8 @@ def fsdp_sees_a_gradient_that_is_no_number_everywhere() -> None:
     assert all(torch.equal(full(p), old) for p, old in zip(model.parameters(), before, strict=True))
 
 
-def hybrid_shards_are_gated_like_whole_tensors() -> None:
+@in_processes
+def test_hybrid_shards_are_gated_like_tensors() -> None:
     """A mesh of copies and shards: here two copies of one shard."""
     mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("copies", "shards"))
     alone, model = fresh(), fresh()
@@ -119,18 +127,3 @@ def hybrid_shards_are_gated_like_whole_tensors() -> None:
             backward(each, rows, 0)
     for weight, shard in zip(alone.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(full(shard.grad), weight.grad, rtol=1e-9, atol=1e-12)
-
-
-SHARDS: dict[str, Scenario] = {
-    function.__name__: function
-    for function in (
-        element_masks_of_shards_are_slices,
-        fsdp_groups_are_those_of_the_whole_model,
-        fsdp_reduces_once_for_a_gate_with_a_factor,
-        fsdp_may_reduce_often_for_a_gate_without_a_factor,
-        fsdp_refuses_what_needs_whole_weights,
-        other_shards_are_refused,
-        fsdp_sees_a_gradient_that_is_no_number_everywhere,
-        hybrid_shards_are_gated_like_whole_tensors,
-    )
-}

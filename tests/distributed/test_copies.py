@@ -1,4 +1,4 @@
-"""What two processes do with copies of one model (DDP): each function runs in both of them, and asserts."""
+"""Train copies of one model in two processes (DDP)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gradgate import Tuner
 from gradgate.errors import AuditError
+from support.gloo_group import in_processes
 from support.loop import batch
 from support.replicas import (
-    Scenario,
     adamw,
     backward,
     ddp,
@@ -24,7 +24,8 @@ from support.replicas import (
 )
 
 
-def ddp_without_a_parameter_that_opens_is_refused() -> None:
+@in_processes
+def test_ddp_without_opening_parameter_is_refused() -> None:
     model = fresh()
     model.bert.encoder.layer[1].requires_grad_(False)
     wrapped = DistributedDataParallel(model, find_unused_parameters=True)
@@ -35,7 +36,8 @@ def ddp_without_a_parameter_that_opens_is_refused() -> None:
         pass
 
 
-def ddp_that_waits_for_gradients_is_refused_where_something_closes() -> None:
+@in_processes
+def test_waiting_ddp_refuses_methods_that_close() -> None:
     for options in ({"find_unused_parameters": False}, {"static_graph": True}):
         for method in ("gradual:every=2", "freeze:layers=1", "layer-graddrop:p=0.2", "bitfit", "lisa:layers=1"):
             model = ddp(**options)
@@ -44,7 +46,8 @@ def ddp_that_waits_for_gradients_is_refused_where_something_closes() -> None:
             assert all(p.requires_grad for p in model.parameters())
 
 
-def ddp_may_wait_for_gradients_where_nothing_closes() -> None:
+@in_processes
+def test_waiting_ddp_allows_open_methods() -> None:
     for method in ("full", "graddrop:p=0.2"):
         model = ddp(find_unused_parameters=False)
         optimizer = adamw(model)
@@ -56,7 +59,8 @@ def ddp_may_wait_for_gradients_where_nothing_closes() -> None:
         assert same_everywhere(digests(model))
 
 
-def ddp_around_a_bare_model_is_found_when_it_runs() -> None:
+@in_processes
+def test_ddp_around_bare_model_is_found() -> None:
     """As in Trainer, whose callbacks get the model without its wrapper."""
     rigid = ddp(find_unused_parameters=False)
     with Tuner(rigid.module, adamw(rigid.train()), "gradual:every=2"), refused("find_unused_parameters=True"):
@@ -69,7 +73,8 @@ def ddp_around_a_bare_model_is_found_when_it_runs() -> None:
     tuner.detach()
 
 
-def copies_that_differ_fail_the_audit() -> None:
+@in_processes
+def test_differing_copies_fail_the_audit() -> None:
     """After the first step of a phase, at a change of phase, and at the end."""
     for method, spoiled in (("full", 0), ("gradual:every=2", 1), ("full", 1)):
         model = ddp()
@@ -86,7 +91,8 @@ def copies_that_differ_fail_the_audit() -> None:
         tuner.detach(audit=False)
 
 
-def fun_decides_alike() -> None:
+@in_processes
+def test_fun_decides_alike_in_all_processes() -> None:
     """Whether the processes measure on the same batches, as one process does, or each on its own."""
     notes = []
     for kind in ("alone", "same", "own"):
@@ -107,7 +113,8 @@ def fun_decides_alike() -> None:
     assert notes[0] == notes[1]
 
 
-def child_tuning_chooses_alike() -> None:
+@in_processes
+def test_child_tuning_chooses_alike() -> None:
     model = ddp()
     data = lambda step: [batch(model.module, step + 10 * dist.get_rank())]  # noqa: E731
     with Tuner(model, adamw(model), "child-tuning:mode=D,keep=0.3", total_steps=5, fisher_data=data) as tuner:
@@ -116,7 +123,8 @@ def child_tuning_chooses_alike() -> None:
     assert same_everywhere({name: mask.tolist() for name, mask in chosen.items()})
 
 
-def mixout_equals_one_process() -> None:
+@in_processes
+def test_mixout_equals_one_process() -> None:
     models = {"alone": fresh(), "ddp": ddp()}
     for kind, model in models.items():
         optimizer = adamw(model)
@@ -128,18 +136,3 @@ def mixout_equals_one_process() -> None:
                 optimizer.step()
     for alone, copy in zip(models["alone"].parameters(), models["ddp"].module.parameters(), strict=True):
         torch.testing.assert_close(copy, alone, rtol=0, atol=1e-9)
-
-
-COPIES: dict[str, Scenario] = {
-    function.__name__: function
-    for function in (
-        ddp_without_a_parameter_that_opens_is_refused,
-        ddp_that_waits_for_gradients_is_refused_where_something_closes,
-        ddp_may_wait_for_gradients_where_nothing_closes,
-        ddp_around_a_bare_model_is_found_when_it_runs,
-        copies_that_differ_fail_the_audit,
-        fun_decides_alike,
-        child_tuning_chooses_alike,
-        mixout_equals_one_process,
-    )
-}

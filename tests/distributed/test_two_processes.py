@@ -1,13 +1,14 @@
-"""What two processes do together: each function here runs in both of them, and asserts."""
+"""Compare training in two processes, with copies and with shards, with one process."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.nn.utils import clip_grad_norm_
 
 from gradgate import Tuner
+from support.gloo_group import in_processes
 from support.replicas import (
-    Scenario,
     adamw,
     backward,
     compare,
@@ -21,8 +22,6 @@ from support.replicas import (
     same_everywhere,
     two_adamw,
 )
-from support.two_copies import COPIES
-from support.two_shards import SHARDS
 
 METHODS = (
     "gradual:every=2",
@@ -50,7 +49,17 @@ MORE_METHODS = (
 STEPS = 6
 
 
-def equals_one_process(method: str, micro: int = 1, *, several: bool = False) -> None:
+@pytest.mark.parametrize(
+    ("method", "micro", "several"),
+    [
+        *(pytest.param(method, 1, False, id=method) for method in METHODS),
+        *(pytest.param(method, 1, False, id=method, marks=pytest.mark.slow) for method in MORE_METHODS),
+        pytest.param("graddrop:p=0.4", 2, False, id="graddrop:p=0.4 in two pieces"),
+        pytest.param("gradual:every=2", 1, True, id="gradual:every=2 by two optimizers"),
+    ],
+)
+@in_processes
+def test_two_processes_equal_one(method: str, micro: int, several: bool) -> None:
     """DDP and FSDP2 in lockstep with one process that sees the whole batch, over all transitions."""
     models = {"alone": fresh(), "ddp": ddp(), "fsdp": fsdp()}
     start = {name: p.detach().clone() for name, p in models["alone"].named_parameters()}
@@ -74,7 +83,8 @@ def equals_one_process(method: str, micro: int = 1, *, several: bool = False) ->
         tuners[kind].detach()
 
 
-def closed_rows_keep_every_bit() -> None:
+@in_processes
+def test_closed_rows_keep_every_bit() -> None:
     """Ten steps of AdamW with weight decay, on shards and on copies."""
     table = "bert.embeddings.word_embeddings.weight"
     for model in (fsdp(), ddp()):
@@ -89,14 +99,3 @@ def closed_rows_keep_every_bit() -> None:
         assert torch.equal(after[:40], before[:40])
         assert torch.equal(after[70:], before[70:])
         assert not (after[40:70] == before[40:70]).any()
-
-
-MORE: dict[str, Scenario] = {method: (lambda method=method: equals_one_process(method)) for method in MORE_METHODS}  # type: ignore[misc]
-SCENARIOS: dict[str, Scenario] = {
-    **{method: (lambda method=method: equals_one_process(method)) for method in METHODS},  # type: ignore[misc]
-    "graddrop:p=0.4 in two pieces": lambda: equals_one_process("graddrop:p=0.4", micro=2),
-    "gradual:every=2 by two optimizers": lambda: equals_one_process("gradual:every=2", several=True),
-    closed_rows_keep_every_bit.__name__: closed_rows_keep_every_bit,
-    **SHARDS,
-    **COPIES,
-}

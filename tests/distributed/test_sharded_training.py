@@ -1,10 +1,11 @@
-"""What any number of processes do with shards of one model, each as one process does with all of it."""
+"""Compare training with shards of one model (FSDP2) in two and in four processes with one process."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -13,8 +14,9 @@ from torch.distributed.tensor import DTensor
 
 from gradgate import Tuner
 from gradgate.layers import named_parameters
+from support.gloo_group import in_processes
 from support.loop import batch, build
-from support.replicas import Scenario, adamw, compare, fresh, fsdp, full, refused, same_everywhere
+from support.replicas import adamw, compare, fresh, fsdp, full, refused, same_everywhere
 
 METHODS = (
     "blocks:every=1",
@@ -22,6 +24,7 @@ METHODS = (
     "lisa:layers=1,every=1,ends=closed,state=drop",
 )
 STEPS = 4
+several = pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
 
 
 def my_rows() -> slice:
@@ -35,7 +38,10 @@ def backward(model: nn.Module, rows: slice, step: int) -> None:
     model(**part).loss.backward()
 
 
-def equals_one_process(method: str) -> None:
+@several
+@pytest.mark.parametrize("method", METHODS)
+@in_processes
+def test_shards_equal_one_process(method: str, processes: int) -> None:
     """In lockstep with one process that sees the whole batch, over all openings; FSDP2 wraps each layer."""
     models = {"alone": fresh(), "fsdp": fsdp()}
     start = {name: p.detach().clone() for name, p in models["alone"].named_parameters()}
@@ -71,7 +77,9 @@ def masters_of(tuner: Tuner) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in tuner.state_dict()["tensors"].items() if name.startswith("master/")}
 
 
-def masters_and_states_are_shards_and_equal_those_of_one_process() -> None:
+@several
+@in_processes
+def test_masters_and_states_are_equal_shards(processes: int) -> None:
     """Every process has the same batch, so that the mean of their gradients in bfloat16 has no rounding of its own."""
     models = {"alone": half(), "fsdp": fsdp(half())}
     optimizers = {kind: small_steps(model) for kind, model in models.items()}
@@ -96,7 +104,9 @@ def masters_and_states_are_shards_and_equal_those_of_one_process() -> None:
         tuner.detach()
 
 
-def masters_go_on_from_a_saved_state() -> None:
+@several
+@in_processes
+def test_masters_resume_from_saved_state(processes: int) -> None:
     unbroken = fsdp(half())
     optimizer = small_steps(unbroken)
     with Tuner(unbroken, optimizer, "blocks:every=1", seed=3) as tuner:
@@ -124,7 +134,9 @@ def masters_go_on_from_a_saved_state() -> None:
         assert torch.equal(full(one), full(other))
 
 
-def a_first_pass_with_layers_closed_fixes_no_type() -> None:
+@several
+@in_processes
+def test_frozen_first_pass_fixes_no_dtype(processes: int) -> None:
     """In mixed precision: of what is frozen then, FSDP2 would reduce later gradients in the type of the computation."""
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
@@ -154,22 +166,10 @@ def a_first_pass_with_layers_closed_fixes_no_type() -> None:
         assert one is None or (one.dtype == torch.float32 and torch.equal(one, other))
 
 
-def release_needs_one_process() -> None:
+@several
+@in_processes
+def test_gradient_release_needs_one_process(processes: int) -> None:
     model = fsdp()
     with refused("averaged over the . processes"):
         Tuner(model, adamw(model), "full", release_gradients=True)
     assert same_everywhere(all(p.requires_grad for p in model.parameters()))
-
-
-SHARDED: dict[str, Scenario] = {
-    **{f"shards of {m}": (lambda method=m: equals_one_process(method)) for m in METHODS},  # type: ignore[misc]
-    **{
-        function.__name__: function
-        for function in (
-            masters_and_states_are_shards_and_equal_those_of_one_process,
-            masters_go_on_from_a_saved_state,
-            a_first_pass_with_layers_closed_fixes_no_type,
-            release_needs_one_process,
-        )
-    },
-}

@@ -1,0 +1,146 @@
+"""Run tests in every process of a gloo group.
+
+The processes of a group start with its first test and serve later ones, because importing torch takes longer than most
+tests do.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import tempfile
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cache, wraps
+from importlib.util import module_from_spec, spec_from_file_location
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+Test = Callable[..., None]
+
+_AFTER_A_FAILURE = 5.0  # seconds for the other processes, which may wait for the one that failed
+_groups: dict[int, _Group] = {}
+
+
+def in_processes(test: Test) -> Test:
+    """Run a test in two processes at once, or in as many as its argument ``processes`` says; fail if one fails.
+
+    Arguments of the test are pickled, so fixtures that are plain values are fine.
+    """
+
+    @wraps(test)
+    def run(**arguments: Any) -> None:
+        failures = _call(arguments.get("processes", 2), test, arguments)
+        assert not failures, "\n".join(f"in process {rank}:\n{text}" for rank, text in failures.items())
+
+    return run
+
+
+def close_groups() -> None:
+    """End the processes of all groups."""
+    while _groups:
+        _groups.popitem()[1].close()
+
+
+class _Group:
+    """Processes that wait for tests, each with a pipe to this one."""
+
+    def __init__(self, count: int) -> None:
+        context = get_context("spawn")
+        self._folder = tempfile.TemporaryDirectory()
+        self.pipes: list[Connection] = []
+        self.processes = []
+        for rank in range(count):
+            mine, theirs = context.Pipe()
+            words = (theirs, rank, count, f"file://{self._folder.name}/meeting")
+            process = context.Process(target=_serve, args=words, daemon=True)
+            process.start()
+            theirs.close()
+            self.pipes.append(mine)
+            self.processes.append(process)
+
+    def run(self, file: str, name: str, arguments: dict[str, Any]) -> dict[int, str]:
+        """Run a function of a file in all processes; return the tracebacks by rank."""
+        for pipe in self.pipes:
+            pipe.send((file, name, arguments))
+        failures: dict[int, str] = {}
+        waiting = {id(pipe): rank for rank, pipe in enumerate(self.pipes)}
+        while waiting:
+            open_pipes = [self.pipes[rank] for rank in waiting.values()]
+            ready = wait(open_pipes, timeout=_AFTER_A_FAILURE if failures else None)
+            if not ready:
+                return failures
+            for pipe in ready:
+                rank = waiting.pop(id(pipe))
+                try:
+                    failure = self.pipes[rank].recv()
+                except EOFError:
+                    self.processes[rank].join()
+                    failure = f"ended with exit code {self.processes[rank].exitcode}"
+                if failure is not None:
+                    failures[rank] = failure
+        return failures
+
+    @property
+    def crashed(self) -> bool:
+        """True if a process died by a segmentation fault."""
+        return any(process.exitcode == -signal.SIGSEGV for process in self.processes)
+
+    def close(self) -> None:
+        """End the processes."""
+        for pipe, process in zip(self.pipes, self.processes, strict=True):
+            process.kill()  # nothing to lose, and faster than an interpreter's end
+            process.join()
+            pipe.close()
+        self._folder.cleanup()
+
+
+def _call(count: int, test: Test, arguments: dict[str, Any]) -> dict[int, str]:
+    """Run a test in a group; after a failure, end the group, whose processes may be at different calls.
+
+    Gloo's thread has crashed once in many runs (torch 2.13, a segmentation fault in ``pt_gloo_runloop``), so a test
+    whose process dies by one runs again; a crash of our own would come again, too.
+    """
+    for last in (False, True):
+        group = _groups.get(count) or _groups.setdefault(count, _Group(count))
+        failures = group.run(test.__code__.co_filename, test.__name__, arguments)
+        if not failures:
+            break
+        _groups.pop(count).close()
+        if last or not group.crashed:
+            break
+    return failures
+
+
+def _serve(pipe: Connection, rank: int, count: int, meeting: str) -> None:
+    """Run tests that the pipe names; answer each with a traceback or None."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count, timeout=timedelta(seconds=60))
+    while True:
+        file, name, arguments = pipe.recv()
+        torch.manual_seed(0)
+        try:
+            inspect.unwrap(getattr(_module(file), name))(**arguments)
+        except BaseException:
+            pipe.send(traceback.format_exc())
+        else:
+            pipe.send(None)
+
+
+@cache
+def _module(file: str) -> ModuleType:
+    spec = spec_from_file_location(Path(file).stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
