@@ -106,7 +106,7 @@ def recommend(
         progress.note(str(each))
     progress.note(f"Comparing {', '.join(chosen.arms)}; lr {chosen.lr:g} where an arm has none of its own.")
     base = config.model_copy(update={"lr": chosen.lr})
-    compare(Comparison(base, chosen.arms, seeds, allowance=budget), out, LeaderNotes(out, progress))
+    compare(Comparison(base, chosen.arms, seeds, budget=budget), out, LeaderNotes(out, progress))
     return read_recommendation(out, base, chosen)
 
 
