@@ -81,7 +81,7 @@ def recommend(
         minutes: by the clock, for training. An eighth of one run of each arm is trained in any case.
         seeds: at most one run of each arm for each.
         out: the study folder; an existing study is resumed.
-        progress: is called for each run, and told what leads.
+        progress: is called for each run, and with notes on what leads.
 
     Raises:
         UsageError: if fewer than two arms can be trained here.
