@@ -75,22 +75,18 @@ class _Group:
             with suppress(BrokenPipeError):  # its end is seen below
                 pipe.send((key, arguments))
         failures: dict[int, str] = {}
-        waiting = list(self.pipes)
-        while ready := wait(waiting, timeout=_AFTER_A_FAILURE if failures else None):
-            for pipe in ready:
-                waiting.remove(pipe)
-                rank = self.pipes.index(pipe)
-                failure = self._answer(rank)
+        waiting = dict(enumerate(self.pipes))
+        while waiting and (ready := wait(waiting.values(), timeout=_AFTER_A_FAILURE if failures else None)):
+            for rank in [rank for rank, pipe in waiting.items() if pipe in ready]:
+                failure = self._answer(waiting.pop(rank), rank)
                 if failure is not None:
                     failures[rank] = failure
-            if not waiting:
-                break
         return failures
 
-    def _answer(self, rank: int) -> str | None:
+    def _answer(self, pipe: Connection, rank: int) -> str | None:
         """Return the traceback of a test in one process, or None if it passed."""
         try:
-            failure: str | None = self.pipes[rank].recv()
+            failure: str | None = pipe.recv()
         except (EOFError, ConnectionResetError):
             self.processes[rank].join()
             failure = f"ended with exit code {self.processes[rank].exitcode}"
