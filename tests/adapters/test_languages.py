@@ -264,7 +264,7 @@ def parallel(tiny_model: Path, folder: Path) -> str:
         ({"adapter": "pfeiffer+inv"}, r"it is an adapter with an invertible part, which would not run"),
         ({"adapter": "lora:r=2"}, r"it is one of PEFT's adapters"),
         ({"tapt_steps": 2}, r"and tapt_steps or tapt_epochs do not go together"),
-        ({"task": "cola+sst2"}, r"--adapter: adapters are trained on one task"),
+        ({"task": "cola+sst2"}, r"adapter=: adapters are trained on one task"),
         ({"language_adapters": "a/{lang}"}, r"expected \{language\} for the code of a language and no other braces"),
         ({"language_adapters": "nowhere/{language}"}, r"no adapter for en, de, sw, and .*Train them with"),
     ],

@@ -259,7 +259,7 @@ def test_a_study_does_not_go_on_with_other_language_adapters(english: dict[str, 
         ([], {}, "there is no --adapter"),
         (["pfeiffer", "par_bn"], {}, "does not go with --adapter par_bn: it is a parallel adapter"),
         (["pfeiffer"], {"source": "de"}, r"there is no adapter for de, .*Train it with"),
-        (["pfeiffer"], {"task": "cola+sst2", "source": None}, r"--task cola\+sst2 is several"),
+        (["pfeiffer"], {"task": "cola+sst2", "source": None}, r"task='cola\+sst2' is several"),
     ],
 )
 def test_a_comparison_without_a_stack_is_refused_before_its_runs(

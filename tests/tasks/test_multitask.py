@@ -120,8 +120,8 @@ def test_a_task_whose_folder_is_not_there_is_named(glue: Path) -> None:
     [
         ({"label": "x", "train_file": Path("x")}, r"--label, --train-file: these describe one task"),
         ({"languages": "de"}, r"--languages: these describe one task"),
-        ({"adapter": "houlsby:size=8"}, r"--adapter: adapters are trained on one task"),
-        ({"fsdp": True}, r"trained in one process\. Leave out --fsdp and torchrun"),
+        ({"adapter": "houlsby:size=8"}, r"adapter=: adapters are trained on one task"),
+        ({"fsdp": True}, r"trained in one process\. Leave out fsdp= and torchrun"),
     ],
 )
 def test_settings_that_several_tasks_cannot_have_are_refused(settings: dict[str, Any], message: str, two: Path) -> None:
@@ -136,5 +136,5 @@ def test_a_training_size_that_one_task_does_not_have_is_refused_with_its_name(tw
 
 
 def test_one_task_has_nothing_to_mix() -> None:
-    with pytest.raises(UsageError, match=r"mix='size' says how several tasks are mixed, and --task sample is one"):
+    with pytest.raises(UsageError, match=r"mix='size' says how several tasks are mixed, and task='sample' is one"):
         prepare_task(make_config(mix="size"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -13,35 +13,25 @@ from gradgate.cli.options import AsJson, Config, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.clock import Clock
 from gradgate.errors import UsageError, nearest
-from gradgate.layers import LayerMap, Unit
-from gradgate.settings.plan import PlanSettings
+from gradgate.layers import LayerMap
+from gradgate.settings.data import names_a_task
+from gradgate.settings.plan import LayersSettings, PlanSettings
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from gradgate.methods.timeline import Timeline
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
 
 
+@takes_settings(of=LayersSettings)
 def layers(
+    settings: LayersSettings,
     model: Annotated[str, typer.Argument(help="Hub name or folder of a pretrained model, or 'sample'.")],
-    stack: Annotated[str | None, typer.Option("--layers", help="Path of the layer stack, as 'encoder.block'.")] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(help="Size of the groups in the layers: layer, part or module.", show_default="layer"),
-    ] = None,
-    select: Annotated[
-        str | None, typer.Option(help="Print the parameters that a selector names, as 'layers.top4/@norm/head'.")
-    ] = None,
     tool: Annotated[
         str | None, typer.Option("--as", help="Print the selection as the setting of axolotl, llamafactory, or regex.")
     ] = None,
-    snr: Annotated[
-        bool, typer.Option("--snr", help="Print the signal-to-noise ratio of each module's weights, by kind.")
-    ] = False,
-    share: Annotated[
-        float | None, typer.Option(help="With --snr, mark what spectrum opens of each kind.", show_default="0.25")
-    ] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
@@ -49,21 +39,19 @@ def layers(
 
     With --select what a selector names, and with --snr how clear the signal of each matrix is.
     """
-    size = _one_of("--unit", unit or ("module" if snr else "layer"), get_args(Unit))
-    if share is not None and not snr:
-        raise UsageError("--share says how much spectrum opens, which --snr marks. Add --snr.")
-    if snr and select is not None:
-        raise UsageError("--select names parameters, --snr measures them. Leave out either.")
+    select = settings.select
     other = None if tool is None else _one_of("--as", tool, ("axolotl", "llamafactory", "regex"))
     if other and select is None:
         raise UsageError(f"--as {other} writes a selection. Add --select, such as --select layers.top4/head.")
 
     from gradgate.layers import map_layers
-    from gradgate.training.pretrained import load_bare
+    from gradgate.memory.request import structure_of
 
-    layer_map = map_layers(load_bare(model, trust_remote_code), layers=stack).at(size)
-    if snr:
-        _show_signals(model, layer_map, 0.25 if share is None else share, as_json)
+    unit = settings.unit or ("module" if settings.snr else "layer")
+    structure = structure_of(settings.run(model), has_task=names_a_task(settings))
+    layer_map = map_layers(structure, layers=settings.layers).at(unit)
+    if settings.snr:
+        _show_signals(model, layer_map, 0.25 if settings.share is None else settings.share, as_json)
     elif select is not None:
         _show_selection(layer_map, select, other, as_json)
     elif as_json:
@@ -131,13 +119,16 @@ def plan(
     """Draw what a method opens when, without training."""
     from gradgate.files import write_text  # torch loads after the settings are checked
     from gradgate.layers import map_layers
+    from gradgate.memory.request import structure_of
     from gradgate.methods.timeline import foresee
-    from gradgate.training.pretrained import load_bare
 
-    method, steps = settings.method, settings.steps
-    layer_map = map_layers(load_bare(settings.model, settings.trust_remote_code), layers=settings.layers)
+    method, steps = settings.run.method, settings.steps
+    structure = structure_of(settings.run, has_task=names_a_task(settings))
+    layer_map = map_layers(structure, layers=settings.layers)
     clock = Clock(0, max(1, round(steps / settings.epochs)), steps)
     timeline = foresee(method, layer_map, clock, settings.seed)
+    if settings.run.adapter is not None:
+        timeline.learns = _learning_shares(structure, layer_map.at(method.traits.unit), timeline.learns)
     console.print(draw_timeline(timeline, width=console.width, expand=expand))
     if write is not None:
         write_text(write, timeline.to_yaml())
@@ -147,6 +138,19 @@ def plan(
                 f"The file opens whole groups, of which {method} opens single weights. For these alone, train "
                 f"with --method {method}"
             )
+
+
+def _learning_shares(model: nn.Module, layer_map: LayerMap, shares: dict[str, float]) -> dict[str, float]:
+    """Return the share of each group's weights that may learn in a model that is frozen beside its adapter."""
+    from gradgate.layers import named_parameters
+
+    sizes = {name: weight.numel() for name, weight in named_parameters(model).items() if weight.requires_grad}
+    return {
+        group.name: shares.get(group.name, 1.0)
+        * sum(sizes.get(name, 0) for name in group.parameter_names)
+        / max(1, group.parameter_count)
+        for group in layer_map
+    }
 
 
 def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) -> Text:

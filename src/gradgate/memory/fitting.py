@@ -29,6 +29,6 @@ def advice(estimator: Estimator, method: Method, estimate: MemoryEstimate) -> st
         if device is not None:
             return f"batch {work.batch_size} at {work.max_length:,} fits {device} GiB"
     return (
-        f"no batch of it fits {DEVICES[-1]} GiB: open less, shard over processes (--shards), or take weights=bfloat16 "
+        f"no batch of it fits {DEVICES[-1]} GiB: open less, shard over processes (shards=), or take weights='bfloat16' "
         f"and an optimizer with smaller states"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
+import torch
 from torch import nn
 from typing_extensions import Unpack
 
@@ -18,6 +19,7 @@ from gradgate.memory.workload import Workload
 from gradgate.methods.base import Method
 from gradgate.settings.adapter import AdapterSetting, check_stack
 from gradgate.settings.base import checked_settings
+from gradgate.settings.data import names_a_task
 from gradgate.settings.keywords import MemoryKeywords
 from gradgate.settings.memory import Head, MemorySettings, head_of
 from gradgate.settings.run import RunConfig
@@ -25,6 +27,7 @@ from gradgate.settings.signature import takes
 from gradgate.tasks.multitask import is_multitask
 from gradgate.training.adapted import put_adapter
 from gradgate.training.named_tasks import find_task_of
+from gradgate.training.pretrained import load_bare
 
 _SOURCE = "en"  # the language of a stack where no task names one
 _OPTIMIZER = "adamw_torch"
@@ -126,11 +129,34 @@ def estimator_of(
 
 def _head(asked: MemorySettings) -> Head:
     """Return the head that was asked for, or that the kind of a task that was passed wants."""
-    if asked.head != "auto" or not asked.names_a_task:
+    if asked.head != "auto" or not names_a_task(asked):
         return asked.head
-    return head_of(asked.kind or kind_of(asked.run()))
+    return head_of(kind_of(asked.run()))
+
+
+def structure_of(config: RunConfig, *, has_task: bool) -> nn.Module:
+    """Return the model that a run would train, on the meta device: with its task's head and its adapter.
+
+    Args:
+        config: of the run.
+        has_task: whether its task was passed; else the model gets a classifier where it can have one.
+
+    Raises:
+        GradgateError: for a model that cannot be built, or an adapter that does not fit it.
+    """
+    if has_task:
+        known = read_configuration(config.model, config.trust_remote_code)
+        model = build(known, torch.float32, head_of(kind_of(config)), config.trust_remote_code)
+    else:
+        model = load_bare(config.model, config.trust_remote_code)
+    if config.adapter is not None:
+        config.adapter.kind.check()
+        put_adapter(model, config.adapter, (), seed=0)
+    return model
 
 
 def kind_of(config: RunConfig) -> str:
     """Return the kind of the task of a configuration; several tasks are classified together."""
+    if config.kind is not None:
+        return config.kind
     return "classification" if is_multitask(config.task) else find_task_of(config).kind

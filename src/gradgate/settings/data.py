@@ -103,3 +103,8 @@ class DataSettings(CheckedSettings):
         if self.dev_size is not None and self.dev_file is not None:
             raise ValueError("dev_size takes dev from train and dev_file is another dev; give one of them")
         return self
+
+
+def names_a_task(settings: CheckedSettings) -> bool:
+    """Return whether a task was passed, by name or by its files, rather than left at its default."""
+    return any(name in settings.model_fields_set for name in ("task", "kind", "data", "train_file"))

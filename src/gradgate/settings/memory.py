@@ -16,7 +16,6 @@ from gradgate.settings.shared import SharedSettings
 
 Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
 MOST_SHARDS = 65_536
-_NAMES_A_TASK = ("task", "kind", "data", "train_file")
 _NOT_COUNTED = {
     "release_gradients": "what it saves are the bytes of the gradients",
     "open_new_tokens": "which rows are new is known to the training alone",
@@ -71,11 +70,6 @@ class MemorySettings(SharedSettings, SeedSettings, SubjectSettings):
     def epoch(self) -> int:
         """Optimizer steps in one pass over the data."""
         return self.steps_per_epoch or max(1, round(self.steps / self.epochs))
-
-    @property
-    def names_a_task(self) -> bool:
-        """Whether a task was passed, whose kind decides what the model ends with."""
-        return any(name in self.model_fields_set for name in _NAMES_A_TASK)
 
     def run(self, **own: Any) -> RunConfig:
         """Return the settings of the training, with a method and an adapter.

@@ -1,16 +1,21 @@
-"""Define the settings of a drawn plan: those of a run, with a length in steps."""
+"""Define the settings of what is shown of a model without training it: its layers, and a method's plan on it."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_STEPS
+from gradgate.errors import UsageError
+from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_STEPS, CheckedSettings, checked_settings, passed
 from gradgate.settings.data import SubjectSettings
 from gradgate.settings.method import MethodChoice
 from gradgate.settings.optimization import SeedSettings
+from gradgate.settings.run import RunConfig
 from gradgate.settings.shared import SharedSettings
+from gradgate.tasks.types import KindName
 
 
 class PlanSettings(SharedSettings, SeedSettings, MethodChoice, SubjectSettings):
@@ -27,3 +32,41 @@ class PlanSettings(SharedSettings, SeedSettings, MethodChoice, SubjectSettings):
     def _one_length(self) -> PlanSettings:
         """Take both lengths: a plan without data needs ``epochs`` to know how long one is."""
         return self
+
+    @cached_property
+    def run(self) -> RunConfig:
+        """The settings of the training whose plan is drawn."""
+        return checked_settings(RunConfig, {**passed(self), "epochs": None})
+
+
+class LayersSettings(CheckedSettings):
+    """Everything that a printed layer map is asked for, beside the model."""
+
+    section: ClassVar[str] = "data"
+
+    task: str | None = Field(None, description="Task whose kind decides the head; by default one of classification.")
+    kind: KindName | None = Field(None, description="Kind of task that decides the head.")
+    data: Path | None = Field(None, description="Folder with the files of the task.")
+    layers: str | None = Field(None, description="Path of the layer stack, as 'encoder.block'.")
+    unit: Literal["layer", "part", "module"] | None = Field(
+        None, description="Size of the groups in the layers; layer, or module with snr=."
+    )
+    select: str | None = Field(
+        None, description="Print the parameters that a selector names, as 'layers.top4/@norm/head'."
+    )
+    snr: bool = Field(False, description="Print the signal-to-noise ratio of each module's weights, by kind.")
+    share: float | None = Field(None, description="With snr=, mark what spectrum opens of each kind; 0.25 by default.")
+    trust_remote_code: bool = Field(False, description="Run code that comes with a hub model.")
+
+    @model_validator(mode="after")
+    def _one_question(self) -> LayersSettings:
+        if self.share is not None and not self.snr:
+            raise UsageError("share= says how much spectrum opens, which snr= marks. Add snr=True.")
+        if self.snr and self.select is not None:
+            raise UsageError("select= names parameters, snr= measures them. Leave out either.")
+        return self
+
+    def run(self, model: str) -> RunConfig:
+        """Return the settings of a training of a model, as far as they decide its layers."""
+        own: dict[str, Any] = {name: getattr(self, name) for name in ("task", "kind", "data", "trust_remote_code")}
+        return checked_settings(RunConfig, {**own, "model": model})

@@ -25,7 +25,7 @@ class PretrainConfig(CheckedSettings):
     model: str = Field("sample", description="hub name or folder of a pretrained encoder; 'sample' is built in")
     language_data: str = Field(
         description="a text file with one text a line, a csv, tsv, JSON or Parquet file, or a data set of the hub; "
-        "texts are packed into blocks of --max-length tokens"
+        "texts are packed into blocks of max_length= tokens"
     )
     text: str = Field("text", description="column of the text, where there are columns")
     subset: str | None = Field(None, description="configuration of a hub data set, such as 20231101.sw")

@@ -27,12 +27,12 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
         if self.adapter is not None and self.fsdp:
             raise ValueError(
                 f"adapter and fsdp do not go together: {str(self.adapter)!r} is small, so copy the model (DDP). Leave "
-                f"--fsdp out"
+                f"fsdp= out"
             )
         if self.tapt is not None and self.fsdp:
             raise ValueError(
                 "tapt_steps or tapt_epochs and fsdp do not go together: the model is pre-trained whole in each process "
-                "(DDP). Leave --fsdp out"
+                "(DDP). Leave fsdp= out"
             )
         return self
 

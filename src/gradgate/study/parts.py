@@ -104,8 +104,8 @@ class Parts:
             return replace(self, train_sizes=self.train_sizes if len(self.train_sizes) > 1 else ())
         if len(self.train_sizes) > 1 and not held.train_sizes:
             raise RunError(
-                f"{folder} was begun with one training size, and {len(self.train_sizes)} were given with --train-size. "
-                f"Give another --out for a study of several."
+                f"{folder} was begun with one training size, and {len(self.train_sizes)} were given with train_size=. "
+                f"Give another out= for a study of several."
             )
         sizes = tuple(dict.fromkeys([*held.train_sizes, *self.train_sizes])) if held.train_sizes else ()
         return Parts(_distinct([*held.tasks, *self.tasks]), _distinct([*held.models, *self.models]), sizes)
@@ -129,7 +129,7 @@ class Parts:
         if read_parts(folder) is None and in_use(folder):
             what = "a study of one task and model" if (folder / STUDY_FILE).is_file() else "no study"
             several = "tasks or models" if len(self.tasks) * len(self.models) > 1 else "training sizes"
-            raise RunError(f"{folder} is not empty and holds {what}. Give another --out for several {several}.")
+            raise RunError(f"{folder} is not empty and holds {what}. Give another out= for several {several}.")
         tasks, models, sizes = zip(*combined, strict=True)
         names = part_names([task.task for task in tasks], models, sizes)
         return [
@@ -178,7 +178,7 @@ def read_parts(folder: Path) -> Parts | None:
     try:
         return TypeAdapter(Parts).validate_python(read_json(file))
     except ValidationError as error:
-        raise RunError(f"{file} is damaged: {error.errors()[0]['msg']}. Give another --out.") from None
+        raise RunError(f"{file} is damaged: {error.errors()[0]['msg']}. Give another out=.") from None
 
 
 def part_folders(folder: Path) -> list[Path]:

@@ -226,8 +226,8 @@ def _check_budget(out: Path, budget: Budget | None) -> None:
         found = held.verdict
         raise UsageError(
             f"{out} has a budget of {found.steps_allowed:,} of its grid's {found.steps_of_grid:,} optimizer steps, and "
-            f"this command has none. Give the same --budget to go on within it, a larger one to train more, or "
-            f"--budget 1 to train every run."
+            f"this command has none. Give the same budget= to go on within it, a larger one to train more, or "
+            f"budget=1 to train every run."
         )
 
 
@@ -278,8 +278,8 @@ def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: Study
     if not request.is_budgeted and searches.wants_rates(seen.task, grid):
         progress.note(
             grid.labelled(
-                f"No --lr was given, so the rate of each method is chosen on dev from {GENERATION_RATES}. --search "
-                f"lr=... tries others; --lr trains every method with one."
+                f"No lr was given, so the rate of each method is chosen on dev from {GENERATION_RATES}. "
+                f"search='lr=...' tries others; lr= trains every method with one."
             )
         )
         return grid.searching(read_space([GENERATION_RATES]).record())
@@ -287,8 +287,8 @@ def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: Study
     if request.is_budgeted and any(adapter is None or adapter.lr is None for adapter in adapters):
         progress.note(
             grid.labelled(
-                f"No --lr was given, so that arms without a rate of their own train with {grid.base.peak_lr:g}, which "
-                f"suits some better than others. --search lr=... makes each rate an arm of each method."
+                f"No lr was given, so that arms without a rate of their own train with {grid.base.peak_lr:g}, which "
+                f"suits some better than others. search='lr=...' makes each rate an arm of each method."
             )
         )
     return grid
@@ -307,7 +307,7 @@ def _check_together(planned: list[PlannedPart]) -> None:
     for other in planned[1:]:
         if set(other.grid.methods) != set(first.methods):
             raise UsageError(
-                f"--sweep gives other methods for {other.grid.base.model} than for {first.base.model}, which has "
+                f"sweep= gives other methods for {other.grid.base.model} than for {first.base.model}, which has "
                 f"another number of layers. Sweep them in studies of their own, or name the methods."
             )
 

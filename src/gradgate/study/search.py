@@ -74,26 +74,26 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
         name = name.replace("-", "_")
         if name not in SEARCHED:
             raise UsageError(
-                f"--search {text!r}: {name!r} cannot be searched.{nearest(name, SEARCHED)} Expected one of "
-                f"{', '.join(SEARCHED)}, as in lr=1e-5,2e-5."
+                f"search={text!r}: {name!r} cannot be searched.{nearest(name, SEARCHED)} Expected one of "
+                f"{', '.join(SEARCHED)}, as in 'lr=1e-5,2e-5'."
             )
         if name in axes:
-            raise UsageError(f"--search gives {name!r} twice. Give it once, with all its values: {name}=a,b,c.")
+            raise UsageError(f"search= gives {name!r} twice. Give it once, with all its values: '{name}=a,b,c'.")
         ends = [_value(name, end) for end in rest.split("..")]
         axes[name] = (ends[0], ends[1]) if len(ends) == 2 else [_value(name, word) for word in rest.split(",")]
     ranged = [name for name, axis in axes.items() if isinstance(axis, tuple)]
     if ranged and trials is None:
-        raise UsageError(f"--search {ranged[0]} is a range, which needs --trials, the number of settings to draw.")
+        raise UsageError(f"search={ranged[0]!r} is a range, which needs trials=, the number of settings to draw.")
     if trials is not None and not ranged:
         raise UsageError(
-            "--trials is for ranges, as in --search lr=1e-5..1e-4; lists are tried in full. "
-            f"Leave out --trials {trials}, or give a range."
+            "trials= is for ranges, as in search='lr=1e-5..1e-4'; lists are tried in full. "
+            f"Leave out trials={trials}, or give a range."
         )
     count = trials or prod(len(values) for values in axes.values())
     if count * seeds > MOST_RUNS:
         raise UsageError(
-            f"--search has {count:,} settings with {seeds:,} seeds, more than the {MOST_RUNS:,} runs that a study can "
-            f"hold. Give fewer values, --trials or --search-seeds."
+            f"search= has {count:,} settings with {seeds:,} seeds, more than the {MOST_RUNS:,} runs that a study can "
+            f"hold. Give fewer values, trials= or search_seeds=."
         )
     settings = _drawn(axes, trials) if trials else [dict(zip(axes, v, strict=True)) for v in product(*axes.values())]
     return Space(tuple(texts), tuple(settings), tuple(range(FIRST_SEED, FIRST_SEED + seeds)), prune)
@@ -126,7 +126,7 @@ def _draw(axis: list[Any] | tuple[Any, Any], uniform: float) -> Any:
     low, high = axis
     if not (isinstance(low, int | float) and isinstance(high, int | float) and low < high):
         raise UsageError(
-            f"--search: {low}..{high} is no range of numbers. Expected the lower end first, as in 1e-5..1e-4."
+            f"search=: {low}..{high} is not a range of numbers. Expected the lower end first, as in 1e-5..1e-4."
         )
     drawn = exp(log(low) + uniform * (log(high) - log(low))) if low > 0 else low + uniform * (high - low)
     return round(drawn) if isinstance(low, int) else float(f"{drawn:.3g}")
@@ -170,7 +170,7 @@ def check(grid: Grid) -> None:
         return
     own = [adapter.text for adapter in grid.adapter_settings if adapter.lr is not None]
     if own:
-        raise UsageError(f"--search lr has no effect on {own[0]!r}, which has its own lr. Leave one of them out.")
+        raise UsageError(f"search='lr' has no effect on {own[0]!r}, which has its own lr. Leave one of them out.")
 
 
 def undecided(grid: Grid) -> list[Arm]:

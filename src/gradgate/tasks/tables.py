@@ -91,13 +91,14 @@ def read_one(spec: TaskSpec, split: str) -> Table:
 
 
 def check_files(spec: TaskSpec) -> None:
-    """Refuse missing local files, and train and dev files without a column, from their first rows alone.
+    """Refuse one file for two splits, missing files, and train and dev files without a column, from their first rows.
 
     Checks of every row are left to :func:`read_tables`, as is the hub.
 
     Raises:
         DataError: as :func:`read_tables` does.
     """
+    _check_different(spec)
     if spec.folder is None or is_cut(spec):
         return
     for split in scored(spec.places):

@@ -60,29 +60,29 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
     """
     given = [name for name in (*TASK_FLAGS, "languages", "source") if getattr(config, name) is not None]
     if given:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        flags = ", ".join(f"{name}=" for name in given)
         raise UsageError(
-            f"{flags}: these describe one task, and --task {config.task} is several. Write them to the task's entry in "
+            f"{flags}: these describe one task, and task={config.task!r} is several. Write them to the task's entry in "
             f"a YAML file of `kind: {KIND}`."
         )
     if config.dev_size is not None:
         raise UsageError(
-            f"--dev-size {config.dev_size}: rows of one task are held out of its train, and --task {config.task} is "
+            f"dev_size={config.dev_size}: rows of one task are held out of its train, and task={config.task!r} is "
             f"several. Leave it out, or train one task."
         )
     if config.adapter is not None:
         raise UsageError(
-            f"--adapter: adapters are trained on one task, and --task {config.task} is several. Train the tasks "
+            f"adapter=: adapters are trained on one task, and task={config.task!r} is several. Train the tasks "
             f"together without one, then one task from the run's model folder with it."
         )
     if config.language_adapters is not None:
         raise UsageError(
-            f"--language-adapters: they are for an adapter that is trained on one task, and --task {config.task} is "
+            f"language_adapters=: they are for an adapter that is trained on one task, and task={config.task!r} is "
             f"several. Leave them out, or train one task."
         )
     if config.tapt is not None:
         raise UsageError(
-            f"--tapt-steps, --tapt-epochs: a model is pre-trained on the texts of one task, and --task {config.task} "
+            f"tapt_steps=, tapt_epochs=: a model is pre-trained on the texts of one task, and task={config.task!r} "
             f"is several. Leave them out, or train one task."
         )
     if config.fsdp:
@@ -91,15 +91,15 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
     generated = [task.name for task in found.tasks if task.kind == "generation"]
     if generated:
         raise UsageError(
-            f"--task {config.task}: {generated[0]} is generated text, and several tasks share an encoder under heads "
-            f"of their own. Train it alone: --task {generated[0]}."
+            f"task={config.task!r}: {generated[0]} is generated text, and several tasks share an encoder under heads "
+            f"of their own. Train it alone: task={generated[0]!r}."
         )
     return found
 
 
 def several_in_one_process(config: RunConfig) -> str:
     """What to say where several processes would train several tasks."""
-    return f"--task {config.task} is several tasks, which are trained in one process. Leave out --fsdp and torchrun."
+    return f"task={config.task!r} is several tasks, which are trained in one process. Leave out fsdp= and torchrun."
 
 
 def refuse_mix(config: RunConfig) -> None:
@@ -110,8 +110,8 @@ def refuse_mix(config: RunConfig) -> None:
     """
     if config.mix is not None:
         raise UsageError(
-            f"mix={config.mix!r} says how several tasks are mixed, and --task {config.task} is one. Leave it out, or "
-            f"name several: --task cola+sst2."
+            f"mix={config.mix!r} says how several tasks are mixed, and task={config.task!r} is one. Leave it out, or "
+            f"name several: task='cola+sst2'."
         )
 
 

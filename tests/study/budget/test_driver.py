@@ -132,7 +132,7 @@ def test_a_larger_budget_goes_on_and_counts_the_verdict_before(base: RunConfig, 
 
 
 def test_a_plain_comparison_of_a_budgeted_study_is_refused(base: RunConfig, study: Path) -> None:
-    with pytest.raises(UsageError, match=r"has a budget of 72 of its grid's 96 .* --budget 1 to train every run"):
+    with pytest.raises(UsageError, match=r"has a budget of 72 of its grid's 96 .* budget=1 to train every run"):
         compare(Comparison(base, METHODS, [0, 1]), study, SilentStudy())
 
 

@@ -175,7 +175,7 @@ def test_other_rates_and_what_belongs_to_a_search_are_refused(base: RunConfig, d
         race(base, study, search=read_space(["lr=0.5"]))
     with pytest.raises(UsageError, match=r"--prune and --search-seeds 2: with a budget"):
         race(base, tmp_path / "new", search=read_space(["lr=1e-4,1e-2"], seeds=2, prune=True))
-    with pytest.raises(UsageError, match=r"--search lr has no effect on 'lora:r=2,lr=1e-3'"):
+    with pytest.raises(UsageError, match=r"search='lr' has no effect on 'lora:r=2,lr=1e-3'"):
         race(base, tmp_path / "new", methods=["full", "lora:r=2,lr=1e-3"])
     assert not (tmp_path / "new").exists()
 
@@ -191,7 +191,7 @@ def test_a_budget_without_a_rate_says_which_one_all_arms_have(base: RunConfig, t
     with pytest.raises(UsageError, match="there is only full"):
         race(base, tmp_path / "study", methods=["full"], search=None, progress=heard)
     (note,) = heard.notes
-    assert note.startswith("No --lr was given, so that arms without a rate of their own train with 5e-05")
+    assert note.startswith("No lr was given, so that arms without a rate of their own train with 5e-05")
     given = Listens()
     with pytest.raises(UsageError, match="there is only full"):
         race(
