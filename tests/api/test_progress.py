@@ -45,7 +45,7 @@ def test_a_notebook_has_its_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert "3/3" in captured.err
     said = captured.out.splitlines()
     assert said == [
-        "1 of 3 runs were finished before and are kept.",
+        "1 of 3 runs had finished before.",
         "done: full seed 0: dev accuracy 0.5␛[31m",
         "failed: head seed 0: no memory",
     ]

@@ -226,7 +226,7 @@ def test_a_comparison_that_is_asked_to_stop_on_the_command_line_goes_on(
     process.send_signal(signal.SIGINT)
     told = process.communicate()[1]
     assert process.returncode == 130
-    assert "Run the same command again to go on from there." in told
+    assert "Run the same command again to resume." in told
     assert "Traceback" not in told
     for folder in (tmp_path / "study", tmp_path / "unbroken"):
         again = start(folder)

@@ -26,8 +26,8 @@ def base(settings: dict[str, Any]) -> RunConfig:
     return make_config(**settings | {"steps": 12, "threads": 1})
 
 
-def told(base: RunConfig, out: Path, allowance: Budget | None = None, **more: Any) -> Forecast:
-    asked = Comparison(base, ["full", "head"], [0, 1], allowance=allowance, **more)
+def told(base: RunConfig, out: Path, budget: Budget | None = None, **more: Any) -> Forecast:
+    asked = Comparison(base, ["full", "head"], [0, 1], budget=budget, **more)
     return forecast(asked, out, SilentStudy(), Execution())
 
 

@@ -6,19 +6,18 @@ tests do.
 
 from __future__ import annotations
 
-import inspect
 import os
 import signal
 import tempfile
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache, wraps
 from importlib.util import module_from_spec, spec_from_file_location
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -28,17 +27,20 @@ Test = Callable[..., None]
 
 _AFTER_A_FAILURE = 5.0  # seconds for the other processes, which may wait for the one that failed
 _groups: dict[int, _Group] = {}
+_tests: dict[tuple[str, str], Test] = {}
 
 
 def in_processes(test: Test) -> Test:
     """Run a test in two processes at once, or in as many as its argument ``processes`` says; fail if one fails.
 
-    Arguments of the test are pickled, so fixtures that are plain values are fine.
+    The test's arguments must be plain values, because they are pickled.
     """
+    key = test.__code__.co_filename, test.__name__
+    _tests[key] = test
 
     @wraps(test)
     def run(**arguments: Any) -> None:
-        failures = _call(arguments.get("processes", 2), test, arguments)
+        failures = _call(arguments.get("processes", 2), key, arguments)
         assert not failures, "\n".join(f"in process {rank}:\n{text}" for rank, text in failures.items())
 
     return run
@@ -67,27 +69,28 @@ class _Group:
             self.pipes.append(mine)
             self.processes.append(process)
 
-    def run(self, file: str, name: str, arguments: dict[str, Any]) -> dict[int, str]:
-        """Run a function of a file in all processes; return the tracebacks by rank."""
+    def run(self, key: tuple[str, str], arguments: dict[str, Any]) -> dict[int, str]:
+        """Run a test in all processes; return the tracebacks by rank."""
         for pipe in self.pipes:
-            pipe.send((file, name, arguments))
+            with suppress(BrokenPipeError):  # its end is seen below
+                pipe.send((key, arguments))
         failures: dict[int, str] = {}
-        waiting = {id(pipe): rank for rank, pipe in enumerate(self.pipes)}
-        while waiting:
-            open_pipes = [self.pipes[rank] for rank in waiting.values()]
-            ready = wait(open_pipes, timeout=_AFTER_A_FAILURE if failures else None)
-            if not ready:
-                return failures
-            for pipe in ready:
-                rank = waiting.pop(id(pipe))
-                try:
-                    failure = self.pipes[rank].recv()
-                except EOFError:
-                    self.processes[rank].join()
-                    failure = f"ended with exit code {self.processes[rank].exitcode}"
+        waiting = dict(enumerate(self.pipes))
+        while waiting and (ready := wait(waiting.values(), timeout=_AFTER_A_FAILURE if failures else None)):
+            for rank in [rank for rank, pipe in waiting.items() if pipe in ready]:
+                failure = self._answer(waiting.pop(rank), rank)
                 if failure is not None:
                     failures[rank] = failure
         return failures
+
+    def _answer(self, pipe: Connection, rank: int) -> str | None:
+        """Return the traceback of a test in one process, or None if it passed."""
+        try:
+            failure: str | None = pipe.recv()
+        except (EOFError, ConnectionResetError):
+            self.processes[rank].join()
+            failure = f"ended with exit code {self.processes[rank].exitcode}"
+        return failure
 
     @property
     def crashed(self) -> bool:
@@ -103,7 +106,7 @@ class _Group:
         self._folder.cleanup()
 
 
-def _call(count: int, test: Test, arguments: dict[str, Any]) -> dict[int, str]:
+def _call(count: int, key: tuple[str, str], arguments: dict[str, Any]) -> dict[int, str]:
     """Run a test in a group; after a failure, end the group, whose processes may be at different calls.
 
     Gloo's thread has crashed once in many runs (torch 2.13, a segmentation fault in ``pt_gloo_runloop``), so a test
@@ -111,7 +114,7 @@ def _call(count: int, test: Test, arguments: dict[str, Any]) -> dict[int, str]:
     """
     for last in (False, True):
         group = _groups.get(count) or _groups.setdefault(count, _Group(count))
-        failures = group.run(test.__code__.co_filename, test.__name__, arguments)
+        failures = group.run(key, arguments)
         if not failures:
             break
         _groups.pop(count).close()
@@ -126,10 +129,11 @@ def _serve(pipe: Connection, rank: int, count: int, meeting: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count, timeout=timedelta(seconds=60))
     while True:
-        file, name, arguments = pipe.recv()
+        key, arguments = pipe.recv()
         torch.manual_seed(0)
         try:
-            inspect.unwrap(getattr(_module(file), name))(**arguments)
+            _import(key[0])
+            _tests[key](**arguments)
         except BaseException:
             pipe.send(traceback.format_exc())
         else:
@@ -137,10 +141,9 @@ def _serve(pipe: Connection, rank: int, count: int, meeting: str) -> None:
 
 
 @cache
-def _module(file: str) -> ModuleType:
+def _import(file: str) -> None:
     spec = spec_from_file_location(Path(file).stem, file)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module

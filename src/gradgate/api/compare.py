@@ -47,9 +47,9 @@ class Study(Shown):
         """
         from gradgate.study.budget.file import read_budget
 
-        race = read_budget(self.path)
-        if race is not None and race.verdict.winners:
-            return race.verdict.winners[0]
+        budget = read_budget(self.path)
+        if budget is not None and budget.verdict.winners:
+            return budget.verdict.winners[0]
         best = self._report.findings.best
         return best[0].name if best else None
 

@@ -83,7 +83,7 @@ class NotebookStudy:
             self._bar.reset(total=total)
             self._bar.update(finished)
         if finished:
-            self.note(f"{finished} of {total} runs were finished before and are kept.")
+            self.note(f"{finished} of {total} runs had finished before.")
 
     def begin_run(self, label: str) -> RunProgress:
         with self._lock:

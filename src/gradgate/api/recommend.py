@@ -64,7 +64,7 @@ def recommend(
 ) -> Recommended:
     """Find the best way to train on some data within some minutes. Called again, it resumes.
 
-    Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters race at rates that suit
+    Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters compete at rates that suit
     the model's size. What the model refuses or the device has no memory for is left out. ``gradgate recommend`` calls
     this.
 
@@ -101,9 +101,9 @@ def recommend_in(asked: RecommendSettings, folder: Path, *, quiet: bool = False)
     check_tasks(asked.run)
 
     from gradgate.report import write_report  # torch loads after the settings are checked
-    from gradgate.study.recommend.recommendation import recommend as race
+    from gradgate.study.recommend.recommendation import recommend as find_best
 
     with study_progress(quiet) as progress:
-        found = race(asked.run, asked.minutes, asked.seeds, folder, progress)
+        found = find_best(asked.run, asked.minutes, asked.seeds, folder, progress)
     write_report(folder)
     return Recommended(folder, found)

@@ -21,7 +21,7 @@ def recommend(
 ) -> None:
     """Find the best way to train on your data, in minutes.
 
-    Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters race at rates that suit
+    Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters compete at rates that suit
     the model's size. What the model refuses or the device has no memory for is left out. The answer has
     the command that trains the best one. Run again, it goes on.
     """

@@ -199,8 +199,8 @@ class RunFolder:
         others = (self.path.with_name(f"{self.path.name}-{number}") for number in count(2))
         return next(path for path in others if not path.exists())
 
-    def claim_alone(self, config: Recorded, held: ExitStack) -> bool:
-        """Claim the folder, and lock it until ``held`` is closed; a finished one needs no lock.
+    def claim_alone(self, config: Recorded, locks: ExitStack) -> bool:
+        """Claim the folder, and lock it until ``locks`` is closed; a finished one needs no lock.
 
         Returns:
             Whether the run has finished.
@@ -210,7 +210,7 @@ class RunFolder:
             RunError: as :meth:`claim`.
         """
         if not self.finished:
-            held.enter_context(self.locked())
+            locks.enter_context(self.locked())
         self.claim(config)
         return self.finished
 

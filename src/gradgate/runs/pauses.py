@@ -14,8 +14,6 @@ from gradgate.runs.history import DevRecord, read_history
 from gradgate.runs.records import Scores, read_record, write_record
 from gradgate.runs.state import Progress, RunState
 
-PAUSED, FINISHED = RunState.PAUSED, RunState.FINISHED
-
 
 def _check_scored(dev: tuple[DevRecord, ...]) -> tuple[DevRecord, ...]:
     if not dev:
@@ -108,10 +106,11 @@ def progress_of(
     """
     known = merged_by_step(pauses.dev if pauses is not None else (), evaluated)
     if scores is not None:
-        cost = scores.cost
-        state, metric, step, total, seconds = FINISHED, scores.metric, cost.steps, cost.steps, cost.seconds_total
+        state, metric, seconds = RunState.FINISHED, scores.metric, scores.cost.seconds_total
+        step = total = scores.cost.steps
     elif pauses is not None:
-        state, metric, step, total, seconds = PAUSED, pauses.metric, pauses.step, pauses.of_steps, pauses.seconds
+        state, metric, seconds = RunState.PAUSED, pauses.metric, pauses.seconds
+        step, total = pauses.step, pauses.of_steps
         known = tuple(record for record in known if record.step <= step)
     else:
         return None

@@ -27,10 +27,10 @@ def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
         write_text(folder.predictions / f"{name}.jsonl", text)
 
 
-def copy_predictions(kept: Path, folder: RunFolder) -> None:
-    """Write the prediction files that were kept with the best weights."""
-    files = sorted(kept.rglob("*.jsonl"))
-    texts = {file.relative_to(kept).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
+def copy_predictions(best: Path, folder: RunFolder) -> None:
+    """Write the prediction files that stand beside the best weights."""
+    files = sorted(best.rglob("*.jsonl"))
+    texts = {file.relative_to(best).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
     write_predictions(folder, texts)
 
 
@@ -41,23 +41,23 @@ class Predictions:
     Attributes:
         by_run: a run's name to one record for each row, in their order: ``predicted`` at least, and what its kind of
             task adds, such as ``probability``.
-        kept: cells of the rows themselves, by column; empty if none are wanted.
+        row_cells: cells of the rows themselves, by column; empty if none are wanted.
     """
 
     by_run: dict[str, list[dict[str, Any]]]
-    kept: list[dict[str, Any]] = field(default_factory=list)
+    row_cells: list[dict[str, Any]] = field(default_factory=list)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per row with its kept cells: the prediction of one run, or of several by run."""
-        kept: Iterable[dict[str, Any]] = self.kept or repeat({})
+        """Return one record per row with the cells of the row: the prediction of one run, or of several by run."""
+        row_cells: Iterable[dict[str, Any]] = self.row_cells or repeat({})
         if len(self.by_run) == 1:
             (found,) = self.by_run.values()
-            return [{**row, **cells} for row, cells in zip(found, kept, strict=False)]
+            return [{**row, **cells} for row, cells in zip(found, row_cells, strict=False)]
         without = [[{k: v for k, v in row.items() if k != "index"} for row in rows] for rows in self.by_run.values()]
         rows = zip(*without, strict=True)
         return [
             {"index": index, **cells, **dict(zip(self.by_run, row, strict=True))}
-            for index, (row, cells) in enumerate(zip(rows, kept, strict=False))
+            for index, (row, cells) in enumerate(zip(rows, row_cells, strict=False))
         ]
 
     def as_csv(self) -> str:

@@ -135,7 +135,7 @@ class BudgetSettings(CheckedSettings):
         return self
 
     @property
-    def allowance(self) -> Budget | None:
+    def total_budget(self) -> Budget | None:
         """The budget; None without one."""
         return parse_budget(self.budget, self.budget_steps, self.budget_time)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from gradgate.distributed import launch
 from gradgate.runs.folder import CACHE_FOLDER
 from gradgate.runs.interrupt import InterruptedRunError, stoppable
+from gradgate.runs.state import RunState
 from gradgate.study import search as searches
 from gradgate.study.budget.driver import BudgetDriver, BudgetedStudy
 from gradgate.study.budget.file import read_budget
@@ -56,13 +57,13 @@ def compare(
     study = plan(comparison, out, progress, execution)
     if study.folders[0] != out:
         study.parts.write(out)
-    queue = _begin(out, study, execution, progress, adds_runs=comparison.allowance is None)
+    queue = _begin(out, study, execution, progress, adds_runs=comparison.budget is None)
     try:
         _run(queue, out, comparison, study.folders, execution, progress)
     finally:
         queue.store.close()
     counts = count_runs(out)
-    if not counts.failed and (not counts.paused or comparison.allowance is not None):
+    if not counts.failed and (not counts.paused or comparison.budget is not None):
         shutil.rmtree(out / CACHE_FOLDER, ignore_errors=True)
     return counts
 
@@ -112,7 +113,7 @@ def _run(
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the study.
     """
     runs, cache, trust_remote_code = queue.runs(), out / CACHE_FOLDER, comparison.base.trust_remote_code
-    progress.begin_study(len(runs), sum(run.state == "finished" for run in runs))
+    progress.begin_study(len(runs), sum(run.state is RunState.FINISHED for run in runs))
     with stoppable(progress.note) as stop:
 
         def train() -> None:
@@ -122,22 +123,22 @@ def _run(
                 workers = Workers(queue, cache, progress, stop, trust_remote_code=trust_remote_code)
                 workers.work(execution.workers)
             if stop.is_set():
-                raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to go on from there.")
+                raise InterruptedRunError(f"Stopped; {out} is saved. Run the same command again to resume.")
 
-        if comparison.allowance is None:
+        if comparison.budget is None:
             train()
         else:
-            BudgetDriver(BudgetedStudy.read(out, folders), queue, train).run(comparison.allowance)
+            BudgetDriver(BudgetedStudy.read(out, folders), queue, train).run(comparison.budget)
 
 
 def count_runs(out: Path) -> RunCounts:
     """How far a study is, as a reader of it sees it: a run with damaged scores has failed as well.
 
-    Of a race, runs that its budget did not begin have not failed.
+    With a budget, runs that it did not begin have not failed.
     """
     cells = [cell for path in part_folders(out) for cell in read_study(path).cells]
-    finished = sum(cell.state == "finished" for cell in cells)
-    paused = sum(cell.state == "paused" for cell in cells)
+    finished = sum(cell.state is RunState.FINISHED for cell in cells)
+    paused = sum(cell.state is RunState.PAUSED for cell in cells)
     is_budgeted = read_budget(out) is not None
-    failed = sum(cell.state == "failed" for cell in cells) if is_budgeted else len(cells) - finished - paused
+    failed = sum(cell.state is RunState.FAILED for cell in cells) if is_budgeted else len(cells) - finished - paused
     return RunCounts(finished, failed, paused)

@@ -127,7 +127,7 @@ def forecast(comparison: Comparison, out: Path, progress: StudyProgress, executi
         finished=sum(run.folder.finished for run in runs),
         scoring_seconds=scoring,
         workers=execution.workers,
-        share=_share(comparison.allowance, arms),
+        share=_share(comparison.budget, arms),
         free_memory=free_bytes(planned[0].grid.base),
         disk_bytes=disk,
         free_disk=shutil.disk_usage(_there(out)).free,
@@ -217,11 +217,11 @@ def _scoring(config: RunConfig, rows: dict[str, int], arm: ArmForecast) -> float
     return batches * _FORWARD * (arm.step_seconds or 0.0)
 
 
-def _share(allowance: Budget | None, arms: Sequence[ArmForecast]) -> float | None:
+def _share(budget: Budget | None, arms: Sequence[ArmForecast]) -> float | None:
     total = sum(arm.runs * arm.steps for arm in arms)
-    if allowance is None or allowance.seconds is not None or not total:
+    if budget is None or budget.seconds is not None or not total:
         return None
-    return allowance.steps_of(total, None) / total
+    return budget.steps_of(total, None) / total
 
 
 def _there(path: Path) -> Path:

@@ -51,10 +51,10 @@ class Comparison:
         parts: several tasks, models and training sizes, each with each, in place of the base's; in a study that has
             others they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
         search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
-            with one goes on with it. A new one of generation, without an allowance, searches learning
-            rates where ``base`` gives none. With an allowance nothing is searched first: each setting is an arm of each
+            with one goes on with it. A new one of generation, without a budget, searches learning
+            rates where ``base`` gives none. With a budget nothing is searched first: each setting is an arm of each
             method.
-        allowance: a budget: only what leads to the best arm is trained, in this many steps at most
+        budget: only what leads to the best arm is trained, in this many steps at most
             (:mod:`gradgate.study.budget.driver`). The verdict is in ``budget.json``. A budgeted study resumes with the
             same budget or a larger one.
     """
@@ -66,7 +66,7 @@ class Comparison:
     adapters: Sequence[str | None] = ()
     parts: Parts | None = None
     search: Space | None = None
-    allowance: Budget | None = None
+    budget: Budget | None = None
 
     @classmethod
     def of(cls, asked: CompareSettings, out: Path) -> Comparison:
@@ -77,7 +77,7 @@ class Comparison:
         """
         base, parts = subjects_of(asked, out)
         search = read_space(asked.search, asked.trials, asked.search_seeds, asked.prune) if asked.search else None
-        return cls(base, asked.method, asked.seeds, asked.sweep, asked.adapter, parts, search, asked.allowance)
+        return cls(base, asked.method, asked.seeds, asked.sweep, asked.adapter, parts, search, asked.total_budget)
 
 
 @dataclass(frozen=True)
@@ -156,11 +156,11 @@ def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: 
     Raises:
         GradgateError: if the data, the model or a method cannot work.
     """
-    request, allowance = _Request.of(comparison), comparison.allowance
-    _check_budget(out, allowance)
+    request, budget = _Request.of(comparison), comparison.budget
+    _check_budget(out, budget)
     parts = (comparison.parts or Parts.of(comparison.base)).with_held(out)
     planned = _plan_all(parts, out, comparison.base, request, execution, progress)
-    if allowance is not None:
+    if budget is not None:
         check_budgeted([part.grid for part in planned], [part.seen.task for part in planned])
     return StudyPlan(parts, planned)
 
@@ -193,12 +193,12 @@ class _Request:
             comparison.adapters,
             swept,
             rate_is_open="lr" not in comparison.base.model_fields_set,
-            is_budgeted=comparison.allowance is not None,
+            is_budgeted=comparison.budget is not None,
         )
         return request if comparison.search is None else request._trying(comparison.search)
 
     def _trying(self, space: Space) -> _Request:
-        """With these settings: those of a search, or arms of a race."""
+        """With these settings: those of a search, or arms of a budget."""
         if self.is_budgeted:
             return replace(self, variants=arms_of(space), rate_is_open=False)
         return replace(self, search=space.record(), rate_is_open=False)
@@ -219,10 +219,10 @@ class _Request:
         )
 
 
-def _check_budget(out: Path, allowance: Budget | None) -> None:
+def _check_budget(out: Path, budget: Budget | None) -> None:
     """Refuse a budgeted study without its budget: a plain comparison would train every run."""
     held = read_budget(out)
-    if allowance is None and held is not None:
+    if budget is None and held is not None:
         found = held.verdict
         raise UsageError(
             f"{out} has a budget of {found.steps_allowed:,} of its grid's {found.steps_of_grid:,} optimizer steps, and "

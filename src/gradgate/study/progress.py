@@ -78,7 +78,7 @@ class StudyBars:
         self._begun = True
         self._bars.update(self._runs, total=total, completed=finished)
         if finished:
-            self.note(f"{finished} of {total} runs were finished before and are kept.")
+            self.note(f"{finished} of {total} runs had finished before.")
 
     def begin_run(self, label: str) -> RunProgress:
         if label in self._steps:  # it was given back and claimed again

@@ -126,7 +126,7 @@ def check_complete(trainer: Trainer, folder: RunFolder) -> None:
     if state.global_step < state.max_steps:
         raise InterruptedRunError(
             f"Stopped at step {state.global_step} of {state.max_steps}; the state is saved in {folder.path}. Run the "
-            f"same command again to go on from there."
+            f"same command again to resume."
         )
 
 

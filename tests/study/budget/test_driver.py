@@ -39,7 +39,7 @@ def base(settings: dict[str, Any]) -> RunConfig:
 
 
 def race(base: RunConfig, out: Path, share: float = 0.75, progress: StudyProgress | None = None) -> BudgetRecord:
-    asked = Comparison(base, METHODS, (0, 1), allowance=Budget(share=share))
+    asked = Comparison(base, METHODS, (0, 1), budget=Budget(share=share))
     compare(asked, out, progress or SilentStudy())
     found = read_budget(out)
     assert found is not None
@@ -155,7 +155,7 @@ def test_several_tasks_are_pairs(base: RunConfig, tiny_task: Path, tmp_path: Pat
     other = shutil.copytree(tiny_task, tmp_path / "other")
     parts = Parts.of(base, [str(tiny_task), str(other)])
     counts = compare(
-        Comparison(base, METHODS[:2], [0], parts=parts, allowance=Budget(share=0.5)),
+        Comparison(base, METHODS[:2], [0], parts=parts, budget=Budget(share=0.5)),
         tmp_path / "study",
         SilentStudy(),
     )
@@ -170,7 +170,7 @@ def test_the_length_of_runs_is_learnt_from_the_first_step_where_it_is_not_said(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
     base = make_config(**settings | {"steps": None, "epochs": 1, "threads": 1})
-    counts = compare(Comparison(base, METHODS[:2], [0], allowance=Budget(steps=10)), tmp_path / "study", SilentStudy())
+    counts = compare(Comparison(base, METHODS[:2], [0], budget=Budget(steps=10)), tmp_path / "study", SilentStudy())
     found = read_budget(tmp_path / "study")
     assert found is not None
     assert list(found.steps.values()) == [10]
@@ -201,9 +201,7 @@ def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, stu
 
 def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
     for seconds in (1e-3, 1e-3):
-        compare(
-            Comparison(base, METHODS[:2], [0], allowance=Budget(seconds=seconds)), tmp_path / "study", SilentStudy()
-        )
+        compare(Comparison(base, METHODS[:2], [0], budget=Budget(seconds=seconds)), tmp_path / "study", SilentStudy())
         found = read_budget(tmp_path / "study")
         assert found is not None
         assert found.pace is not None
@@ -213,7 +211,7 @@ def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
 
 def test_one_method_alone_is_refused(base: RunConfig, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is only full"):
-        compare(Comparison(base, ["full"], [0, 1], allowance=Budget(share=0.5)), tmp_path / "study", SilentStudy())
+        compare(Comparison(base, ["full"], [0, 1], budget=Budget(share=0.5)), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 

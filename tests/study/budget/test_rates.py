@@ -57,7 +57,7 @@ def base(settings: dict[str, Any]) -> RunConfig:
 
 def race(base: RunConfig, out: Path, share: float = 0.6, methods: Sequence[str] = METHODS, **more: Any) -> BudgetRecord:
     progress, execution = more.pop("progress", SilentStudy()), more.pop("execution", None)
-    asked = Comparison(base, methods, (0, 1), allowance=Budget(share=share), **{"search": RATES, **more})
+    asked = Comparison(base, methods, (0, 1), budget=Budget(share=share), **{"search": RATES, **more})
     compare(asked, out, progress, execution)
     found = read_budget(out)
     assert found is not None

@@ -120,8 +120,8 @@ class BudgetedStudy:
 def _without_rate(arm: Arm) -> str:
     """Return the label of an arm without its rate or setting, which arms of one method share."""
     name, _, options = (arm.adapter or "").partition(":")
-    kept = ",".join(option for option in options.split(",") if not option.startswith("lr="))
-    adapter = ":".join(filter(None, (name, kept)))
+    options_left = ",".join(option for option in options.split(",") if not option.startswith("lr="))
+    adapter = ":".join(filter(None, (name, options_left)))
     return Arm(arm.method, adapter or None).label
 
 

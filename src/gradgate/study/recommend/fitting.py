@@ -44,14 +44,14 @@ def _steps(config: RunConfig, rows: int) -> int:
 def fitting(portfolio: Portfolio, config: RunConfig, seen: Preview) -> Portfolio:
     """Return the portfolio without arms that the model refuses or that need more memory than the device has."""
     room = free_bytes(config)
-    kept, left_out = [], list(portfolio.left_out)
+    chosen, left_out = [], list(portfolio.left_out)
     for arm in portfolio.arms:
         reason = _refused(arm, config, seen) or _too_large(arm, config, seen.task, room)
         if reason is None:
-            kept.append(arm)
+            chosen.append(arm)
         else:
             left_out.append(LeftOut(arm, reason))
-    return replace(portfolio, arms=tuple(kept), left_out=tuple(left_out))
+    return replace(portfolio, arms=tuple(chosen), left_out=tuple(left_out))
 
 
 def free_bytes(config: RunConfig) -> int:

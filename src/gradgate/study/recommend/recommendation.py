@@ -81,7 +81,7 @@ def recommend(
         minutes: by the clock, for training. An eighth of one run of each arm is trained in any case.
         seeds: at most one run of each arm for each.
         out: the study folder; an existing study is resumed.
-        progress: is called for each run, and told what leads.
+        progress: is called for each run, and with notes on what leads.
 
     Raises:
         UsageError: if fewer than two arms can be trained here.
@@ -106,7 +106,7 @@ def recommend(
         progress.note(str(each))
     progress.note(f"Comparing {', '.join(chosen.arms)}; lr {chosen.lr:g} where an arm has none of its own.")
     base = config.model_copy(update={"lr": chosen.lr})
-    compare(Comparison(base, chosen.arms, seeds, allowance=budget), out, LeaderNotes(out, progress))
+    compare(Comparison(base, chosen.arms, seeds, budget=budget), out, LeaderNotes(out, progress))
     return read_recommendation(out, base, chosen)
 
 

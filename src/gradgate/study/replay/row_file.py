@@ -23,7 +23,7 @@ MaybeEmpty = Annotated[str, BeforeValidator(lambda cell: cell or "")]
 
 @dataclass(frozen=True, eq=False)
 class RowFile(Generic[Row]):
-    """How values of a dataclass are kept as CSV, with its fields as the columns.
+    """A CSV format for values of a dataclass, with its fields as the columns.
 
     None is written as an empty cell. An empty cell is read as the default of its column, or else as None.
 

@@ -71,20 +71,20 @@ def _root(error: BaseException) -> BaseException:
 
 def _explained(place: str, error: BaseException) -> StoreError:
     said = str(error).strip()
-    kept = "What has been saved is still there: run the same command again to resume."
+    advice = "What has been saved is still there: run the same command again to resume."
     if not isinstance(error, sqlite3.Error):
         if "timeout" in said.lower() or "timed out" in said.lower():
             said = f"it did not answer within {_CONNECT_SECONDS} s ({said}). Check the address and that the server runs"
-        return StoreError(f"The store {place} cannot be used: {said}. {kept}")
+        return StoreError(f"The store {place} cannot be used: {said}. {advice}")
     if any(word in said for word in _DAMAGE):
         return DamagedStoreError(_damaged(place, said))
     if "locked" in said:
-        return StoreError(f"{place} is locked by another program ({said}). End that program. {kept}")
+        return StoreError(f"{place} is locked by another program ({said}). End that program. {advice}")
     if "full" in said or "I/O" in said:
-        return StoreError(f"{place} cannot be written ({said}). Make room on its disk. {kept}")
+        return StoreError(f"{place} cannot be written ({said}). Make room on its disk. {advice}")
     if "readonly" in said or "unable to open" in said:
-        return StoreError(f"{place} cannot be written ({said}). Make file and folder writable. {kept}")
-    return StoreError(f"{place} cannot be used: {said}. {kept}")
+        return StoreError(f"{place} cannot be written ({said}). Make file and folder writable. {advice}")
+    return StoreError(f"{place} cannot be used: {said}. {advice}")
 
 
 def _damaged(place: str, said: str) -> str:
@@ -146,10 +146,10 @@ class Store:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the study, for writes that must not interleave with those of other processes."""
-        with ExitStack() as held:
-            held.enter_context(locked_folder(self.folder))
+        with ExitStack() as locks:
+            locks.enter_context(locked_folder(self.folder))
             if self.storage.engine.name == "postgresql":
-                connection = held.enter_context(self.storage.engine.connect())
+                connection = locks.enter_context(self.storage.engine.connect())
                 key = zlib.crc32(self.study.study_name.encode())
                 connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(key)))
             yield
