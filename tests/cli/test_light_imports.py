@@ -108,6 +108,13 @@ MISTAKES = {
     "no delta": ("delta info no-file", 1, "There is no file no-file"),
     "a delta of a model without its base": ("delta create DATA -o OUT", 2, "Add --base"),
     "a delta for another library": ("delta export DATA --to onnx -o OUT", 2, "--to 'onnx': expected peft"),
+    "one file for dev and test": ("train --task DATA --test-file DATA/dev.csv", 1, "is both dev and test"),
+    "a column of a test file": ("compare -m full --task DATA --text nope --out OUT", 1, "has no column 'nope'"),
+    "a wrong budget": ("compare -m full --budget 2 --out OUT", 2, "--budget 2: expected a share"),
+    "an address for a model": ("compare -m full --store a://b --out OUT", 2, "goes to --queue 'a://b'"),
+    "a type of weights": ("memory --precision bfloat16", 2, "goes to --weights"),
+    "a plan without a length": ("plan -m full", 2, "--steps is missing"),
+    "no minutes": ("recommend --minutes 0 --out OUT", 2, "--minutes 0.0: input should"),
     "two lengths": ("pretrain-adapter --language-data x --steps 1 --epochs 1", 2, "give epochs or steps, not both"),
 }
 
@@ -129,6 +136,12 @@ print(json.dumps(said))
 """
 
 
+def _placed(word: str, places: dict[str, str]) -> str:
+    """Return a word with the folder that its first part stands for."""
+    first, slash, rest = word.partition("/")
+    return f"{places.get(first, first)}{slash}{rest}"
+
+
 @pytest.fixture(scope="module")
 def mistakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, list[str], str]]:
     """Exit code, imported packages and output of each mistake."""
@@ -137,7 +150,7 @@ def mistakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, l
     for split in ("train", "dev", "test"):
         (folder / "data" / f"{split}.csv").write_text("text,label\ngood,yes\nbad,no\n")
     places = {"DATA": str(folder / "data"), "OUT": str(folder / "out")}
-    lines = [[places.get(word, word) for word in line.split()] for line, _, _ in MISTAKES.values()]
+    lines = [[_placed(word, places) for word in line.split()] for line, _, _ in MISTAKES.values()]
     command = [sys.executable, "-c", EVERY_MISTAKE, json.dumps(lines)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -105,6 +105,16 @@ def test_an_adapter_on_a_language_adapter_takes_what_was_estimated(tmp_path: Pat
     assert alone.peak_bytes < 0.95 * real
 
 
+@pytest.mark.parametrize("method", ["full", "freeze:layers=2", "graddrop:p=0.5"])
+def test_accumulated_gradients_take_what_was_estimated(method: str) -> None:
+    layers, work = layers_of("encoder"), Workload(8, 32, accumulate=2)
+    estimate = Estimator(build("encoder"), Setup(work, adamw, total_steps=STEPS), layers).of(method)
+    alone = Estimator(build("encoder"), Setup(Workload(8, 32), adamw, total_steps=STEPS), layers).of(method)
+    real = counted_peak(build("encoder"), method, adamw, work, steps=STEPS, layers=layers)
+    assert estimate.peak_bytes == pytest.approx(real, rel=0.01)
+    assert estimate.peak_bytes > alone.peak_bytes
+
+
 EIGHT = {"num_hidden_layers": 8}
 DEEP: dict[str, Callable[[], PreTrainedModel]] = {
     "BERT": tiny("BertConfig", "BertForSequenceClassification", **(_ENCODER | EIGHT)),

@@ -57,10 +57,11 @@ def counted_peak(
 
 
 def _step(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: dict[str, Any], workload: Workload) -> None:
-    with workload.autocast():
-        loss = model(**inputs).loss
-    loss.backward()
-    del loss
+    for _ in range(workload.accumulate):
+        with workload.autocast():
+            loss = model(**inputs).loss
+        loss.backward()
+        del loss
     optimizer.step()
     optimizer.zero_grad()
 

@@ -1,0 +1,98 @@
+"""Requests share the settings of a run, and check them together before anything is loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.errors import UsageError
+from gradgate.settings.base import CheckedSettings, checked_settings, passed
+from gradgate.settings.compare import CompareSettings, RecommendSettings
+from gradgate.settings.memory import MemorySettings, head_of
+from gradgate.settings.plan import PlanSettings
+from gradgate.settings.run import RunConfig
+from gradgate.settings.shared import SharedSettings
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("of", [CompareSettings, RecommendSettings, MemorySettings, PlanSettings])
+def test_defaults_are_those_of_a_run(of: type[CheckedSettings]) -> None:
+    theirs = {name: of.model_fields[name].default for name in SharedSettings.model_fields}
+    ours = {name: RunConfig.model_fields[name].default for name in theirs}
+    length = {"steps", "epochs"} if of in (MemorySettings, PlanSettings) else set()
+    assert {name for name in theirs if theirs[name] != ours[name]} == length
+
+
+def test_keywords_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import write_keywords as w; print(w.written() == w.FILE.read_text())"],
+        cwd=ROOT / "tools", capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_one_value_is_one_of_several() -> None:
+    asked = checked_settings(CompareSettings, {"method": "full", "task": "sample", "seeds": 2, "train_size": 8})
+    assert (asked.method, asked.task, asked.seeds, asked.train_size) == (("full",), ("sample",), (0, 1), (8,))
+    assert (asked.run.task, asked.run.train_size) == ("sample", 8)
+
+
+def test_passed_settings_reach_the_runs() -> None:
+    asked = checked_settings(CompareSettings, {"method": ["full", "head"], "lr": 1e-3})
+    assert passed(asked.run) == {"lr": 1e-3}
+    assert "lr" not in checked_settings(CompareSettings, {"method": "full"}).run.model_fields_set
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"epochs": 1, "steps": 1}, "give epochs or steps, not both"),
+        ({"release_gradients": True}, "give clip=0"),
+        ({"budget": 0.1, "budget_steps": 4}, "budget=, budget_steps= and budget_time="),
+        ({"budget": 2}, "^budget=2: expected a share"),
+        ({"trials": 2}, "^trials=2 says how search= tries settings"),
+        ({"prune": True}, "^prune=True says how"),
+        ({"seeds": "x"}, "^seeds='x': expected how many"),
+        ({"queue": "here"}, "^queue='here': expected the address"),
+        ({"store": "sqlite:///q.db"}, "goes to queue='sqlite:///q.db'"),
+        ({"workers": 0}, "^workers=0: input should"),
+        ({"precision": "bfloat16"}, "goes to weights="),
+    ],
+)
+def test_wrong_requests_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        checked_settings(CompareSettings, {"method": "full", **values})
+
+
+def test_memory_describes_the_same_training() -> None:
+    words: dict[str, Any] = {"precision": "bf16", "master": "float32", "batch_size": 4, "accumulate": 2}
+    asked = checked_settings(MemorySettings, words)
+    run = asked.run()
+    assert {name: getattr(run, name) for name in words} == words
+    assert run.weights is None  # float32 weights under autocast, as of train
+    again = MemorySettings.of(RunConfig(**words), "classification")
+    assert {name: getattr(again, name) for name in words} == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "head"),
+    [
+        ("classification", "sequence"),
+        ("regression", "sequence"),
+        ("token-classification", "token"),
+        ("generation", "auto"),
+    ],
+)
+def test_the_kind_decides_the_head(kind: str, head: str) -> None:
+    assert head_of(kind) == head
+
+
+@pytest.mark.parametrize("name", ["release_gradients", "open_new_tokens"])
+def test_what_is_not_counted_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name}=True is not in the estimate"):
+        checked_settings(MemorySettings, {name: True})
