@@ -54,7 +54,7 @@ def test_ranges_are_drawn_from_the_same_at_each_call() -> None:
         (["lr=-1,1"], None, "lr='-1'"),
         (["lr=1e-5..1e-4"], None, "needs --trials"),
         (["lr=1e-5,1e-4"], 4, "lists are tried in full"),
-        (["lr=1e-4..1e-5"], 4, "is no range of numbers"),
+        (["lr=1e-4..1e-5"], 4, "is not a range of numbers"),
     ],
 )
 def test_what_cannot_be_searched_is_wrong_usage(texts: list[str], trials: int | None, message: str) -> None:
