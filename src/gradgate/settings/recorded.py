@@ -16,7 +16,7 @@ from gradgate.adapters.kinds import AdapterKind
 from gradgate.clock import Clock
 from gradgate.errors import GradgateError, MethodError, UsageError
 from gradgate.layers import LayerMap
-from gradgate.methods import Full, Memory, Method, Plan, method
+from gradgate.methods import Full, Method, MethodState, Plan, method
 from gradgate.settings.adapter import AdapterSetting, read_adapter
 from gradgate.settings.arm import Arm, read_arm, split_arm
 
@@ -41,7 +41,7 @@ class UnknownMethod(Method):
     def spec(self) -> str:
         return self.words
 
-    def plan(self, clock: Clock, layers: LayerMap, memory: Memory) -> Plan:
+    def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         raise MethodError(self.reason)
 
     def check(self, layers: LayerMap) -> None:
