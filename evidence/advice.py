@@ -10,7 +10,7 @@ from statistics import fmean
 from evidence.grids import Grid, read_grids
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import Checked
-from gradgate.settings.adapter import titled
+from gradgate.settings.recorded import arm_of_texts
 from gradgate.statistics import compare_paired, summarize, weigh
 from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
 
@@ -100,7 +100,7 @@ def study_arms(study: Study) -> dict[str, list[Arm]]:
     runs: dict[str, dict[str, list[dict[str, str]]]] = {}
     with study.runs.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
-            name = titled(row["method"], row["adapter"] or None)
+            name = arm_of_texts(row["method"], row["adapter"] or None).name
             runs.setdefault(row["train_size"], {}).setdefault(name, []).append(row)
     return {size: [_arm(name, rows) for name, rows in by_arm.items()] for size, by_arm in runs.items()}
 
@@ -119,7 +119,7 @@ def grid_arms(grid: Grid) -> list[Arm]:
     by_method: dict[str, dict[float | None, list[CurveRow]]] = {}
     for row in read_rows(grid.curves):
         if row.step == row.of_steps and row.schedule == WHOLE:
-            by_method.setdefault(titled(row.method, row.adapter), {}).setdefault(row.lr, []).append(row)
+            by_method.setdefault(arm_of_texts(row.method, row.adapter).name, {}).setdefault(row.lr, []).append(row)
     arms = []
     for name, rates in by_method.items():
         rate = max(rates, key=lambda lr: fmean(row.dev for row in rates[lr] if row.dev is not None))
@@ -205,7 +205,7 @@ def _methods(compared: Sequence[Ranked]) -> str:
 
 
 def _kind(arm: str) -> str:
-    """Return an arm without its options: ``houlsby:size=64 + full (lr 0.001)`` is ``houlsby + full``."""
+    """Return an arm without its options: ``houlsby:size=64 (lr 0.001)`` is ``houlsby``."""
     return " + ".join(part.partition(":")[0].partition(" (")[0].strip() for part in arm.split(" + "))
 
 

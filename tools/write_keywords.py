@@ -26,7 +26,9 @@ REQUESTS: dict[str, tuple[type[CheckedSettings], frozenset[str]]] = {
 """A type -> the settings that it names, and those that are parameters of the function."""
 _TYPES = {
     "MethodField": "str | Method",
-    "AdapterField": "str | None",
+    "AdapterField": "str | AdapterSetting | None",
+    "ArmsField": "str | Arm | Method | Sequence[str | Arm | Method]",
+    "AdaptersField": "str | AdapterSetting | Sequence[str | AdapterSetting | None]",
     "LanguageField": "str | None",
     "CodesField": "str | Sequence[str] | None",
     "SplitField": "str | None",
@@ -47,9 +49,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import TypedDict
+
+if TYPE_CHECKING:
+    from gradgate.methods import Method
+    from gradgate.settings.adapter import AdapterSetting
+    from gradgate.settings.arm import Arm
 '''
 
 

@@ -6,10 +6,11 @@ import errno
 import json
 import math
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 _MOST_BYTES = 256 << 20  # of a text file; the longest contain the seconds of each step
+_LONGEST_NAME = 60  # characters of a name that is made of a text
 _MOST_LEVELS = 50  # of YAML; some releases of the C parser crash the process on values that are nested too deeply
 _WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
 _WRITABLE = "Choose a file in a writable folder, or free space on its disk."
@@ -217,6 +219,15 @@ def is_part(path: Path) -> bool:
 def in_use(path: Path) -> bool:
     """Return True if a path is a file, or a folder with more than locks and half-written files."""
     return path.is_file() or (path.is_dir() and not all(is_part(p) or p.suffix == ".lock" for p in path.iterdir()))
+
+
+def portable_name(text: str) -> str:
+    """Return a file name that every file system takes, different for different texts."""
+    name = re.sub(r"[:,]", "-", text)
+    if re.fullmatch(rf"[\w.=-]{{1,{_LONGEST_NAME}}}", name):
+        return name
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9_.=-]', '-', name)[: _LONGEST_NAME - 10]}-{digest}"
 
 
 def digests(folder: Path, leave_out: Iterable[str] = ()) -> dict[str, str]:

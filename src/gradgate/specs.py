@@ -20,7 +20,7 @@ from typing import Any, get_args, get_origin
 from gradgate.errors import GradgateError, UsageError, nearest, nearest_of_quoted
 
 # A '+' joins two names only if a name follows, unlike in a number (1e+3) or in the path of a plan (a+b.yaml).
-_JOIN = re.compile(r"\+(?=\s*[a-z][\w-]*\s*([:+]|$))")
+_JOIN = re.compile(r"\+(?=\s*[a-z][\w-]*\s*(?:[:+]|$))")
 _SHOWN = 80  # characters of a text that a message quotes
 
 
@@ -75,9 +75,7 @@ class Syntax:
     def parse_joined(self, text: str) -> tuple[Spec, ...]:
         """Parse the names that ``+`` joins, each with its options; one name if there is no ``+``."""
         self._check_characters(text)
-        ends = [match.start() for match in _JOIN.finditer(text)]
-        starts = [0, *(end + 1 for end in ends)]
-        return tuple(self.parse(text[start:end]) for start, end in zip(starts, [*ends, None], strict=True))
+        return tuple(self.parse(part) for part in split_joined(text))
 
     def twice(self, option: str, name: str) -> GradgateError:
         """Return the error for a repeated option."""
@@ -173,6 +171,11 @@ class Spec:
                     f"{reason[0].lower()}{reason[1:]}.{nearest_of_quoted(text, reason)}"
                 ) from None
         return values
+
+
+def split_joined(text: str) -> list[str]:
+    """Split a text at each ``+`` that joins two names."""
+    return _JOIN.split(text)
 
 
 def structured(text: str, kind: Any) -> Any:

@@ -21,9 +21,8 @@ from evidence.verdicts import KINDS, changed, check_all, equal_numbers
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, Place
 from gradgate.papers.recorded import RecordedNumber, read_numbers, write_numbers
+from gradgate.settings.arm import OWN_SETTINGS, read_arm
 from gradgate.settings.run import make_config
-from gradgate.study.arms import read_arm
-from gradgate.study.search import SEARCHED
 
 STUDIES = read_studies()
 OF_COMPARE = {"method", "search", "search_seeds", "seeds", "sweep", "store", "train_size"}
@@ -36,7 +35,7 @@ def test_its_settings_are_those_of_compare(study: Study, scale: Any) -> None:
     make_config(**{name: value for name, value in settings.items() if name not in OF_COMPARE})
     for arm in settings.get("method", []):
         read_arm(arm)
-    assert all(word.partition("=")[0] in SEARCHED for word in settings.get("search", []))
+    assert all(word.partition("=")[0] in OWN_SETTINGS for word in settings.get("search", []))
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

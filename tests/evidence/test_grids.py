@@ -8,7 +8,7 @@ import pytest
 
 from evidence.grids import Grid, read_grids
 from evidence.replay.squeezed import SQUEEZED
-from gradgate.study.arms import read_arm
+from gradgate.settings.arm import read_arm
 from gradgate.study.replay.curve_rows import WHOLE, read_rows
 from gradgate.study.replay.curves import as_curves
 
@@ -18,8 +18,9 @@ GRIDS = [grid for grid in read_grids().values() if grid.curves.exists()]
 @pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.name)
 def test_every_arm_has_run_with_every_rate_and_seed(grid: Grid) -> None:
     curves = as_curves(read_rows(grid.curves))
-    methods = [read_arm(method.replace("{every}", str(grid.every))).label for method in grid.compare["method"]]
-    assert sorted(curves.grid.arms) == sorted(f"{name} lr={rate:g}" for name, rate in product(methods, grid.rates))
+    arms = [read_arm(method.replace("{every}", str(grid.every))) for method in grid.compare["method"]]
+    expected = (arm.with_settings({"lr": rate}).name for arm, rate in product(arms, grid.rates))
+    assert sorted(curves.grid.arms) == sorted(expected)
     assert curves.grid.seeds == tuple(range(grid.compare["seeds"]))
     assert set(curves.grid.steps.values()) == {grid.compare["steps"]}
     assert not curves.notes

@@ -18,6 +18,7 @@ from gradgate.errors import GradgateError, MethodError, RunError
 from gradgate.methods.plan_file import read_plan, read_timeline
 from gradgate.methods.timeline import foresee
 from gradgate.settings.run import make_config
+from support.arms import arms, names
 from support.every_method import FOUR
 
 TEXTS = {
@@ -108,8 +109,8 @@ def test_a_study_of_a_plan_can_be_made(tmp_path: Path) -> None:
 
     file = tmp_path / "plan.yaml"
     file.write_text("phases: [{step: 0, open: [head]}]")
-    grid = Grid.of(tmp_path / "study", make_config(), ["full", f"plan:{file}", f"plan:{file}"], [0])
-    assert grid.methods == ("full", f"plan:{file}")
+    grid = Grid.of(tmp_path / "study", make_config(), arms(["full", f"plan:{file}", f"plan:{file}"]), [0])
+    assert names(grid.methods) == ["full", f"plan:{file}"]
 
 
 def test_an_edited_plan_is_refused(settings: dict[str, Any], tmp_path: Path) -> None:

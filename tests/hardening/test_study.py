@@ -30,6 +30,7 @@ from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.status import open_queue, read_status
 from gradgate.study.workers.worker import join
+from support.arms import arms, names
 from support.run_folders import assert_same_run
 from support.study_folder import fail, write_study
 
@@ -83,7 +84,7 @@ def queued(folder: Path, **settings: Any) -> Path:
 @pytest.mark.parametrize(
     "read",
     [
-        lambda folder: Grid.of(folder, make_config(), ["full"], [0]),
+        lambda folder: Grid.of(folder, make_config(), arms(["full"]), [0]),
         Grid.read,
         read_study,
         read_status,
@@ -127,7 +128,7 @@ def test_one_bad_run_is_shown_with_its_reason_and_the_others_are_read(
         file.mkdir()
     else:
         file.write_text(content)
-    cells = {(cell.label, cell.seed): cell for cell in read_study(study).cells}
+    cells = {(cell.arm.name, cell.seed): cell for cell in read_study(study).cells}
     bad = cells["head", 1] if name == "error.json" else cells["full", 0]
     if (name, content) == ("history.jsonl", ""):  # a history without a line is one
         assert (bad.state, bad.history) == ("finished", ())
@@ -167,7 +168,7 @@ def test_a_part_with_a_damaged_study_file_is_named_and_the_others_are_read(tmp_p
 )
 def test_seeds_beyond_the_limit_are_refused(seeds: list[int], message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
-        Grid.of(tmp_path / "study", make_config(), ["full", "head"], seeds)
+        Grid.of(tmp_path / "study", make_config(), arms(["full", "head"]), seeds)
     assert not (tmp_path / "study").exists()
 
 
@@ -185,7 +186,8 @@ def test_a_plan_file_is_a_method_of_a_study(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text("method: full\nphases:\n- step: 0\n  open: [head]\n")
     methods = [f"plan:{plan}", "full", f"plan:{plan}"]
-    assert Grid.of(tmp_path / "study", make_config(), methods, [0]).methods == (f"plan:{plan}", "full")
+    grid = Grid.of(tmp_path / "study", make_config(), arms(methods), [0])
+    assert names(grid.methods) == [f"plan:{plan}", "full"]
 
 
 # code that comes with a model

@@ -107,7 +107,7 @@ def test_an_adapter_takes_little_beside_the_weights() -> None:
         vocab_size=64,
     )
     estimate = gg.estimate_memory(config, adapter="lora:r=2", batch_size=1, max_length=8)
-    assert estimate.method == "lora:r=2 + full"
+    assert estimate.method == "lora:r=2"
     assert 0 < estimate.worst.usage.optimizer < estimate.worst.usage.weights
 
 

@@ -14,7 +14,7 @@ from gradgate.papers.check import Verdict, check_study
 from support.study_folder import write_study
 
 ADAPTER = "houlsby:size=64"
-ON_ADAPTER = f"{ADAPTER} + full"
+ON_ADAPTER = ADAPTER
 SEEDS = (0, 1, 2)
 
 

@@ -40,7 +40,7 @@ def verdict_on(folder: Path, paper: str, claim: str) -> Verdict:
             (None,),
             ["Anneal-GradDrop", "anneal-graddrop:p=0.2", "anneal-layer-graddrop:p=0.2"],
         ),
-        ("graddrop", ("full",), (None, "houlsby"), ["SFT", "houlsby + full"]),
+        ("graddrop", ("full",), (None, "houlsby"), ["SFT", "houlsby"]),
         ("graddrop", ("gradfreeze", "gradfreeze:order=bottom-up", "lisa"), (None,), None),
         ("elsa", ("full", "freeze:layers=3", "head"), (None,), ["baseline", "frozen 3/4", "frozen 4/4"]),
         ("fun", ("full", "gradual"), (None, "pfeiffer"), ["Full-FT", "gradual", "Ada", "Ada+GU"]),
@@ -49,7 +49,7 @@ def verdict_on(folder: Path, paper: str, claim: str) -> Verdict:
             "adaptereff",
             ("full",),
             (None, "houlsby:size=256", "houlsby:size=256,lr=1e-4,tapt_epochs=100", "houlsby", "pfeiffer:reduction=16"),
-            ["Fine-tune", "Adapter-256", "Adapter-256+TAPT", "Adapter-64", "pfeiffer:reduction=16 + full"],
+            ["Fine-tune", "Adapter-256", "Adapter-256+TAPT", "Adapter-64", "pfeiffer:reduction=16"],
         ),
         (
             "adaptereff",

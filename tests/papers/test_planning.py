@@ -89,7 +89,10 @@ def test_a_search_has_the_seeds_of_the_runs_and_rates_in_proportion_on_the_sampl
     assert [setting["lr"] for setting in plan.search.settings] == [0.001, 0.002, 0.003, 0.004, 0.005]
     assert len(plan.search.seeds) == len(plan.seeds) == 2
     assert (plan.count, plan.searches) == (4 * 2 * 2, 4 * 2 * 5 * 2)  # tasks and sizes, arms, rates, seeds
-    assert {run.arm.adapter for run in plan.runs} == {None, "houlsby:size=13"}  # no rate of its own
+    assert {run.config.adapter and str(run.config.adapter) for run in plan.runs} == {
+        None,
+        "houlsby:size=13",
+    }  # no rate of its own
 
 
 def test_a_rate_is_refused_where_rates_are_searched() -> None:

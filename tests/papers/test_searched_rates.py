@@ -137,7 +137,7 @@ def test_a_seed_that_failed_narrows_nothing(tmp_path: Path) -> None:
     results = read_study(tmp_path)
     spreads = seed_spreads(results)
     assert {label: sorted(by_rate) for label, by_rate in spreads.items()} == {
-        results.study.labels[0]: [0],
-        results.study.labels[1]: [0, 1],
+        results.study.arm_names[0]: [0],
+        results.study.arm_names[1]: [0, 1],
     }
     assert check_study(tmp_path, "adaptereff")

@@ -17,8 +17,8 @@ from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections.scores import ScoresSection, main_table
 from gradgate.runs.records import ModelRecord, TaskRecord
+from gradgate.settings.arm import read_arm
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.study.arms import Arm, folder_name, read_arm
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.forecast import forecast
@@ -26,6 +26,8 @@ from gradgate.study.grid import Grid
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
+from support.arms import adapters as read
+from support.arms import arms, names
 from support.run_folders import files
 from support.study_folder import write_study
 
@@ -34,7 +36,7 @@ SMALL = "houlsby:size=4,lr=1e-3"
 
 
 def written(path: Path, methods: list[str], adapters: list[str | None]) -> Grid:
-    grid = Grid.of(path, make_config(), methods, [0, 1], adapters)
+    grid = Grid.of(path, make_config(), arms(methods), [0, 1], read(adapters))
     grid.write(TASK, ModelRecord("tiny", 1), {})
     return grid
 
@@ -44,7 +46,7 @@ def test_the_grid_is_adapters_times_methods_times_seeds(tmp_path: Path) -> None:
     assert [run.label for run in grid.runs()][:4] == [
         "full seed 0",
         "gradual:every=5 seed 0",
-        "houlsby:size=64 + full seed 0",
+        "houlsby:size=64 seed 0",
         "houlsby:size=64 + gradual:every=5 seed 0",
     ]
     assert len(grid.runs()) == 8
@@ -58,34 +60,35 @@ def test_a_study_without_adapters_has_the_folders_it_always_had(tmp_path: Path) 
     assert "adapters" not in json.loads((tmp_path / "study.json").read_text())
     results = read_study(tmp_path)
     assert results.study.adapters == (None,)
-    assert [cell.label for cell in results.cells] == ["full", "head"]
-    assert folder_name("gradual:every=5") == "gradual-every=5"
+    assert [cell.arm.name for cell in results.cells] == ["full", "head"]
 
 
 def test_texts_are_learned_by_the_adapters_of_a_study_or_by_the_model_alone(tmp_path: Path) -> None:
     base = make_config(tapt_steps=2)
-    both = Grid.of(tmp_path / "both", base, ["full"], [0], ["none", "houlsby"])
+    both = Grid.of(tmp_path / "both", base, arms(["full"]), [0], read(["none", "houlsby"]))
     assert [run.config.tapt_steps for run in both.runs()] == [None, 2]
-    alone = Grid.of(tmp_path / "alone", base, ["full", "head"], [0])
+    alone = Grid.of(tmp_path / "alone", base, arms(["full", "head"]), [0])
     assert [run.config.tapt_steps for run in alone.runs()] == [2, 2]
     alone.write(TASK, ModelRecord("tiny", 1), {})
-    assert Grid.of(tmp_path / "alone", base, ["mixout"], [0]).arms[-1].label == "mixout"
+    assert Grid.of(tmp_path / "alone", base, arms(["mixout"]), [0]).arms[-1].name == "mixout"
     with pytest.raises(RunError, match=r"pre-train the model itself.*got 'houlsby': give it another --out"):
-        Grid.of(tmp_path / "alone", base, ["full"], [0], ["none", "houlsby"])
+        Grid.of(tmp_path / "alone", base, arms(["full"]), [0], read(["none", "houlsby"]))
 
 
 def test_adapters_are_added_later_and_none_is_lost(tmp_path: Path) -> None:
     written(tmp_path, ["full"], [])
-    assert written(tmp_path, ["full"], ["houlsby"]).adapters == (None, "houlsby")
+    assert written(tmp_path, ["full"], ["houlsby"]).adapters == tuple(read([None, "houlsby"]))
     # The same adapter in another spelling, and the model itself, are there already.
-    assert written(tmp_path, ["head"], ["houlsby:size=64", "none"]).adapters == (None, "houlsby")
-    assert written(tmp_path, ["head"], ["houlsby:lr=1e-3"]).adapters == (None, "houlsby", "houlsby:lr=1e-3")
-    assert written(tmp_path, ["head"], []).methods == ("full", "head")
+    assert written(tmp_path, ["head"], ["houlsby:size=64", "none"]).adapters == tuple(read([None, "houlsby"]))
+    assert written(tmp_path, ["head"], ["houlsby:lr=1e-3"]).adapters == tuple(
+        read([None, "houlsby", "houlsby:lr=1e-3"])
+    )
+    assert names(written(tmp_path, ["head"], []).methods) == ["full", "head"]
 
 
 def test_a_study_of_adapters_alone_stays_one(tmp_path: Path) -> None:
-    assert written(tmp_path, ["full"], ["pfeiffer"]).adapters == ("pfeiffer",)
-    assert written(tmp_path, ["head"], []).adapters == ("pfeiffer",)
+    assert written(tmp_path, ["full"], ["pfeiffer"]).adapters == tuple(read(["pfeiffer"]))
+    assert written(tmp_path, ["head"], []).adapters == tuple(read(["pfeiffer"]))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +112,7 @@ def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_fine_tuning_and_adapters_stand_side_by_side(done: Path) -> None:
     table = main_table(find(read_study(done)))
-    assert [row["method"] for row in table.records] == ["full", f"{SMALL} + full"]
+    assert [row["method"] for row in table.records] == ["full", SMALL]
     full, small = table.records
     assert full["reference"] == small["reference"] == "full"
     assert small["difference"] is not None
@@ -125,8 +128,8 @@ def test_fine_tuning_and_adapters_stand_side_by_side(done: Path) -> None:
 def test_the_page_and_its_figures_name_the_adapter(done: Path, draw_only: Callable[..., None]) -> None:
     draw_only(ScoresSection)
     report = write_report(done)
-    assert "houlsby:<wbr>size=4,<wbr>lr=1e-3 + full" in report.html.read_text()
-    assert any(f"{SMALL} + full" in path.read_text() for path in report.figures)
+    assert "houlsby:<wbr>size=4,<wbr>lr=1e-3" in report.html.read_text()
+    assert any(SMALL in path.read_text() for path in report.figures)
 
 
 def test_the_export_has_adapter_and_method_apart(done: Path) -> None:
@@ -168,23 +171,23 @@ def test_an_adapter_that_cannot_work_is_refused_before_anything_is_written(
 )
 def test_an_arm_is_an_adapter_and_a_method(text: str, adapter: str | None, method: str) -> None:
     arm = read_arm(text)
-    assert (arm.adapter, arm.method) == (adapter, method)
-    assert Arm.typed(arm.label) == arm
+    assert (arm.adapter and str(arm.adapter), str(arm.method)) == (adapter, method)
+    assert read_arm(arm.name) == arm
 
 
 def test_a_method_with_an_adapter_of_its_own_is_not_crossed(tmp_path: Path) -> None:
     methods = ["full", "lora: r=8", "graddrop", "houlsby:size=4 + gradual:every=5", "lora:r=8+full"]
     grid = written(tmp_path, methods, [])
-    labels = ["full", "graddrop", "lora:r=8 + full", "houlsby:size=4 + gradual:every=5"]
-    assert [arm.label for arm in grid.arms] == labels
-    assert [arm.label for arm in Grid.read(tmp_path).arms] == labels
+    labels = ["full", "graddrop", "lora:r=8", "houlsby:size=4 + gradual:every=5"]
+    assert names(grid.arms) == labels
+    assert names(Grid.read(tmp_path).arms) == labels
     assert grid.runs()[2].config.adapter == make_config(adapter="lora:r=8").adapter
-    assert [arm.label for arm in written(tmp_path, ["dora"], []).arms] == [*labels, "dora + full"]
+    assert names(written(tmp_path, ["dora"], []).arms) == [*labels, "dora"]
 
 
 def test_methods_and_their_own_adapters_stand_beside_those_that_are_crossed(tmp_path: Path) -> None:
     grid = written(tmp_path, ["full", "head", "ia3"], ["none", "pfeiffer"])
-    assert [arm.label for arm in grid.arms] == ["full", "head", "pfeiffer + full", "pfeiffer + head", "ia3 + full"]
+    assert names(grid.arms) == ["full", "head", "pfeiffer", "pfeiffer + head", "ia3"]
 
 
 @pytest.mark.parametrize(
@@ -201,10 +204,8 @@ def test_a_wrong_part_of_an_arm_is_named(text: str, error: type[Exception], mess
 
 
 def test_a_study_of_methods_with_their_own_adapters_alone(tmp_path: Path) -> None:
-    assert [arm.label for arm in written(tmp_path, ["lora:r=8", "dora:r=8"], []).arms] == [
-        "lora:r=8 + full",
-        "dora:r=8 + full",
-    ]
+    texts = ["lora:r=8", "dora:r=8"]
+    assert names(written(tmp_path, texts, []).arms) == texts
 
 
 @pytest.fixture
@@ -225,7 +226,7 @@ def test_arms_with_an_adapter_are_trained_on_a_language_adapter(english: dict[st
     }
     assert own == {"full": None, "pfeiffer__full": english["language_adapters"]}
     planned = forecast(comparison, tmp_path / "planned", SilentStudy(), Execution())
-    assert [(arm.label, arm.trouble) for arm in planned.arms] == [("full", None), ("pfeiffer + full", None)]
+    assert [(arm.label, arm.trouble) for arm in planned.arms] == [("full", None), ("pfeiffer", None)]
     without = forecast(
         replace(comparison, base=make_config(**english | {"language_adapters": None})),
         tmp_path / "alone",

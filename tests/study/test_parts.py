@@ -77,7 +77,7 @@ def test_each_run_is_what_train_alone_would_give(
 def test_a_part_is_a_study_by_itself(done: Path, base: RunConfig) -> None:
     first = read_study(part_folders(done)[0])
     assert first.study.model.name == base.model
-    assert (first.count(RunState.FINISHED), first.study.labels) == (2, ("full", "head"))
+    assert (first.count(RunState.FINISHED), first.study.arm_names) == (2, ("full", "head"))
 
 
 @pytest.mark.slow

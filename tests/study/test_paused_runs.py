@@ -26,6 +26,7 @@ from gradgate.study.workers.store import Heartbeat, open_store
 from gradgate.study.workers.worker import Workers
 from gradgate.training.preview import preview
 from gradgate.training.run import train
+from support.arms import arms
 from support.run_folders import assert_same_run
 from support.study_folder import pause, write_study
 
@@ -36,6 +37,7 @@ from threading import Event
 from gradgate.study.progress import SilentStudy
 from gradgate.study.status import open_queue
 from gradgate.study.workers.worker import Workers
+from support.arms import arms
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
@@ -45,7 +47,7 @@ if __name__ == "__main__":
 
 def begin(folder: Path, base: RunConfig, *methods: str) -> tuple[Grid, Queue]:
     """A study without a run in its queue."""
-    grid = Grid.of(folder, base, methods, [0])
+    grid = Grid.of(folder, base, arms(methods), [0])
     seen = preview(base)
     grid = grid.write(seen.task, seen.model, seen.versions)
     return grid, Queue(open_store(folder, heartbeat=Heartbeat(1, 30)))

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from gradgate.errors import UsageError
+from gradgate.methods import Full
 from gradgate.report import write_report
 from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
 from gradgate.report.sections.scores import main_table
+from gradgate.settings.arm import Arm
+from gradgate.settings.recorded import recorded_adapter
 from gradgate.settings.run import make_config
+from gradgate.study.arms import cross
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy
@@ -48,10 +52,10 @@ def done(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_every_column_holds_for_all_of_them(done: tuple[Path, list[str]]) -> None:
     rows = {str(row["method"]): row for row in main_table(find(read_study(done[0]))).records}
-    assert list(rows) == ["full", "freeze:layers=1", "lora:r=1 + full", "lora:r=1 + freeze:layers=1"]
+    assert list(rows) == ["full", "freeze:layers=1", "lora:r=1", "lora:r=1 + freeze:layers=1"]
     for column in ("parameters_trained", "bytes_stored", "seconds_per_step", "peak_memory_bytes", "trainable_share"):
         assert all(row[column] for row in rows.values()), column
-    sizes = [rows[name]["bytes_stored"] for name in ("full", "freeze:layers=1", "lora:r=1 + full")]
+    sizes = [rows[name]["bytes_stored"] for name in ("full", "freeze:layers=1", "lora:r=1")]
     assert all(isinstance(size, int) for size in sizes)
     assert sizes == sorted(sizes, key=lambda size: -int(size or 0))
 
@@ -64,7 +68,7 @@ def test_one_rate_for_all_is_said_at_the_start_and_in_the_report(
     assert [expected in note for note in done[1]].count(True) == 1
     sections = find_sections(find(read_study(done[0])))
     assert [expected in caution for section in sections for caution in section.cautions()].count(True) == 1
-    assert "--adapter lora:r=8,lr=0.01" in write_report(done[0]).html.read_text()
+    assert "-m lora:r=8,lr=0.01" in write_report(done[0]).html.read_text()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,8 @@ def test_one_rate_for_all_is_said_at_the_start_and_in_the_report(
 def test_it_is_said_where_rates_are_shared_and_nowhere_else(
     adapters: list[str | None], search: SearchRecord | None, said: bool
 ) -> None:
-    assert (shared_rate(adapters, 1e-4, () if search is None else search.settings) is not None) == said
+    arms = cross([Arm(Full())], [recorded_adapter(text) for text in adapters])
+    assert (shared_rate(arms, 1e-4, () if search is None else search.settings) is not None) == said
 
 
 def test_a_wrong_option_is_refused_before_the_data_are_read(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.training import preview as preview_module
+from support.arms import arms, names
 from support.run_folders import files
 
 
@@ -29,8 +30,8 @@ def layer_map(count: int) -> LayerMap:
 
 
 def test_the_sweep_is_full_and_every_number_of_frozen_layers() -> None:
-    assert read_sweep("freeze").methods(layer_map(2)) == ["full", "freeze:layers=1", "freeze:layers=2"]
-    assert len(read_sweep("freeze").methods(layer_map(24))) == 25
+    assert names(read_sweep("freeze").arms(layer_map(2))) == ["full", "freeze:layers=1", "freeze:layers=2"]
+    assert len(read_sweep("freeze").arms(layer_map(24))) == 25
 
 
 @pytest.mark.parametrize(
@@ -39,13 +40,13 @@ def test_the_sweep_is_full_and_every_number_of_frozen_layers() -> None:
 )
 def test_a_coarser_sweep_still_ends_with_the_head_alone(layers: int, step: int, points: list[int]) -> None:
     shape = layer_map(layers)
-    texts = read_sweep(f"freeze: step={step}").methods(shape)
-    assert texts == ["full", *(f"freeze:layers={count}" for count in points)]
-    assert method(texts[-1]).reaches(shape) == method("head").reaches(shape) == {"head"}
+    found = read_sweep(f"freeze: step={step}").arms(shape)
+    assert names(found) == ["full", *(f"freeze:layers={count}" for count in points)]
+    assert found[-1].method.reaches(shape) == method("head").reaches(shape) == {"head"}
 
 
 def test_what_head_trains_is_not_trained_again() -> None:
-    assert read_sweep("freeze").methods(layer_map(2), ["full", "head"]) == ["full", "freeze:layers=1"]
+    assert names(read_sweep("freeze").arms(layer_map(2), arms(["full", "head"]))) == ["full", "freeze:layers=1"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_other_sweeps_are_refused(text: str, message: str) -> None:
 
 def test_a_step_beyond_the_model_is_refused() -> None:
     with pytest.raises(UsageError, match=r"step=3, but the model has 2 layers\. Give 1 to 2"):
-        FreezeSweep(step=3).methods(layer_map(2))
+        FreezeSweep(step=3).arms(layer_map(2))
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,14 @@ from gradgate.runs.pauses import note_pause
 from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.workers.queue import Queue, WorkerName
+from support.arms import arms
 
 AFAR: WorkerName = {"host": "afar", "pid": 1, "slot": 0}
 Opened = Callable[[], Queue]
 
 
 def runs(folder: Path, seeds: int = 3, methods: tuple[str, ...] = ("full", "head"), **settings: Any) -> list[GridRun]:
-    return Grid(folder, make_config(**settings), methods, tuple(range(seeds))).runs()
+    return Grid(folder, make_config(**settings), tuple(arms(methods)), tuple(range(seeds))).runs()
 
 
 def finish(run: GridRun, accuracy: float = 0.5) -> None:

@@ -12,7 +12,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.layers import map_layers
 from gradgate.measure.track import FisherRecord, FisherTrack, read_fisher, read_track
 from gradgate.runs.folder import RunFolder
-from gradgate.settings.identity import FREE
+from gradgate.settings.identity import NOT_IN_IDENTITY
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.fisher_tracker import FisherTracker
 from gradgate.training.gate_callback import GateCallback
@@ -92,7 +92,7 @@ def test_closed_layers_are_measured_on_the_same_batches_as_open_ones(settings: d
 
 def test_what_is_tracked_is_free_to_differ() -> None:
     assert make_config(track=TRACK).fingerprint() == make_config().fingerprint()
-    assert "track" in FREE
+    assert "track" in NOT_IN_IDENTITY
     assert make_config(track="fisher").record()["track"] == "fisher:every=50,batches=8"
     assert make_config(track=FisherTrack(every=7)).track == read_track("fisher:every=7")
 

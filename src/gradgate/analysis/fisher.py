@@ -21,7 +21,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.measure.track import FisherRecord, read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
-from gradgate.settings.adapter import titled
+from gradgate.settings.recorded import arm_of_texts
 from gradgate.study.parts import PARTS_FILE, part_folders
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.study_file import STUDY_FILE
@@ -244,7 +244,7 @@ def tracked_runs(results: StudyResults) -> list[TrackedRun]:
         if cell.folder is not None and cell.scores is not None:
             records = read_fisher(RunFolder(cell.folder).fisher_file)
             if records:
-                found.append(TrackedRun(cell.label, cell.seed, records, cell.score(results.main_split)))
+                found.append(TrackedRun(cell.arm.name, cell.seed, records, cell.score(results.main_split)))
     return found
 
 
@@ -254,4 +254,4 @@ def _single(path: Path) -> TrackedRun:
     if not records:
         raise RunError(f"The run in {path} has not tracked its Fisher information: {_MISSING}.")
     run = read_record(folder.run_file, RunRecord)
-    return TrackedRun(titled(run.method, run.adapter), run.seed, records)
+    return TrackedRun(arm_of_texts(run.method, run.adapter).name, run.seed, records)

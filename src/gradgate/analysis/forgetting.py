@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from gradgate.analysis.folder import AnalysisFolder
+from gradgate.settings.recorded import ArmName
 
 NAME = "forgetting"
 
@@ -28,7 +29,7 @@ class ForgettingRow:
         value: None where it is not finite.
     """
 
-    arm: str
+    arm: ArmName
     seed: int
     run: str
     text: str

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.runs.records import DEV
+from gradgate.settings.recorded import ArmName
 
 NAME = "landscape"
 Where = Literal["line", "plane"]
@@ -36,7 +37,7 @@ class LandscapeRow:
         distance: the length of the line's way from 0 to 1 in weights; None on the plane.
     """
 
-    arm: str
+    arm: ArmName
     seed: int
     run: str
     where: Where

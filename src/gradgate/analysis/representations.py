@@ -9,6 +9,7 @@ from statistics import fmean
 
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.runs.records import DEV
+from gradgate.settings.recorded import ArmName
 
 NAME = "representations"
 
@@ -27,7 +28,7 @@ class RepresentationRow:
         rsa, cka: the similarities; None where one is not defined.
     """
 
-    arm: str
+    arm: ArmName
     seed: int
     run: str
     split: str

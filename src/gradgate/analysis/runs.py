@@ -10,7 +10,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.files import digest
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
-from gradgate.settings.adapter import titled
+from gradgate.settings.recorded import arm_of_texts
 from gradgate.study.parts import part_folders, read_parts
 from gradgate.study.results import read_study
 from gradgate.study.study_file import STUDY_FILE
@@ -89,7 +89,7 @@ def _single(path: Path) -> RunReference:
     folder = run_folder(path)
     folder.require_finished()
     record = read_record(folder.run_file, RunRecord)
-    return RunReference(path, titled(record.method, record.adapter), record.seed)
+    return RunReference(path, arm_of_texts(record.method, record.adapter).name, record.seed)
 
 
 def _distinct(runs: list[RunReference]) -> tuple[RunReference, ...]:
@@ -110,14 +110,14 @@ def _of_study(folder: Path, part: str, note: Callable[[str], None]) -> RunGroup:
         note(problem)
     runs = []
     for cell in results.cells:
-        name = f"{cell.label} with seed {cell.seed}"
+        name = f"{cell.arm.name} with seed {cell.seed}"
         if cell.folder is None or cell.scores is None:
             reason = f"failed: {cell.failure.message}" if cell.failure else "has not finished."
             note(f"Left out: {name} {reason}")
         elif not RunFolder(cell.folder).model.is_dir():
             note(f"Left out: {name} kept no model. Train with --keep-model.")
         else:
-            runs.append(RunReference(cell.folder, cell.label, cell.seed))
+            runs.append(RunReference(cell.folder, cell.arm.name, cell.seed))
     if not runs:
         raise RunError(
             f"No run of the study in {folder} has finished and kept its model; expected one or more. Let it finish "

@@ -74,7 +74,7 @@ class Study(Shown):
     def _heading(self) -> str:
         results = self._report.findings.results
         study = results.study
-        arms, seeds = len(study.labels), len(study.seeds)
+        arms, seeds = len(study.arm_names), len(study.seeds)
         finished = f"{results.count(RunState.FINISHED)} of {len(results.runs)} runs finished"
         return f"{study.task.name} with {study.model.name}, {arms} methods × {seeds} seeds, {finished}: {self.path}"
 

@@ -34,7 +34,7 @@ class Recommended(Study):
     @property
     def best(self) -> str:
         """The method that is recommended: the winner, or what leads a tie."""
-        return self.recommendation.config.title
+        return self.recommendation.config.arm.name
 
     @property
     def command(self) -> str:

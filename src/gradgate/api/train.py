@@ -136,7 +136,7 @@ class Run(Shown):
 
     def _heading(self) -> str:
         study = self._report.findings.results.study
-        return f"{study.labels[0]} on {study.task.name}, seed {study.seeds[0]}: {self.path}"
+        return f"{study.arm_names[0]} on {study.task.name}, seed {study.seeds[0]}: {self.path}"
 
     def _printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         table = next(table for table in self._report.tables if table.name == "metrics")

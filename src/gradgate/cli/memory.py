@@ -12,6 +12,7 @@ from rich.text import Text
 from gradgate.cli.options import AsJson, Config, takes_settings
 from gradgate.cli.render import console, print_json
 from gradgate.settings.memory import MemorySettings
+from gradgate.study.arms import cross
 
 if TYPE_CHECKING:
     from gradgate.memory import MemoryEstimate
@@ -26,19 +27,24 @@ def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Confi
 
     It takes seconds for a model of any size, and needs no GPU. The flags mean what they mean to train.
     """
-    runs = [settings.run(method=text, adapter=settings.adapter) for text in settings.method]
+    arms = cross(settings.method, [settings.adapter])
+    for arm in arms:
+        settings.run(**arm.settings)
 
     from gradgate.memory.fitting import advice  # torch loads after the settings are checked
     from gradgate.memory.request import estimator_of
     from gradgate.training.pretrained import silence_libraries
 
     silence_libraries()
-    estimators = {run.adapter: estimator_of(settings, settings.model, run.adapter) for run in runs}
+    shared = {arm: (arm.adapter, *arm.overrides.items()) for arm in arms}
+    estimators = {
+        each: estimator_of(settings.with_own(arm), settings.model, arm.adapter) for arm, each in shared.items()
+    }
     found = []
-    for run in runs:
-        estimator = estimators[run.adapter]
-        estimate = estimator.of(run.method, run.title)
-        found.append((estimate, None if as_json else advice(estimator, run.method, estimate)))
+    for arm, each in shared.items():
+        estimator = estimators[each]
+        estimate = estimator.of(arm.method, arm.name)
+        found.append((estimate, None if as_json else advice(estimator, arm.method, estimate)))
     if as_json:
         print_json([estimate.to_dict() for estimate, _ in found])
     else:

@@ -168,7 +168,7 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
     )
     if "forgetting" in scores:
         caption += f"; {forgetting_line(scores['forgetting'])}"
-    title = Text(f"{config.title} on {config.task}, seed {config.seed}")
+    title = Text(f"{config.arm.name} on {config.task}, seed {config.seed}")
     if "tasks" in scores:
         return _scores_by_task(scores, title, Text(caption))
     rows = {"dev": scores["dev"], **_split_rows(scores)}

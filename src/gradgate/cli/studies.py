@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
@@ -20,6 +21,7 @@ from gradgate.errors import UsageError, nearest
 from gradgate.settings.compare import CompareSettings, QueueSettings, WorkerSettings
 
 if TYPE_CHECKING:
+    from gradgate.settings.arm import Arm
     from gradgate.study.workers.queue import QueuedRun
 
 study_app = typer.Typer(help="Look at a study under way, and mend it.", no_args_is_help=True, rich_markup_mode=None)
@@ -63,34 +65,44 @@ def retry(
     config_file: Config = None,
 ) -> None:
     """Queue failed runs again; they go on where they failed."""
+    from gradgate.settings.recorded import recorded_arm
     from gradgate.study.status import open_queue
 
     queue = open_queue(study, settings.queue)
-    text = None if method is None else method.replace(" ", "")
-    _require_run(queue.runs(), text, seed)
-    again = queue.retry(lambda run: _is_asked_for(run, text, seed))
+    arm = None if method is None else recorded_arm(method)
+    _require_run(queue.runs(), arm, seed)
+    again = queue.retry(lambda run: _is_asked_for(run, arm, seed))
     for run in again:
         print_line(run.label)
     print_line(f"{len(again)} runs wait again; start them with: gradgate worker {study}")
 
 
-def _is_asked_for(run: QueuedRun, method: str | None, seed: int | None) -> bool:
-    """Whether a run is of a method, by itself or by its arm's name without blanks, and of a seed; None is any."""
-    return method in (None, run.config["method"], _arm_of(run).replace(" ", "")) and seed in (None, run.config["seed"])
+def _is_asked_for(run: QueuedRun, arm: Arm | None, seed: int | None) -> bool:
+    """Return whether a run is of an arm and a seed; None is any. A method alone names its runs on every adapter."""
+    if seed not in (None, run.config["seed"]):
+        return False
+    if arm is None:
+        return True
+    own = _arm_of(run, arm.overrides)
+    is_method_alone = arm.adapter is None and not arm.overrides
+    return own == arm or (is_method_alone and own.method == arm.method)
 
 
-def _arm_of(run: QueuedRun) -> str:
-    from gradgate.settings.adapter import titled
+def _arm_of(run: QueuedRun, settings: Collection[str] = ()) -> Arm:
+    """Return the arm of a run, with its values of these settings."""
+    from gradgate.settings.recorded import arm_of_texts
 
-    return titled(run.config["method"], run.config.get("adapter"))
+    own = {name: run.config.get(name) for name in settings}
+    return arm_of_texts(run.config["method"], run.config.get("adapter"), own)
 
 
-def _require_run(runs: list[QueuedRun], method: str | None, seed: int | None) -> None:
-    """Refuse a method or seed that no run of a study has."""
-    if any(_is_asked_for(run, method, seed) for run in runs):
+def _require_run(runs: list[QueuedRun], arm: Arm | None, seed: int | None) -> None:
+    """Refuse an arm or seed that no run of a study has."""
+    if any(_is_asked_for(run, arm, seed) for run in runs):
         return
-    arms = list(dict.fromkeys(map(_arm_of, runs)))
+    arms = list(dict.fromkeys(_arm_of(run).name for run in runs))
     seeds = ", ".join(map(str, sorted({run.config["seed"] for run in runs})))
+    method = None if arm is None else arm.name
     given = (("--method", method), ("--seed", seed))
     asked = " ".join(f"{flag} {value}" for flag, value in given if value is not None) or "A run"
     raise UsageError(

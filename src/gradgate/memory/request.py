@@ -18,6 +18,7 @@ from gradgate.memory.usage import MemoryEstimate
 from gradgate.memory.workload import Workload
 from gradgate.methods.base import Method
 from gradgate.settings.adapter import AdapterSetting, check_stack
+from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.base import checked_settings
 from gradgate.settings.data import names_a_task
 from gradgate.settings.keywords import MemoryKeywords
@@ -36,7 +37,7 @@ _OPTIMIZER = "adamw_torch"
 @takes(MemorySettings, MemoryKeywords)
 def estimate_memory(
     config_or_model: Any,
-    method: Method | str = "full",
+    method: Arm | Method | str = "full",
     *,
     optim: str | MakeOptimizer | None = None,
     adapter: str | AdapterSetting | None = None,
@@ -55,7 +56,7 @@ def estimate_memory(
     Args:
         config_or_model: a folder with ``config.json``, such a file, a hub name, ``"sample"``, a configuration of
             transformers, or a model, whose own types of weights hold.
-        method: a method or its text.
+        method: a method or an adapter, or its text, such as ``"lora:r=32"``.
         optim: one of Trainer's names, or a function that makes an optimizer of parameters.
         adapter: an adapter that is trained on the frozen model, such as ``"lora:r=32"``.
         language_adapters: frozen ones below it (MAD-X), as of a run; that of English stands for ``{language}``.
@@ -68,9 +69,10 @@ def estimate_memory(
     """
     named = {"steps": total_steps, "optim": optim if isinstance(optim, str) else None}
     asked = checked_settings(MemorySettings, {**settings, **named})
-    run = asked.run(method=method, adapter=adapter)
-    estimator = estimator_of(asked, config_or_model, run.adapter, optim, language_adapters, layers)
-    return estimator.of(run.method, run.title)
+    arm = read_arm(method)
+    run = asked.run(method=arm, adapter=adapter)
+    estimator = estimator_of(asked.with_own(arm), config_or_model, run.adapter, optim, language_adapters, layers)
+    return estimator.of(run.method, Arm(run.method, run.adapter, arm.overrides).name)
 
 
 def estimate_run(config: RunConfig, kind: str, source: str | None = None) -> MemoryEstimate:
@@ -87,7 +89,7 @@ def estimate_run(config: RunConfig, kind: str, source: str | None = None) -> Mem
     asked, languages = MemorySettings.of(config, kind), None
     if config.language_adapters is not None and config.adapter is not None and source is not None:
         languages = LanguageAdapters(config.language_adapters, source)
-    return estimator_of(asked, asked.model, config.adapter, asked.optim, languages).of(config.method, config.title)
+    return estimator_of(asked, asked.model, config.adapter, asked.optim, languages).of(config.method, config.arm.name)
 
 
 def estimator_of(

@@ -19,8 +19,14 @@ ENTRY_POINTS = "gradgate.methods"
 FILES = "GRADGATE_METHODS"
 """Environment variable with Python files that register methods, separated as in ``PATH``."""
 
-# Class to its file, in the order of the catalogue. Each is imported on first use, so that commands that need no method
-# stay light.
+ADAPTERS = (
+    "houlsby", "double_seq_bn", "double_seq_bn_inv", "pfeiffer", "seq_bn", "pfeiffer+inv", "seq_bn_inv", "par_bn",
+    "scaled_par_bn", "lora", "dora", "rslora", "ia3", "shira", "peft",
+)  # fmt: skip
+"""Kinds of adapter, which are easily taken for methods; :mod:`gradgate.settings.adapter` reads them."""
+
+# Class to the file that has it, in the order of the catalogue. Each is imported when it is first asked for, so that
+# commands that need no method stay light.
 OWN_METHODS = {
     "Full": "gradgate.methods.fixed",
     "Head": "gradgate.methods.fixed",
@@ -98,14 +104,38 @@ def method(spec: str | Method) -> Method:
     Raises:
         MethodError: if a name or option is unknown, or a value is out of range.
     """
-    if isinstance(spec, Method):
-        return spec
-    specs = _SYNTAX.parse_joined(spec)
+    return spec if isinstance(spec, Method) else build(parse(spec))
+
+
+def parse(text: str) -> tuple[Spec, ...]:
+    """Split a text into the methods that ``+`` joins, each with its options; MethodError if it has no such form."""
+    return _SYNTAX.parse_joined(text)
+
+
+def build(specs: tuple[Spec, ...]) -> Method:
+    """Make the method of what :func:`parse` returns.
+
+    Raises:
+        MethodError: as :func:`method`.
+    """
     parts = tuple(_build(part) for part in specs)
     read = parts[0] if len(parts) == 1 else _combined(parts)
     text = "+".join(str(part) if part.argument else str(part).replace(" ", "") for part in specs)
     object.__setattr__(read, "_text", text)  # not a field: methods are equal whatever their spelling
     return read
+
+
+def is_known(name: str) -> bool:
+    """Return whether there is a method of this name."""
+    return name in _SYNTAX.plain or _class(name) is not None
+
+
+def takes_option(name: str, option: str) -> bool:
+    """Return whether a method has an option of this name; an unknown method may have any."""
+    if name in _SYNTAX.plain:
+        return False
+    cls = _class(name)
+    return cls is None or option in {*cls.aliases, *_defaults(cls)}
 
 
 def _combined(parts: tuple[Method, ...]) -> Method:
@@ -125,6 +155,12 @@ def _build(spec: Spec) -> Method:
         return read_axolotl(spec.argument)
     cls = _class(spec.name)
     if cls is None:
+        if spec.name in ADAPTERS:
+            raise MethodError(
+                f"{shown(str(spec))} is an adapter, and a method is expected here. Put the adapter into the model "
+                f"first (gradgate.adapters.add or peft.get_peft_model), and give what learns when, such as 'full'; "
+                f"gradgate.train and gradgate.compare take {shown(str(spec))} itself."
+            )
         raise MethodError(
             f"There is no method {shown(spec.name)}.{nearest(spec.name, _known())} "
             f"Known: {', '.join(_known())} (see 'gradgate methods')."

@@ -83,7 +83,7 @@ def tracked_run(cell: RunResult, score: float | None = None) -> TrackedRun | Non
     if cell.folder is not None:
         with suppress(RunError):
             records = read_fisher(RunFolder(cell.folder).fisher_file)
-            return TrackedRun(cell.label, cell.seed, records, score) if records else None
+            return TrackedRun(cell.arm.name, cell.seed, records, score) if records else None
     return None
 
 

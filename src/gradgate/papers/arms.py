@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from gradgate.adapters.config import adapter_config
-from gradgate.errors import UsageError
 from gradgate.methods import AnnealGradDrop, AnnealLayerGradDrop, Freeze, Full, Head, Method
-from gradgate.methods import method as read_method
 from gradgate.papers.preset import presets
 from gradgate.runs.records import ModelRecord
-from gradgate.settings.adapter import AdapterSetting, read_adapter
+from gradgate.settings.adapter import AdapterSetting
 from gradgate.study.arms import model_alone
 from gradgate.study.study_file import StudyRecord
 
@@ -44,18 +41,15 @@ def arm_labels(paper: str, study: StudyRecord, layers: int | None) -> dict[str, 
     alone = model_alone(study.arms)
     on_model = paper == "fun" and whole_model(study)
     for arm in study.arms:
-        label = None
-        with suppress(UsageError):  # of another version
-            adapter = read_adapter(arm.adapter)
-            pretrained = _pretrained(adapter, study.settings if adapter is not None or alone else {})
-            label = _label(paper, read_method(arm.method), adapter, layers, pretrained, on_model)
-        found[arm.label] = label or arm.label
+        pretrained = _pretrained(arm.adapter, study.settings if arm.adapter is not None or alone else {})
+        label = _label(paper, arm.method, arm.adapter, layers, pretrained, on_model)
+        found[arm.name] = label or arm.name
     return found
 
 
 def whole_model(study: StudyRecord) -> bool:
     """Return True if a study compares schedules of the whole model, without any adapter."""
-    return model_alone(study.arms) and len(study.labels) > 1
+    return model_alone(study.arms) and len(study.arm_names) > 1
 
 
 def model_label(paper: str, model: ModelRecord) -> str:

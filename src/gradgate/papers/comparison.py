@@ -280,8 +280,8 @@ def _numbers(pair: Pair) -> dict[str, str | int | float | None]:
 
 
 def ours(row: Reproduced) -> str:
-    """Return what was run for a cell, as it is typed."""
-    return row.method if row.adapter is None else f"{row.adapter} + {row.method}"
+    """Return the name of the arm that was run for a cell."""
+    return row.measured.arm
 
 
 def _derived(reproduction: Reproduction, number: Published) -> Iterator[tuple[Published, str, float, float | None]]:

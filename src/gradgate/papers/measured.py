@@ -37,8 +37,8 @@ from gradgate.report.formats import ScoreFormat
 from gradgate.report.sections.rates import searched_runs
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
+from gradgate.settings.arm import OWN_SETTINGS
 from gradgate.study.results import RunResult, StudyResults
-from gradgate.study.search import SEARCHED
 from gradgate.tasks.languages import distant_languages
 from gradgate.tasks.types import ORIGINAL_DEV, TEST
 
@@ -98,7 +98,7 @@ def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, not
         folder = row.results.folder
         analyses = analyzed.setdefault(folder, analyzed_quantities(folder) if paper == "adaptereff" else {})
         for cell in row.cells:
-            found = {**_scores(paper, row, cell), **analyses.get((cell.label, cell.seed), {})}
+            found = {**_scores(paper, row, cell), **analyses.get((cell.arm.name, cell.seed), {})}
             for on, value in found.items():
                 key = Key(row.place, row.label, on)
                 scores.setdefault(key, {}).setdefault(cell.seed, value)
@@ -253,7 +253,7 @@ def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
     shown = find(results).format
     scores: dict[str, dict[float, dict[str, dict[int, float]]]] = {}
     for run in searched_runs(results, shown.metric):
-        others = json.dumps({name: run.config.get(name) for name in SEARCHED if name != "lr"}, sort_keys=True)
+        others = json.dumps({name: run.config.get(name) for name in OWN_SETTINGS if name != "lr"}, sort_keys=True)
         by_rate = scores.setdefault(run.label, {}).setdefault(float(run.config["lr"]), {})
         by_rate.setdefault(others, {})[run.config["seed"]] = run.score
     groups = [by_seed for rates in scores.values() for settings in rates.values() for by_seed in settings.values()]
@@ -268,7 +268,7 @@ def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
             if all(by_seed.keys() == seeds for by_seed in settings.values())
         }
         for label, by_rate in scores.items()
-        if label in results.study.labels
+        if label in results.study.arm_names
     }
     return {label: by_rate for label, by_rate in spreads.items() if by_rate}
 

@@ -23,7 +23,6 @@ from gradgate.papers.resources import (
     stand_in,
 )
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.study.arms import Arm
 from gradgate.study.search import Space, read_space
 
 Scale = Literal["full", "sample"]
@@ -55,11 +54,6 @@ class PlannedRun:
     config: RunConfig
     study: str
     steps: int = 0
-
-    @property
-    def arm(self) -> Arm:
-        """Its arm in the study."""
-        return Arm.of(self.config)
 
     @property
     def seconds(self) -> float:

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from gradgate.papers.claims.numbers import Key, Numbers, Place, together
+from gradgate.settings.recorded import arm_name
 from gradgate.study.replay.row_file import MaybeEmpty, RowFile
 from gradgate.study.study_file import STUDY_FILE
 
@@ -46,7 +47,7 @@ class RecordedNumber:
     task: str
     size: str
     label: MaybeEmpty
-    arm: MaybeEmpty
+    arm: Annotated[MaybeEmpty, AfterValidator(arm_name)]
     on: str
     seed: int
     value: float

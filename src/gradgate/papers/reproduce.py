@@ -16,7 +16,8 @@ from gradgate.papers.measured import Measured, numbers_of
 from gradgate.papers.planning import Plan, PlannedRun, Scale
 from gradgate.papers.preset import Preset, TableEntry, find_preset
 from gradgate.papers.published import Published
-from gradgate.study.arms import Arm
+from gradgate.settings.arm import Arm
+from gradgate.settings.recorded import arm_of_texts
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import StudyProgress
@@ -54,7 +55,12 @@ class ReproductionRecord(BaseModel):
     def of(cls, plan: Plan) -> ReproductionRecord:
         """Create the record of a plan."""
         runs = tuple(
-            RunEntry(labels=_labels(run.cell), method=run.arm.method, adapter=run.arm.adapter, study=run.study)
+            RunEntry(
+                labels=_labels(run.cell),
+                method=str(run.config.method),
+                adapter=_text(run),
+                study=run.study,
+            )
             for run in plan.runs
         )
         return cls(
@@ -100,8 +106,6 @@ class Reproduced:
     """One cell of the paper with what was measured for it."""
 
     cell: TableEntry
-    method: str
-    adapter: str | None
     measured: Measured
     scale: Scale = "full"
 
@@ -156,8 +160,8 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
 
 
 def _run_study(folder: Path, runs: list[PlannedRun], plan: Plan, progress: StudyProgress) -> RunCounts:
-    methods = list(dict.fromkeys(run.arm.method for run in runs))
-    adapters = list(dict.fromkeys(run.arm.adapter for run in runs))
+    methods = [Arm(method) for method in dict.fromkeys(run.config.method for run in runs)]
+    adapters = list(dict.fromkeys(run.config.adapter for run in runs))
     # A study resumes with the search that it started with, which has the seeds of that time.
     search = plan.search if find_study(folder) is None else None
     comparison = Comparison(runs[0].config, methods, list(plan.seeds), adapters=adapters, search=search)
@@ -191,19 +195,23 @@ def study_folders(folder: Path) -> list[Path]:
 
 
 def _row(cell: TableEntry, run: RunEntry, results: StudyResults, scale: Scale) -> Reproduced:
-    wanted = Arm(run.method, run.adapter).identity
-    own = [arm.label for arm in results.study.arms if arm.identity == wanted]
+    wanted = arm_of_texts(run.method, run.adapter)
+    own = [arm.name for arm in results.study.arms if arm == wanted]
     if not own:
         raise RunError(
             f"{results.folder} has no runs of {run.method}, which {RECORD} names; its arms are "
-            f"{', '.join(results.study.labels)}. Run the reproduction again, or in another --out."
+            f"{', '.join(results.study.arm_names)}. Run the reproduction again, or in another --out."
         )
     task = cell.paper_task
     place = Place(cell.model, task.published or cell.task, cell.size)
     measured = Measured(place, cell.label, own[0], results.of(own[0]), results, task.language)
     if scale == "full":  # the sample's tasks have other splits and metrics
         measured = replace(measured, split=task.split, metric=cell.metric)
-    return Reproduced(cell, run.method, run.adapter, measured, scale)
+    return Reproduced(cell, measured, scale)
+
+
+def _text(run: PlannedRun) -> str | None:
+    return None if run.config.adapter is None else str(run.config.adapter)
 
 
 def _labels(cell: TableEntry) -> tuple[str, str, str, str]:

@@ -149,7 +149,7 @@ class Findings:
 def find(results: StudyResults) -> Findings:
     """Summarize each method and compare it to the first over their common seeds."""
     reference = _scores(results.of(results.reference), results.main_split)
-    methods = [_find_method(results, name, reference) for name in results.study.labels]
+    methods = [_find_method(results, name, reference) for name in results.study.arm_names]
     corrected = holm([method.p for method in methods])
     methods = [replace(method, p=p) for method, p in zip(methods, corrected, strict=True)]
     spreads = [method.score.sd for method in methods]

@@ -16,7 +16,7 @@ from gradgate.errors import FolderLockedError, RunError
 from gradgate.files import NoLocksError, in_use, read_json, remedy, take_lock, write_json, write_text
 from gradgate.methods.timeline import Timeline
 from gradgate.runs.checkpoints import latest_checkpoint
-from gradgate.settings.identity import FREE
+from gradgate.settings.identity import NOT_IN_IDENTITY
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -192,7 +192,9 @@ class RunFolder:
             raise RunError(f"{self.run_file} is damaged: it holds no configuration. {remedy(self.run_file)}")
         mine = config.record()
         return {
-            key: (existing.get(key), mine[key]) for key in mine if key not in FREE and existing.get(key) != mine[key]
+            key: (existing.get(key), mine[key])
+            for key in mine
+            if key not in NOT_IN_IDENTITY and existing.get(key) != mine[key]
         }
 
     def _free_name(self) -> Path:

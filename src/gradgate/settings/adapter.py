@@ -1,9 +1,9 @@
-"""The adapter of a run: a kind with its options, and what this adapter wants of the training."""
+"""Read the adapter of a run: a kind with its options, and the settings of the training that are its own."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -11,14 +11,12 @@ from gradgate.adapters.config import KINDS
 from gradgate.adapters.kinds import AdapterKind, BottleneckKind
 from gradgate.adapters.peft import kind as peft_kind
 from gradgate.adapters.peft.kind import PeftKind
-from gradgate.errors import AdapterError, MethodError, SpecError, UsageError, nearest
-from gradgate.methods import Method, method
+from gradgate.errors import AdapterError, SpecError, UsageError, nearest
 from gradgate.specs import Spec, Syntax, shown
 
 NONE = "none"
-# The longest names first, as one kind has a plus in its name.
-_NAMES = sorted((*KINDS, *peft_kind.NAMED, peft_kind.ANY), key=len, reverse=True)
-_ADAPTER_FIRST = re.compile(rf"\s*((?:{'|'.join(map(re.escape, _NAMES))})\s*(?::[^+]*)?)(?:\+(.*))?", re.DOTALL)
+NAMES = (*KINDS, *peft_kind.NAMED, peft_kind.ANY)
+"""Every word that an adapter's text may begin with."""
 _SYNTAX = Syntax("adapter", error=AdapterError)
 Pooler = Literal["trained", "frozen"]
 _POOLER = "pooler"
@@ -33,7 +31,7 @@ _OF_TRAINING = {
 
 @dataclass(frozen=True)
 class AdapterSetting:
-    """One adapter of a run; equal for texts that describe one adapter: ``houlsby`` is ``houlsby:size=64``.
+    """One adapter of a run. Texts that describe one adapter give equal settings: ``houlsby`` is ``houlsby:size=64``.
 
     Attributes:
         text: the text that it was read from, without blanks.
@@ -58,11 +56,25 @@ class AdapterSetting:
     def __str__(self) -> str:
         return self.text
 
+    def without_rate(self) -> AdapterSetting:
+        """Return the same adapter with no learning rate of its own."""
+        if self.lr is None:
+            return self
+        kept = {"tapt_steps": self.tapt_steps, "tapt_epochs": self.tapt_epochs, "tapt_batch": self.tapt_batch}
+        own = [f"{name}={value}" for name, value in kept.items() if value is not None]
+        own += [f"{_POOLER}={self.pooler}"] if self.pooler != "trained" else []
+        return replace(self, text=with_options(str(self.kind), own), lr=None)
+
+
+def with_options(text: str, options: Sequence[str]) -> str:
+    """Return the text of a method or an adapter with further ``name=value`` options at its end."""
+    return f"{text}{',' if ':' in text else ':'}{','.join(options)}" if options else text
+
 
 def read_adapter(given: str | AdapterSetting | None) -> AdapterSetting | None:
-    """The adapter that a text such as ``"houlsby:size=64,lr=1e-3"`` describes; None for None and ``"none"``.
+    """Read an adapter from a text such as ``"houlsby:size=64,lr=1e-3"``. None and ``"none"`` stand for no adapter.
 
-    The options of PEFT's adapters are checked by the kind's own ``check``, as PEFT is large.
+    The options of PEFT's adapters are checked by the kind's own ``check``, because PEFT takes long to import.
 
     Raises:
         UsageError: for an unknown kind or option, or a value that is out of range.
@@ -97,7 +109,7 @@ def _read(text: str) -> AdapterSetting:
 
 
 def _read_kind(text: str, spec: Spec) -> AdapterKind:
-    """What a name with its options, those of the training aside, puts into a model."""
+    """Return the kind of adapter that a name with its options stands for, those of the training aside."""
     if text.startswith(f"{peft_kind.ANY}:"):
         options = (f"{option}={value}" for option, value in spec.pairs)
         return PeftKind.of(",".join((f"{peft_kind.ANY}:{spec.name}", *options)), spec)
@@ -105,58 +117,22 @@ def _read_kind(text: str, spec: Spec) -> AdapterKind:
         return PeftKind.of(str(spec), spec)
     if spec.name in KINDS:
         return BottleneckKind.read(str(spec))
-    known = (*KINDS, *peft_kind.NAMED, peft_kind.ANY)
     raise AdapterError(
-        f"There is no kind of adapter {shown(spec.name)}.{nearest(spec.name, known)} Known: {', '.join(KINDS)}; and "
+        f"There is no kind of adapter {shown(spec.name)}.{nearest(spec.name, NAMES)} Known: {', '.join(KINDS)}; and "
         f"with PEFT {', '.join(peft_kind.NAMED)}, and others as peft:TYPE."
     )
 
 
-def parted(text: str) -> tuple[str | None, str]:
-    """The adapter and the method of a text as tables print them, ``"lora:r=8 + graddrop"``; either may be wrong.
-
-    Returns:
-        The adapter without blanks, or None; and the method, or ``""``.
-    """
-    found = _ADAPTER_FIRST.fullmatch(text)
-    return (None, text) if found is None else ("".join(found[1].split()), (found[2] or "").strip())
-
-
-def read_method_alone(text: str) -> Method:
-    """The method that a text names, where an adapter has a setting of its own.
-
-    Raises:
-        MethodError: for a text that names none; for an adapter it says where that goes.
-    """
-    adapter, rest = parted(text)
-    if adapter is not None and rest:
-        raise MethodError(
-            f"{shown(text)} is an adapter and a method, as tables print them: give --adapter {shown(adapter)} and "
-            f"--method {shown(rest)}, or adapter= and method= in Python."
-        )
-    if adapter is not None:
-        raise MethodError(
-            f"{shown(text)} is an adapter, not a method: give it as --adapter, or adapter= in Python. "
-            f"'gradgate compare' also takes it as --method."
-        )
-    return method(text)
-
-
-def titled(method: str, adapter: str | None) -> str:
-    """What learns, for people: the method, behind the adapter if there is one."""
-    return method if adapter is None else f"{adapter} + {method}"
-
-
 def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -> None:
-    """Refuse what cannot be trained on top of a language adapter, before anything is loaded.
+    """Refuse an adapter that cannot be trained on a language adapter, before a model is loaded.
 
     Args:
-        place: the setting.
-        adapter: that of the run.
+        place: the setting ``language_adapters``.
+        adapter: of the run.
         has_tapt: whether the adapter is first trained on the task's texts.
 
     Raises:
-        UsageError: if so.
+        UsageError: if there is no adapter, or it is not one that a stack can hold.
     """
     if adapter is None:
         raise UsageError(

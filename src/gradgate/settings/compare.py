@@ -12,6 +12,7 @@ from gradgate.errors import UsageError
 from gradgate.settings.base import CheckedSettings, checked_settings, passed
 from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.data import SubjectSettings
+from gradgate.settings.fields import AdaptersField, ArmsField
 from gradgate.settings.run import RunConfig
 from gradgate.settings.shared import SharedSettings
 from gradgate.settings.values import read_search, read_seeds, read_train_sizes, several
@@ -57,12 +58,13 @@ class CrossedMethods(CheckedSettings):
 
     section: ClassVar[str] = "method"
 
-    method: Texts = Field(
+    method: ArmsField = Field(
         (),
-        description="A method; repeat for several. With an adapter of its own, as lora:r=8 or 'lora:r=8 + graddrop', "
-        "it is not crossed with adapter=.",
+        description="A method, an adapter, or both, as gradual:every=50, lora:r=8 or 'lora:r=8 + graddrop'; repeat for "
+        "several. With an adapter of its own, it is not crossed with adapter=. lr=1e-3 among the options is its own "
+        "learning rate.",
     )
-    adapter: Texts = Field(
+    adapter: AdaptersField = Field(
         (),
         description="Compare on this adapter: a kind with its options, such as houlsby:size=64, or with PEFT lora:r=8, "
         "dora, rslora, ia3, shira or peft:TYPE,r=4; repeat for several, with 'none' for the model itself. Every method "

@@ -1,4 +1,4 @@
-"""Settings of a run that are typed as text and kept as objects: methods, adapters, what is measured beside."""
+"""Types of settings that are typed as text and stored as objects: arms, methods, adapters, what is measured."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, InstanceOf, PlainSerializer
 
+from gradgate.errors import MethodError
 from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
 from gradgate.measure.track import FisherTrack, read_track
 from gradgate.methods import Method
-from gradgate.settings.adapter import AdapterSetting, read_adapter, read_method_alone
+from gradgate.settings.adapter import AdapterSetting, read_adapter
+from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.forgetting import ForgettingSetting, read_forgetting
+from gradgate.settings.values import several
+from gradgate.specs import shown
 from gradgate.tasks.types import LANGUAGE, read_shares
 
 
 def _parsed(read: Callable[[Any], Any]) -> BeforeValidator:
-    """Parse a text; what is neither a text nor an object goes on to pydantic, whose message names the value."""
+    """Parse a text. Pass on what is neither a text nor an object to pydantic, whose message names the value."""
     return BeforeValidator(lambda given: read(given) if isinstance(given, str) else given)
 
 
@@ -27,9 +31,22 @@ def _place_of_languages(text: str | None) -> str | None:
     return text
 
 
+def _read_method_alone(text: str) -> Method:
+    """Read a method where the adapter and all settings have fields of their own; MethodError for a text with more."""
+    arm = read_arm(text)
+    if arm.adapter is not None or arm.overrides:
+        raise MethodError(f"{shown(text)} is more than a method. Expected the method alone, such as {arm.method}.")
+    return arm.method
+
+
 _AS_TEXT = PlainSerializer(lambda given: None if given is None else str(given))
 
-MethodField = Annotated[InstanceOf[Method], _parsed(read_method_alone), PlainSerializer(str)]
+MethodField = Annotated[InstanceOf[Method], _parsed(_read_method_alone), PlainSerializer(str)]
+ArmsField = Annotated[tuple[InstanceOf[Arm], ...], BeforeValidator(lambda given: tuple(map(read_arm, several(given))))]
+AdaptersField = Annotated[
+    tuple[InstanceOf[AdapterSetting] | None, ...],
+    BeforeValidator(lambda given: tuple(map(read_adapter, several(given)))),
+]
 AdapterField = Annotated[InstanceOf[AdapterSetting] | None, _parsed(read_adapter), _AS_TEXT]
 LanguageField = Annotated[str | None, AfterValidator(_place_of_languages)]
 SplitField = Annotated[str | None, AfterValidator(lambda text: None if text is None else str(read_shares(text)))]

@@ -1,4 +1,4 @@
-"""Which settings of a run count when two runs are compared, and the fingerprint of those that do."""
+"""Compute the fingerprint of a run from the settings that decide its results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-# What may differ between two starts of one run or study: proofs, extras and shortcuts, not results.
-FREE = (
+NOT_IN_IDENTITY = (
     "audit",
     "keep_model",
     "store",
@@ -18,15 +17,16 @@ FREE = (
     "test_each_epoch",
     "keep_checkpoints",
 )
-# Older run folders lack these, so they count only where they are given.
-_ADDED = (
+"""Settings that may differ between two starts of one run or study: proofs, extras and shortcuts, not results."""
+ABSENT_EQUALS_DEFAULT = (
     "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
     "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch", "dev_size", "language_adapters",
 )  # fmt: skip
+"""Settings that older run folders lack. They count only if they are given."""
 
 
 def fingerprint_of(record: Mapping[str, Any]) -> str:
-    """The fingerprint of a configuration from its record, which an earlier version may have written."""
-    absent = {name for name in _ADDED if record.get(name) is None}
-    computed = {name: value for name, value in record.items() if name not in FREE and name not in absent}
+    """Return the fingerprint of a configuration from its record, which an earlier version may have written."""
+    absent = {name for name in ABSENT_EQUALS_DEFAULT if record.get(name) is None}
+    computed = {name: value for name, value in record.items() if name not in NOT_IN_IDENTITY and name not in absent}
     return sha256(json.dumps(computed, sort_keys=True).encode()).hexdigest()[:16]

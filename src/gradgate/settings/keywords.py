@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import TypedDict
+
+if TYPE_CHECKING:
+    from gradgate.settings.adapter import AdapterSetting
 
 
 class RunKeywords(TypedDict, total=False):
@@ -28,7 +31,7 @@ class RunKeywords(TypedDict, total=False):
     dev_size: int | None
     max_length: int | None
     packing: bool | None
-    adapter: str | None
+    adapter: str | AdapterSetting | None
     layers: str | None
     open_new_tokens: bool | None
     language_adapters: str | None
@@ -94,7 +97,7 @@ class CompareKeywords(TypedDict, total=False):
     dev_size: int | None
     max_length: int | None
     packing: bool | None
-    adapter: str | Sequence[str] | None
+    adapter: str | AdapterSetting | Sequence[str | AdapterSetting | None] | None
     sweep: str | None
     layers: str | None
     open_new_tokens: bool | None

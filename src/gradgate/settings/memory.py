@@ -7,9 +7,12 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from gradgate.errors import UsageError
+from gradgate.methods import Full
+from gradgate.settings.arm import Arm
 from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_STEPS, checked_settings, passed
-from gradgate.settings.compare import Texts, also
+from gradgate.settings.compare import also
 from gradgate.settings.data import SubjectSettings
+from gradgate.settings.fields import AdapterField, ArmsField
 from gradgate.settings.optimization import SeedSettings
 from gradgate.settings.run import RunConfig
 from gradgate.settings.shared import SharedSettings
@@ -28,8 +31,10 @@ class MemorySettings(SharedSettings, SeedSettings, SubjectSettings):
 
     section: ClassVar[str] = "precision and memory"
 
-    method: Texts = Field(("full",), description=also("method", "repeat to compare"))
-    adapter: str | None = Field(None, description=str(RunConfig.model_fields["adapter"].description))
+    method: ArmsField = Field(
+        (Arm(Full()),), description=also("method", "repeat to compare"), json_schema_extra={"default": "full"}
+    )
+    adapter: AdapterField = Field(None, description=str(RunConfig.model_fields["adapter"].description))
     head: Head = Field("auto", description="what the model ends with; auto is as the task's kind wants it")
     shards: int = Field(
         1, ge=1, le=MOST_SHARDS, description="FSDP2 processes that share the model; one of them is described"
@@ -70,6 +75,10 @@ class MemorySettings(SharedSettings, SeedSettings, SubjectSettings):
     def epoch(self) -> int:
         """Optimizer steps in one pass over the data."""
         return self.steps_per_epoch or max(1, round(self.steps / self.epochs))
+
+    def with_own(self, arm: Arm) -> MemorySettings:
+        """Return the settings with an arm's own in place of those that all arms share."""
+        return self.model_copy(update=arm.overrides) if arm.overrides else self
 
     def run(self, **own: Any) -> RunConfig:
         """Return the settings of the training, with a method and an adapter.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from gradgate.methods import Full
+from gradgate.errors import UsageError
+from gradgate.methods import Full, Method
+from gradgate.settings.arm import read_arm
 from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_IN_BATCH, MOST_STEPS, CheckedSettings
 from gradgate.settings.fields import AdapterField, LanguageField, MethodField
 
@@ -17,7 +19,9 @@ class MethodChoice(CheckedSettings):
     section: ClassVar[str] = "method"
 
     method: MethodField = Field(
-        Full(), description="what learns when: a method from 'gradgate methods' with its options"
+        Full(),
+        description="what learns when: a method from 'gradgate methods' with its options, an adapter, or both, as "
+        "'lora:r=8 + gradual:every=50'; lr=1e-3 among the options is its own learning rate",
     )
     adapter: AdapterField = Field(
         None,
@@ -26,6 +30,26 @@ class MethodChoice(CheckedSettings):
         "tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. 2020) among them are this "
         "adapter's own, and pooler=frozen keeps the pretrained pooler as it is, as FUN's code does; none for none",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _an_arm(cls, values: Any) -> Any:
+        """Take a method apart that has an adapter, or settings of its own."""
+        given = values.get("method") if isinstance(values, dict) else None
+        if given is None or isinstance(given, Method):
+            return values
+        try:
+            arm = read_arm(given)
+        except (UsageError, OSError):
+            return values  # the field itself says what is wrong, beside the faults of others
+        if arm.adapter is None:
+            return {**values, **arm.overrides, "method": arm.method}
+        if values.get("adapter") is not None:
+            raise UsageError(
+                f"The method {arm.name!r} names an adapter, and so does adapter={str(values['adapter'])!r}. Give one "
+                f"of the two."
+            )
+        return {**values, **arm.settings}
 
 
 class MethodSettings(CheckedSettings):

@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import model_validator
 
-from gradgate.settings.adapter import check_stack, titled
+from gradgate.settings.adapter import check_stack
+from gradgate.settings.arm import Arm
 from gradgate.settings.base import checked_settings
 from gradgate.settings.data import SubjectSettings
 from gradgate.settings.identity import fingerprint_of
@@ -98,9 +99,9 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
             check_stack(self.language_adapters, self.adapter, has_tapt=self.tapt is not None)
 
     @property
-    def title(self) -> str:
-        """What learns, for people: the method, behind the adapter if there is one."""
-        return titled(str(self.method), None if self.adapter is None else str(self.adapter))
+    def arm(self) -> Arm:
+        """What learns: the method, on the adapter if there is one."""
+        return Arm(self.method, self.adapter)
 
     @property
     def peak_lr(self) -> float:

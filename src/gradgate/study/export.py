@@ -48,7 +48,7 @@ def _forgetting(results: StudyResults) -> list[dict[str, Any]]:
         return [{} for _ in found]
     best = frontier_of(results)
     return [
-        {"forgetting": to_json(record) if record else None, "on_frontier": cell.label in best}
+        {"forgetting": to_json(record) if record else None, "on_frontier": cell.arm.name in best}
         for cell, record in zip(results.cells, found, strict=True)
     ]
 
@@ -59,9 +59,9 @@ def _record(cell: RunResult, results: StudyResults) -> dict[str, Any]:
         "task": results.study.task.name,
         "model": results.study.model.name,
         "train_size": results.study.train_size,
-        "method": cell.method,
-        "adapter": cell.adapter,
-        **({"setting": dict(cell.setting)} if cell.setting else {}),
+        "method": str(cell.arm.method),
+        "adapter": None if cell.arm.adapter is None else str(cell.arm.adapter),
+        **({"setting": dict(cell.arm.overrides)} if cell.arm.overrides else {}),
         "seed": cell.seed,
         "status": cell.state.value,
         "metric": results.study.task.metric,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import GradgateError
 from gradgate.runs.folder import RunFolder
+from gradgate.settings.arm import Arm
 from gradgate.settings.budget import Budget
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.recommend.fitting import free_bytes
@@ -32,7 +33,7 @@ class ArmForecast:
     """What the runs of one arm take.
 
     Attributes:
-        label: of the arm, with its task, model or size where the study has several.
+        label: the arm's name, with its task, model or size if the study has several.
         runs: that are not finished.
         steps: optimizer steps of each.
         step_seconds: of one of its first steps, on this machine as busy as it is; None where ``trouble`` says why.
@@ -114,11 +115,11 @@ def forecast(comparison: Comparison, out: Path, progress: StudyProgress, executi
     arms, scoring, disk = [], 0.0, 0
     for part in planned:
         own = [run for run in runs if run.folder.path.is_relative_to(part.grid.path)]
-        for label, every in _by_arm(own).items():
+        for each, every in _by_arm(own).items():
             group = [run for run in every if not run.folder.finished]
             if not group:
                 continue
-            arm = _arm(part.grid.labelled(label), group[0].config, len(group), part.seen.task, progress)
+            arm = _arm(part.grid.labelled(each.name), group[0].config, len(group), part.seen.task, progress)
             arms.append(arm)
             scoring += arm.runs * _scoring(group[0].config, part.seen.task.rows, arm)
             disk += sum(_disk(run.config, part.seen) for run in group)
@@ -154,7 +155,7 @@ def forecast_run(config: RunConfig, out: Path, progress: StudyProgress) -> Forec
         progress.note(note)
     config.method.check(seen.layers.at(config.method.traits.unit))
     is_finished = RunFolder(out).is_done(config)
-    arms = () if is_finished else (_arm(config.title, config, 1, seen.task, progress),)
+    arms = () if is_finished else (_arm(config.arm.name, config, 1, seen.task, progress),)
     return Forecast(
         arms=arms,
         finished=int(is_finished),
@@ -177,11 +178,11 @@ def _after_search(grid: Grid) -> list[GridRun]:
     return replace(grid, search=None).runs_of(undecided(grid)) if grid.search is not None else []
 
 
-def _by_arm(runs: Iterable[GridRun]) -> dict[str, list[GridRun]]:
-    """Runs that differ in their seed alone, by the arm's name."""
-    found: dict[str, list[GridRun]] = {}
+def _by_arm(runs: Iterable[GridRun]) -> dict[Arm, list[GridRun]]:
+    """Return the runs of each arm."""
+    found: dict[Arm, list[GridRun]] = {}
     for run in runs:
-        found.setdefault(run.config.title, []).append(run)
+        found.setdefault(run.arm, []).append(run)
     return found
 
 

@@ -60,7 +60,7 @@ def trades(results: StudyResults) -> dict[str, Trade]:
     """Return label to trade, for the methods whose forgetting was measured."""
     sign = -1.0 if results.study.task.metric_higher_is_better else 1.0
     found = {}
-    for label in results.study.labels:
+    for label in results.study.arm_names:
         cells = results.of(label)
         scores = [score for cell in cells if (score := cell.score(results.main_split)) is not None]
         lost = [record.forgotten for record in forgetting_of(cells)]

@@ -1,21 +1,22 @@
-"""The grid of a study: which runs it consists of, where each of them lives, and what all of them share."""
+"""Expand a study into its runs: which there are, where each of them is stored, and what all of them share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
-from gradgate.methods import Full
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import ModelRecord, TaskRecord
-from gradgate.settings.adapter import AdapterSetting, read_adapter
-from gradgate.settings.identity import FREE
+from gradgate.settings.adapter import AdapterSetting
+from gradgate.settings.arm import Arm, format_settings
+from gradgate.settings.identity import NOT_IN_IDENTITY
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.study.arms import Arm, crossed, distinct, model_alone, read_arm, written
+from gradgate.study.arms import cross, model_alone
 from gradgate.study.study_file import (
     STUDY_FILE,
     SearchRecord,
@@ -27,17 +28,24 @@ from gradgate.study.study_file import (
 
 MOST_RUNS = 10_000
 LARGEST_SEED = 2**32 - 1  # of numpy, which each run seeds as well
+Value = TypeVar("Value")
 _OF_ONE_RUN = ("method", "adapter", "seed")
 
 
 @dataclass(frozen=True)
 class GridRun:
-    """One run of a study: its configuration, its folder, and its name for people.
+    """One run of a study.
 
-    ``pruned_against`` names the runs of a search that end early where they are below each other's median. ``until`` is
-    the optimizer step at which the run is paused; None for one that is trained to its end.
+    Attributes:
+        arm: what it trains.
+        config: its settings.
+        folder: where it is stored.
+        label: its name for people.
+        pruned_against: names the runs of a search that end early if they are below each other's median.
+        until: the optimizer step at which the run is paused; None for one that is trained to its end.
     """
 
+    arm: Arm
     config: RunConfig
     folder: RunFolder
     label: str
@@ -47,20 +55,27 @@ class GridRun:
 
 @dataclass(frozen=True)
 class Grid:
-    """Adapters times methods times seeds on one task and model; the others are compared to the first.
+    """Adapters times methods times seeds on one task and model. The others are compared to the first arm.
 
-    An adapter that is None stands for the model itself. ``search`` is that of a study that searches settings first
-    (:mod:`gradgate.study.search`); then only arms with a chosen setting have runs. ``part`` names the task, model
-    or training size in a study of several. ``variants`` are settings that each make an arm of every method.
+    Attributes:
+        path: the study folder.
+        base: the settings that all runs share.
+        methods: methods, and arms with an adapter of their own, which are not crossed.
+        seeds: one run of each arm per seed.
+        adapters: of the methods without one; None is the model itself.
+        search: of a study that searches settings first (:mod:`gradgate.study.search`). Only arms with a chosen setting
+            then have runs.
+        condition: names the task, model or training size in a study of several.
+        variants: settings that each make an arm of every method.
     """
 
     path: Path
     base: RunConfig
-    methods: tuple[str, ...]
+    methods: tuple[Arm, ...]
     seeds: tuple[int, ...]
-    adapters: tuple[str | None, ...] = (None,)
+    adapters: tuple[AdapterSetting | None, ...] = (None,)
     search: SearchRecord | None = None
-    part: str = ""
+    condition: str = ""
     variants: tuple[dict[str, Any], ...] = ()
 
     @classmethod
@@ -68,42 +83,49 @@ class Grid:
         cls,
         path: Path,
         base: RunConfig,
-        methods: Sequence[str],
+        methods: Sequence[Arm],
         seeds: Sequence[int],
-        adapters: Sequence[str | None] = (),
-        part: str = "",
+        adapters: Sequence[AdapterSetting | None] = (),
+        condition: str = "",
     ) -> Grid:
-        """The grid in a folder, with what an earlier call put there first.
+        """Return the grid in a folder, with what an earlier call put there first.
 
-        Without adapters it has those that are there; a new one is of the model itself.
+        Without ``adapters`` it has the existing ones; a new grid is of the model itself.
 
         Raises:
-            UsageError: without a method or a seed, for a seed that is out of range or an adapter that cannot be, or
-                for more than 10,000 runs.
+            UsageError: without a method or a seed, for a seed that is out of range, or for more than 10,000 runs.
             RunError: if the folder holds a study with other settings.
         """
-        check_arms(methods, seeds, adapters)
-        names = [read_arm(text).label for text in methods]
-        kinds = [None if adapter is None else adapter.text for adapter in map(read_adapter, adapters)]
-        held = find_study(path)
-        if held is not None:
-            _same_settings(path, held.settings, settings_of(base))
-            names = [*held.methods, *names]
-            seeds = [*held.seeds, *seeds]
-            kinds = [*held.adapters, *kinds]
+        check_counts(methods, seeds)
+        existing = find_study(path)
+        if existing is not None:
+            _check_same_settings(path, existing.settings, settings_of(base))
         elif in_use(path):
             raise RunError(f"{path} is not empty and holds no study. Give another --out.")
-        found = _distinct_adapters(kinds or [None])
-        search, variants = (held.search, held.variants) if held else (None, ())
-        grid = cls(path, base, _distinct_methods(names), tuple(dict.fromkeys(seeds)), found, search, part, variants)
-        if held is not None and (base.tapt_steps or base.tapt_epochs) and model_alone(held.arms):
+        grid = cls(path, base, tuple(methods), tuple(seeds), tuple(adapters), condition=condition)
+        grid = grid._merge_existing(existing)
+        if existing is not None and (base.tapt_steps or base.tapt_epochs) and model_alone(existing.arms):
             grid.check_model_alone()
         grid.check_size()
         return grid
 
+    def _merge_existing(self, existing: StudyRecord | None) -> Grid:
+        """Return the grid with what a study has already in front of its own; each method, seed and adapter once."""
+        if existing is None:
+            adapters = _once(self.adapters) or (None,)
+            return replace(self, methods=_once(self.methods), seeds=_once(self.seeds), adapters=adapters)
+        return replace(
+            self,
+            methods=_once([*existing.given, *self.methods]),
+            seeds=_once([*existing.seeds, *self.seeds]),
+            adapters=_once([*existing.crossed_with, *self.adapters]),
+            search=existing.search or self.search,
+            variants=existing.variants or self.variants,
+        )
+
     @classmethod
     def read(cls, path: Path) -> Grid:
-        """The grid that a study folder holds.
+        """Read the grid of a study folder.
 
         Raises:
             RunError: if it holds none, or one that is damaged.
@@ -116,15 +138,16 @@ class Grid:
                 f"{path / STUDY_FILE} has settings that cannot be used: {error} Put back a good copy, or give another "
                 f"--out."
             ) from None
-        return cls(path, base, study.methods, study.seeds, study.adapters, study.search, study.part, study.variants)
+        return cls(path, base, study.given, study.seeds, study.crossed_with, study.search, study.part, study.variants)
 
     def check_model_alone(self) -> None:
-        """RunError for an adapter in a study that was begun with pre-training of the model itself."""
+        """Raise RunError for an adapter in a study that was begun with pre-training of the model itself."""
         adapter = next((arm.adapter for arm in self.arms if arm.adapter is not None), None)
         if adapter is not None:
             raise RunError(
                 f"The runs in {self.path} pre-train the model itself on the task's texts, which a study with adapters "
-                f"does with these alone. Expected methods without an adapter, got {adapter!r}: give it another --out."
+                f"does with these alone. Expected methods without an adapter, got {str(adapter)!r}: give it another "
+                f"--out."
             )
 
     def check_language_adapters(self) -> None:
@@ -135,12 +158,12 @@ class Grid:
         """
         if self.base.language_adapters is None:
             return
-        stacked: list[AdapterSetting | None] = [*self.adapter_settings]
+        stacked: list[AdapterSetting | None] = [*self.own_adapters]
         for adapter in stacked or [None]:
             self.base.model_copy(update={"adapter": adapter}).check_adapter()
 
     def check_size(self) -> None:
-        """UsageError for more runs than a study can hold, or a seed that is out of range."""
+        """Raise UsageError for more runs than a study can hold, or a seed that is out of range."""
         wrong = [seed for seed in self.seeds if not 0 <= seed <= LARGEST_SEED]
         if wrong:
             raise UsageError(f"Seed {wrong[0]} is out of range: expected 0 to {LARGEST_SEED}. Give other --seeds.")
@@ -151,51 +174,56 @@ class Grid:
                 f"{MOST_RUNS:,} that a study can hold. Give fewer --seeds, or make several studies."
             )
 
-    def adding(self, methods: list[str]) -> Grid:
-        """The same with further methods behind its own."""
-        grid = replace(self, methods=_distinct_methods([*self.methods, *methods]))
+    def with_methods(self, methods: Iterable[Arm]) -> Grid:
+        """Return the grid with further methods behind its own."""
+        grid = replace(self, methods=_once([*self.methods, *methods]))
         grid.check_size()
         return grid
 
-    def searching(self, search: SearchRecord) -> Grid:
-        """The same with a search before it.
+    def with_search(self, search: SearchRecord) -> Grid:
+        """Return the grid with a search before it.
 
         Raises:
             RunError: if the study was begun without one, or with another.
         """
-        held = find_study(self.path)
-        if held is None:
+        existing = find_study(self.path)
+        if existing is None:
             return replace(self, search=search.without_results())
-        if held.search is None or held.search.without_results() != search.without_results():
+        if existing.search is None or existing.search.without_results() != search.without_results():
             raise RunError(
-                f"{self.path} was begun with {'another search' if held.search else 'no search'}. Leave --search out to "
-                f"go on as it was begun, or give another --out."
+                f"{self.path} was begun with {'another search' if existing.search else 'no search'}. Leave --search "
+                f"out to continue as it was begun, or give another --out."
             )
         return self
 
-    def varied(self, variants: tuple[dict[str, Any], ...]) -> Grid:
-        """The same with an arm of each method for each of these settings.
+    def with_variants(self, variants: tuple[dict[str, Any], ...]) -> Grid:
+        """Return the grid with an arm of each method for each of these settings.
 
         Raises:
             RunError: if the study was begun with others, or without any.
             UsageError: for more runs than a study can hold.
         """
-        held = find_study(self.path)
-        if held is not None and held.variants != variants:
-            there = "; ".join(map(written, held.variants)) or "none"
+        existing = find_study(self.path)
+        if existing is not None and existing.variants != variants:
+            there = "; ".join(map(format_settings, existing.variants)) or "none"
             raise RunError(
                 f"{self.path} was begun with other settings as arms: {there}. Expected the same, here "
-                f"{'; '.join(map(written, variants))}. Leave --search out to go on as it was begun, or give another "
-                f"--out."
+                f"{'; '.join(map(format_settings, variants))}. Leave --search out to continue as it was begun, or give "
+                f"another --out."
             )
         grid = replace(self, variants=variants)
         grid.check_size()
         return grid
 
-    @property
+    @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """Each adapter with each method, and the methods that were given with adapters of their own."""
-        return crossed(self.methods, self.adapters, self.variants)
+        """Each adapter with each method, and the arms that were given with adapters of their own."""
+        return cross(self.methods, self.adapters, self.variants, settings_of(self.base))
+
+    @property
+    def given_arms(self) -> tuple[Arm, ...]:
+        """The arms as they were given, without the settings that ``variants`` add."""
+        return self.arms if not self.variants else cross(self.methods, self.adapters)
 
     @property
     def tried(self) -> tuple[dict[str, Any], ...]:
@@ -203,20 +231,20 @@ class Grid:
         return (*(self.search.settings if self.search is not None else ()), *self.variants)
 
     @property
-    def adapter_settings(self) -> list[AdapterSetting]:
+    def own_adapters(self) -> list[AdapterSetting]:
         """The adapters of its arms, each once."""
-        return list(filter(None, map(read_adapter, dict.fromkeys(arm.adapter for arm in self.arms))))
+        return list(dict.fromkeys(arm.adapter for arm in self.arms if arm.adapter is not None))
 
     def runs(self) -> list[GridRun]:
-        """Every run, seed by seed, so that an early stop still leaves methods to compare."""
+        """Return every run, seed by seed, so that an early stop still leaves methods to compare."""
         chosen = {} if self.search is None else self.search.chosen
-        return self.runs_of(arm for arm in self.arms if self.search is None or arm.label in chosen)
+        return self.runs_of(arm for arm in self.arms if self.search is None or arm.name in chosen)
 
     def runs_of(self, arms: Iterable[Arm]) -> list[GridRun]:
-        """The runs of some arms, each with the setting that a search has chosen for it."""
+        """Return the runs of some arms, each with the setting that a search has chosen for it."""
         chosen = {} if self.search is None else self.search.chosen
         own = list(arms)
-        return [self._run(arm, seed, chosen.get(arm.label, {})) for seed in self.seeds for arm in own]
+        return [self._run(arm, seed, chosen.get(arm.name, {})) for seed in self.seeds for arm in own]
 
     def write(
         self,
@@ -225,34 +253,24 @@ class Grid:
         versions: dict[str, str],
         language_adapters: Mapping[str, str] | None = None,
     ) -> Grid:
-        """Write ``study.json``. Returns the grid with what another process may have put there meanwhile.
+        """Write ``study.json``. Return the grid with what another process may have put there meanwhile.
 
         Raises:
             RunError: if the study was begun on other data or language adapters.
         """
         self.check_data(task)
         self.check_same_languages(language_adapters or {})
-        held = find_study(self.path)
-        grid = self
-        if held is not None:
-            grid = replace(
-                self,
-                methods=_distinct_methods([*held.methods, *self.methods]),
-                seeds=tuple(dict.fromkeys([*held.seeds, *self.seeds])),
-                adapters=_distinct_adapters([*held.adapters, *self.adapters]),
-                search=held.search or self.search,
-                variants=held.variants or self.variants,
-            )
+        grid = self._merge_existing(find_study(self.path))
         study = StudyRecord(
             task=task,
             model=model,
-            methods=grid.methods,
-            adapters=grid.adapters,
+            methods=tuple(arm.name for arm in grid.methods),
+            adapters=tuple(None if adapter is None else str(adapter) for adapter in grid.adapters),
             seeds=grid.seeds,
             settings=settings_of(grid.base),
             versions=versions,
             search=grid.search,
-            part=grid.part,
+            part=grid.condition,
             variants=grid.variants,
             language_adapters={**(language_adapters or {})},
         )
@@ -260,20 +278,19 @@ class Grid:
         return grid
 
     def check_data(self, task: TaskRecord) -> None:
-        """RunError if the study was begun on other data than a task's record tells of."""
-        held = find_study(self.path)
-        if held is not None and held.task.fingerprint != task.fingerprint:
+        """Raise RunError if the study was begun on other data than that of a task's record."""
+        existing = find_study(self.path)
+        if existing is not None and existing.task.fingerprint != task.fingerprint:
             raise RunError(
                 f"{self.path} was begun on other data: the files of task {task.name!r} have changed since, so "
                 f"that new runs would not compare with finished ones. Give another --out."
             )
 
     def check_same_languages(self, digests: Mapping[str, str]) -> None:
-        """RunError if the study was begun with other language adapters than those of these digests, by language."""
-        held = find_study(self.path)
-        changed = (
-            [] if held is None else [code for code, own in held.language_adapters.items() if digests.get(code) != own]
-        )
+        """Raise RunError if the study was begun with other language adapters than those of these digests."""
+        existing = find_study(self.path)
+        known = {} if existing is None else existing.language_adapters
+        changed = [code for code, own in known.items() if digests.get(code) != own]
         if changed:
             raise RunError(
                 f"{self.path} was begun with other language adapters: those for {', '.join(changed)} in "
@@ -282,18 +299,12 @@ class Grid:
             )
 
     def write_search(self) -> None:
-        """Write what the search has found into ``study.json``."""
+        """Write the results of the search into ``study.json``."""
         write_study_file(self.path, replace(read_study_file(self.path), search=self.search))
 
     def config_of(self, arm: Arm, seed: int, setting: dict[str, Any]) -> RunConfig:
-        """The configuration of one run; ``setting`` replaces what all runs share."""
-        own: dict[str, Any] = {
-            **dict(arm.setting),
-            **setting,
-            "method": arm.method,
-            "adapter": arm.adapter,
-            "seed": seed,
-        }
+        """Return the configuration of one run; ``setting`` replaces what all runs share."""
+        own = {**arm.settings, **setting, "seed": seed}
         if arm.adapter is None and not model_alone(self.arms):
             own |= {"tapt_steps": None, "tapt_epochs": None}
         if arm.adapter is None:
@@ -301,57 +312,44 @@ class Grid:
         return self.base.model_copy(update=own)
 
     def folder_of(self, arm: Arm, seed: int) -> RunFolder:
-        """The folder of one run."""
+        """Return the folder of one run."""
         return RunFolder(self.path / "runs" / arm.folder / f"seed-{seed}")
 
     def _run(self, arm: Arm, seed: int, setting: dict[str, Any]) -> GridRun:
         config = self.config_of(arm, seed, setting)
-        title = " ".join(filter(None, (config.title, written(dict(arm.setting)))))
-        return GridRun(config, self.folder_of(arm, seed), self.labelled(f"{title} seed {seed}"))
+        return GridRun(arm, config, self.folder_of(arm, seed), self.labelled(f"{arm.name} seed {seed}"))
 
     def labelled(self, text: str) -> str:
-        """A run's name, with what it is a run of where the study has several tasks or models."""
-        return f"{self.part}: {text}" if self.part else text
+        """Return a run's name, with its condition if the study has several."""
+        return f"{self.condition}: {text}" if self.condition else text
 
 
-def check_arms(methods: Sequence[str], seeds: Sequence[int], adapters: Sequence[str | None]) -> None:
-    """Refuse what cannot be compared whatever the data and the model are.
-
-    Raises:
-        UsageError: without a method or a seed, or for a method or an adapter that cannot be.
-    """
+def check_counts(methods: Sequence[Arm], seeds: Sequence[int]) -> None:
+    """Raise UsageError without a method or a seed."""
     if not methods or not seeds:
         raise UsageError(
             "A comparison needs at least one method (-m) or a sweep (--sweep), and one seed. "
             f"Got {len(methods)} methods and {len(seeds)} seeds."
         )
-    for method in methods:
-        read_arm(method)
-    for adapter in adapters:
-        read_adapter(adapter)
 
 
-def held_settings(path: Path) -> dict[str, Any] | None:
-    """What all runs of the study in a folder share; None where there is no study."""
-    held = find_study(path)
-    return None if held is None else held.settings
+def existing_settings(path: Path) -> dict[str, Any] | None:
+    """Return what all runs of the study in a folder share. None if there is no study."""
+    existing = find_study(path)
+    return None if existing is None else existing.settings
 
 
-def _distinct_methods(methods: Iterable[str]) -> tuple[str, ...]:
-    return tuple(arm.label for arm in distinct(map(Arm.typed, methods)))
-
-
-def _distinct_adapters(adapters: Iterable[str | None]) -> tuple[str | None, ...]:
-    return tuple(arm.adapter for arm in distinct(Arm(Full.name, adapter) for adapter in adapters))
+def _once(values: Iterable[Value]) -> tuple[Value, ...]:
+    return tuple(dict.fromkeys(values))
 
 
 def settings_of(base: RunConfig) -> dict[str, Any]:
-    """What all runs of a study share."""
+    """Return what all runs of a study share."""
     return {name: value for name, value in base.record().items() if name not in _OF_ONE_RUN}
 
 
-def _same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
-    differing = [name for name in here if name not in FREE and there.get(name) != here[name]]
+def _check_same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
+    differing = [name for name in here if name not in NOT_IN_IDENTITY and there.get(name) != here[name]]
     if differing:
         listed = ", ".join(f"{name}: {there.get(name)!r} there, {here[name]!r} here" for name in differing)
         raise RunError(

@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import RunError, UsageError
-from gradgate.files import in_use, read_json, write_json
+from gradgate.files import in_use, portable_name, read_json, write_json
 from gradgate.settings.run import RunConfig
-from gradgate.study.arms import folder_name
 from gradgate.study.study_file import STUDY_FILE, locked_folder
 from gradgate.tasks.multitask import is_multitask, task_folder
 
@@ -158,12 +157,12 @@ class Parts:
             whole = json.dumps([task.task, task.data, model])
             name = f"{name}-{sha256(whole.encode(errors='surrogatepass')).hexdigest()[:8]}"
         rows = f"__{'all' if size is None else size}-rows" if self.train_sizes else ""
-        return folder / PARTS_FOLDER / folder_name(f"{name}{rows}")
+        return folder / PARTS_FOLDER / portable_name(f"{name}{rows}")
 
     @staticmethod
     def _configured(base: RunConfig, task: TaskChoice, model: str, size: Size) -> RunConfig:
         own: dict[str, Any] = {"task": task.task, "model": model, "data": task.data, "train_size": size}
-        return RunConfig(**{**base.model_dump(), **own})
+        return base.model_copy(update=own)
 
 
 def read_parts(folder: Path) -> Parts | None:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import UsageError
 from gradgate.layers import select
-from gradgate.methods import method as read_method
-from gradgate.settings.adapter import read_adapter
+from gradgate.settings.adapter import AdapterSetting, read_adapter
+from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.budget import Budget
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import RunConfig
 from gradgate.study import search as searches
-from gradgate.study.arms import crossed
+from gradgate.study.arms import cross
 from gradgate.study.budget.driver import arms_of, check_budgeted
 from gradgate.study.budget.file import read_budget
-from gradgate.study.grid import Grid, check_arms, held_settings
+from gradgate.study.grid import Grid, check_counts, existing_settings
 from gradgate.study.parts import Part, Parts
 from gradgate.study.progress import StudyProgress
 from gradgate.study.request import subjects_of
@@ -41,13 +41,13 @@ class Comparison:
     Attributes:
         base: the settings that all runs share; its method, adapter and seed do not count. Without ``threads``, each
             run takes its worker's part of the CPU cores, or what the study was begun with.
-        methods: the first is the one that the report compares the others to; texts as
-            :func:`gradgate.study.arms.read_arm` takes them.
+        methods: the first is the one that the report compares the others to. Those with an adapter of their own are not
+            crossed with ``adapters``. Texts are read, here and in ``adapters``.
         seeds: one run of each method for each.
         sweep: a row of methods in one word, as ``"freeze:step=3"``; its reference comes before ``methods``. See
             :mod:`gradgate.study.sweep`.
-        adapters: texts as in :class:`RunConfig`; None or ``none`` is the model itself, as is an empty sequence in a
-            new study. The first method with the first adapter is the reference.
+        adapters: None is the model itself, as is an empty sequence in a new study. The first method with the first
+            adapter is the reference.
         parts: several tasks, models and training sizes, each with each, in place of the base's; in a study that has
             others they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
         search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
@@ -60,10 +60,10 @@ class Comparison:
     """
 
     base: RunConfig
-    methods: Sequence[str]
+    methods: Sequence[Arm]
     seeds: Sequence[int]
     sweep: str | None = None
-    adapters: Sequence[str | None] = ()
+    adapters: Sequence[AdapterSetting | None] = ()
     parts: Parts | None = None
     search: Space | None = None
     budget: Budget | None = None
@@ -78,6 +78,11 @@ class Comparison:
         base, parts = subjects_of(asked, out)
         search = read_space(asked.search, asked.trials, asked.search_seeds, asked.prune) if asked.search else None
         return cls(base, asked.method, asked.seeds, asked.sweep, asked.adapter, parts, search, asked.total_budget)
+
+    def __post_init__(self) -> None:
+        """Read methods and adapters that are given as texts."""
+        object.__setattr__(self, "methods", tuple(map(read_arm, self.methods)))
+        object.__setattr__(self, "adapters", tuple(map(read_adapter, self.adapters)))
 
 
 @dataclass(frozen=True)
@@ -169,9 +174,9 @@ def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: 
 class _Request:
     """What is compared on every part of a study."""
 
-    methods: list[str]
+    methods: list[Arm]
     seeds: list[int]
-    adapters: Sequence[str | None]
+    adapters: Sequence[AdapterSetting | None]
     sweep: FreezeSweep | None
     search: SearchRecord | None = None
     variants: tuple[dict[str, Any], ...] = ()
@@ -182,13 +187,13 @@ class _Request:
     def of(cls, comparison: Comparison) -> _Request:
         """What a comparison asks for; UsageError where it is wrong without a model."""
         swept = read_sweep(comparison.sweep) if comparison.sweep is not None else None
-        names = [swept.reference, *comparison.methods] if swept else list(comparison.methods)
-        check_arms(names, comparison.seeds, comparison.adapters)
-        arms = crossed(names, comparison.adapters or [None])
-        for adapter in filter(None, (read_adapter(arm.adapter) for arm in arms)):
-            adapter.kind.check()
+        methods = [swept.reference, *comparison.methods] if swept else list(comparison.methods)
+        check_counts(methods, comparison.seeds)
+        for arm in cross(methods, comparison.adapters or [None]):
+            if arm.adapter is not None:
+                arm.adapter.kind.check()
         request = cls(
-            names,
+            methods,
             list(comparison.seeds),
             comparison.adapters,
             swept,
@@ -203,18 +208,18 @@ class _Request:
             return replace(self, variants=arms_of(space), rate_is_open=False)
         return replace(self, search=space.record(), rate_is_open=False)
 
-    def with_held(self, paths: list[Path]) -> _Request:
-        """With what the study already compares, which a new part of it has to compare as well."""
-        held = [Grid.read(path) for path in paths if (path / STUDY_FILE).is_file()]
-        if not held:
+    def merge_existing(self, paths: list[Path]) -> _Request:
+        """Return the request with what the study already compares, which a new condition has to compare as well."""
+        existing = [Grid.read(path) for path in paths if (path / STUDY_FILE).is_file()]
+        if not existing:
             return self
         return replace(
             self,
-            methods=[*chain(*(grid.methods for grid in held)), *self.methods],
-            seeds=[*chain(*(grid.seeds for grid in held)), *self.seeds],
-            adapters=[*chain(*(grid.adapters for grid in held)), *self.adapters],
-            search=self.search or held[0].search,
-            variants=self.variants or held[0].variants,
+            methods=[*chain(*(grid.methods for grid in existing)), *self.methods],
+            seeds=[*chain(*(grid.seeds for grid in existing)), *self.seeds],
+            adapters=[*chain(*(grid.adapters for grid in existing)), *self.adapters],
+            search=self.search or existing[0].search,
+            variants=self.variants or existing[0].variants,
             rate_is_open=False,
         )
 
@@ -236,7 +241,7 @@ def _plan_all(
 ) -> list[PlannedPart]:
     """Check every part against its data and its model."""
     configured = _with_threads(parts.configured(out, base), execution)
-    request = request.with_held([part.path for part in configured])
+    request = request.merge_existing([part.path for part in configured])
     planned = [_plan(part, request, progress) for part in configured]
     _check_together(planned)
     return planned
@@ -248,20 +253,20 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart
 
     grid = Grid.of(part.path, part.base, request.methods, request.seeds, request.adapters, part.name)
     grid.check_language_adapters()
-    seen = preview(part.base, grid.adapter_settings)
+    seen = preview(part.base, grid.own_adapters)
     grid.check_data(seen.task)
     grid.check_same_languages(seen.language_adapters)
     for text in seen.notes:
         progress.note(grid.labelled(text))
     if request.sweep:
-        grid = grid.adding(request.sweep.methods(seen.layers, grid.methods))
-    for method in dict.fromkeys(read_method(arm.method) for arm in grid.arms):
+        grid = grid.with_methods(request.sweep.arms(seen.layers, grid.methods))
+    for method in dict.fromkeys(arm.method for arm in grid.arms):
         method.check(seen.layers.at(method.traits.unit))
-    for selector in (part.base.lr_scale or {}) if not grid.adapter_settings else ():
+    for selector in (part.base.lr_scale or {}) if not grid.own_adapters else ():
         select(seen.layers, selector)  # of a model with an adapter the run itself says
     grid = _with_settings(grid, request, seen, progress)
     searches.check(grid)
-    unfair = shared_rate([arm.adapter for arm in grid.arms], grid.base.lr, grid.tried)
+    unfair = shared_rate(grid.arms, grid.base.lr, grid.tried)
     if unfair:
         progress.note(grid.labelled(unfair))
     return PlannedPart(grid, seen)
@@ -270,9 +275,9 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart
 def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: StudyProgress) -> Grid:
     """The grid with what is searched or compared of settings; where no rate was given, it says what that means."""
     if request.search is not None:
-        return grid.searching(request.search)
+        return grid.with_search(request.search)
     if request.variants:
-        return grid.varied(request.variants)
+        return grid.with_variants(request.variants)
     if not request.rate_is_open:
         return grid
     if not request.is_budgeted and searches.wants_rates(seen.task, grid):
@@ -282,9 +287,8 @@ def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: Study
                 f"search='lr=...' tries others; lr= trains every method with one."
             )
         )
-        return grid.searching(read_space([GENERATION_RATES]).record())
-    adapters = [read_adapter(arm.adapter) for arm in grid.arms]
-    if request.is_budgeted and any(adapter is None or adapter.lr is None for adapter in adapters):
+        return grid.with_search(read_space([GENERATION_RATES]).record())
+    if request.is_budgeted and any(arm.lr is None for arm in grid.arms):
         progress.note(
             grid.labelled(
                 f"No lr was given, so that arms without a rate of their own train with {grid.base.peak_lr:g}, which "
@@ -316,6 +320,6 @@ def _with_threads(parts: list[Part], execution: Execution) -> list[Part]:
     """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
     if parts[0].base.threads is not None:
         return parts
-    held = next(filter(None, (held_settings(part.path) for part in parts)), None)
-    threads = execution.cores if held is None else held.get("threads")
+    existing = next(filter(None, (existing_settings(part.path) for part in parts)), None)
+    threads = execution.cores if existing is None else existing.get("threads")
     return [replace(part, base=part.base.model_copy(update={"threads": threads})) for part in parts]

@@ -89,7 +89,7 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
     study = _study([part.study for _, part in parts], [name for name, _ in parts], unit, metric)
     cells = [
         _pooled_cell([(name, part, _cell(part, label, seed)) for name, part in parts], metric, average)
-        for label in study.labels
+        for label in study.arm_names
         for seed in study.seeds
     ]
     return StudyResults(

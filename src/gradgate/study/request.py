@@ -7,7 +7,6 @@ from typing import Any
 
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import RunConfig
-from gradgate.study.arms import read_arm
 from gradgate.study.grid import Grid
 from gradgate.study.parts import Parts, read_parts
 from gradgate.study.study_file import find_study
@@ -34,8 +33,6 @@ def check_request(asked: CompareSettings, out: Path) -> None:
     """
     base, parts = subjects_of(asked, out)
     swept = [] if asked.sweep is None else [read_sweep(asked.sweep).reference]
-    for name in asked.method:
-        read_arm(name)
     configured = parts.with_held(out).configured(out, base)
     is_new = all(find_study(part.path) is None for part in configured)
     for part in configured:

@@ -26,7 +26,8 @@ from gradgate.runs.records import (
     read_scores,
 )
 from gradgate.runs.state import Progress, RunState
-from gradgate.study.arms import Arm, Setting
+from gradgate.settings.arm import Arm
+from gradgate.settings.recorded import arm_of_texts
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 
@@ -44,7 +45,7 @@ class RunResult:
     the evaluations on test splits, which selected nothing.
     """
 
-    method: str
+    arm: Arm
     seed: int
     state: RunState = RunState.MISSING
     folder: Path | None = None
@@ -55,14 +56,7 @@ class RunResult:
     losses: tuple[tuple[int, float], ...] = ()
     test_history: tuple[EpochScores, ...] = ()
     versions: dict[str, Any] = field(default_factory=dict)
-    adapter: str | None = None
     part: str = ""
-    setting: Setting = ()
-
-    @property
-    def label(self) -> str:
-        """The name of its arm in tables and figures."""
-        return Arm(self.method, self.adapter, self.setting).label
 
     @property
     def paused(self) -> Progress | None:
@@ -122,12 +116,12 @@ class StudyResults:
 
     @property
     def reference(self) -> str:
-        """The label that the others are compared to: the first."""
-        return self.study.labels[0]
+        """The name of the arm that the others are compared to: the first."""
+        return self.study.arm_names[0]
 
-    def of(self, label: str) -> tuple[RunResult, ...]:
-        """Return the runs of one label, one per seed."""
-        return tuple(cell for cell in self.cells if cell.label == label)
+    def of(self, name: str) -> tuple[RunResult, ...]:
+        """Return the results of one arm, by its name, one per seed."""
+        return tuple(cell for cell in self.cells if cell.arm.name == name)
 
     def count(self, state: RunState) -> int:
         """Return the number of runs in a state."""
@@ -175,7 +169,7 @@ def read_run(folder: Path) -> StudyResults:
         versions=run.versions,
         adapters=(run.adapter,),
     )
-    cell = RunResult(run.method, run.seed, adapter=run.adapter, versions=run.versions)
+    cell = RunResult(study.arms[0], run.seed, versions=run.versions)
     return _results(folder, study, [_read_cell(RunFolder(folder), cell)], [])
 
 
@@ -200,23 +194,21 @@ class _Reader:
         self.folder = folder
         self.study = study
         self.problems: list[str] = []
-        self._arms = study.arms
-        self._found: dict[tuple[str, int], RunResult] = {}
+        self._matcher = _Matcher(study)
+        self._found: dict[tuple[Arm, int], RunResult] = {}
 
     def cells(self) -> list[RunResult]:
         """Return one result per arm and seed of the study."""
         damaged = self._read_begun()
-        for arm, seed in product(self._arms, self.study.seeds):
-            if (arm.label, seed) not in self._found:
+        for arm, seed in product(self.study.arms, self.study.seeds):
+            if (arm, seed) not in self._found:
                 path = self.folder / "runs" / arm.folder / f"seed-{seed}"
-                self._found[arm.label, seed] = self._unmatched(arm, seed, path, damaged.pop(path, None))
+                self._found[arm, seed] = self._unmatched(arm, seed, path, damaged.pop(path, None))
         self.problems += [f"{self._relative(path)} is left out: {reason}" for path, reason in damaged.items()]
-        return [self._found[arm.label, seed] for arm, seed in product(self._arms, self.study.seeds)]
+        return [self._found[arm, seed] for arm, seed in product(self.study.arms, self.study.seeds)]
 
     def _read_begun(self) -> dict[Path, str]:
-        """Read every run with a ``run.json``. Returns the folders where that file is damaged, and how."""
-        arms = {arm.identity: arm for arm in self._arms}
-        texts = {arm: arm for arm in self._arms}  # most runs are written as the study is, and need no parsing
+        """Read every run with a ``run.json``. Return the folders where that file is damaged, and how."""
         damaged: dict[Path, str] = {}
         for path in sorted(file.parent for file in self.folder.glob("runs/*/seed-*/run.json")):
             try:
@@ -224,32 +216,21 @@ class _Reader:
             except (GradgateError, OSError) as error:
                 damaged[path] = str(error)
                 continue
-            own = Arm(run.method, run.adapter, self._setting_of(run))
-            arm = texts.get(own) or arms.get(own.identity)
+            arm = self._matcher.find(run, path.parent.name)
             if arm is None or run.seed not in self.study.seeds:
-                self._leave_out(path, f"{own.label} with seed {run.seed} is not part of this study.")
-            elif (arm.label, run.seed) in self._found:
-                other = self._found[arm.label, run.seed].folder
+                own = self._matcher.arm_of(run).name
+                self._leave_out(path, f"{own} with seed {run.seed} is not part of this study.")
+            elif (arm, run.seed) in self._found:
+                other = self._found[arm, run.seed].folder
                 self._leave_out(path, f"{other} holds the same method and seed.")
             else:
-                cell = RunResult(
-                    arm.method,
-                    run.seed,
-                    RunState.MISSING,
-                    adapter=arm.adapter,
-                    setting=arm.setting,
-                    versions=run.versions,
-                )
-                self._found[arm.label, run.seed] = _read_cell(RunFolder(path), cell)
+                result = RunResult(arm, run.seed, versions=run.versions)
+                self._found[arm, run.seed] = _read_cell(RunFolder(path), result)
         return damaged
 
-    def _setting_of(self, run: RunRecord) -> Setting:
-        """Return the run's values of the settings that are arms in this study."""
-        return tuple((name, run.config.get(name)) for name in next(iter(self.study.variants), ()))
-
     def _unmatched(self, arm: Arm, seed: int, path: Path, damage: str | None) -> RunResult:
-        """Return the result of a run that no ``run.json`` describes."""
-        cell = RunResult(arm.method, seed, adapter=arm.adapter, setting=arm.setting)
+        """Return the result of a run without a ``run.json`` that says so."""
+        cell = RunResult(arm, seed)
         if damage is not None:
             return replace(cell, state=RunState.FAILED, folder=path, failure=Failure("RunError", damage))
         if RunFolder(path).error_file.is_file() and not RunFolder(path).run_file.is_file():
@@ -261,6 +242,32 @@ class _Reader:
 
     def _relative(self, path: Path) -> Path:
         return path.relative_to(self.folder)
+
+
+class _Matcher:
+    """Finds the arm of a study that a run is of."""
+
+    def __init__(self, study: StudyRecord) -> None:
+        # Most runs are written as the study is: their texts need not be parsed again.
+        self._known = {(arm.method.text, arm.adapter and arm.adapter.text): arm for arm in study.arms}
+        self._names = tuple(dict.fromkeys(name for arm in study.arms for name in arm.overrides))
+        self._arms: dict[Arm, list[Arm]] = {}
+        for arm in study.arms:
+            own = {name: arm.overrides.get(name, study.settings.get(name)) for name in self._names}
+            self._arms.setdefault(Arm(arm.method, arm.adapter, own), []).append(arm)
+
+    def arm_of(self, run: RunRecord) -> Arm:
+        """Return what a run trains, with its values of the settings that are arms in this study."""
+        texts = run.method, run.adapter
+        if texts not in self._known:
+            self._known[texts] = arm_of_texts(*texts)
+        arm = self._known[texts]
+        return Arm(arm.method, arm.adapter, {name: run.config.get(name) for name in self._names})
+
+    def find(self, run: RunRecord, folder: str) -> Arm | None:
+        """Return the arm of a run; among arms that train the same, the one with this folder."""
+        arms = self._arms.get(self.arm_of(run), [])
+        return next((arm for arm in arms if arm.folder == folder), arms[0] if arms else None)
 
 
 def _read_cell(folder: RunFolder, cell: RunResult) -> RunResult:

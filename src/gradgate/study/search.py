@@ -1,4 +1,4 @@
-"""Search of settings before a comparison: the same settings for each method, judged on the source's dev split alone.
+"""Search settings before a comparison: the same settings for each method, judged on the source's dev split alone.
 
 The runs of the search are queued like all others. The worker that finds that all of one method have ended chooses its
 setting, and queues its runs of the comparison.
@@ -17,17 +17,16 @@ from typing import Any
 import numpy as np
 
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.files import portable_name
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import Failure, Scores, TaskRecord, read_record, write_record
 from gradgate.runs.state import RunState
-from gradgate.settings.run import make_config
-from gradgate.study.arms import Arm, folder_name, written
+from gradgate.settings.arm import OWN_SETTINGS, Arm, format_settings, read_setting
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun
 from gradgate.study.parts import part_folders
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
 from gradgate.study.workers.queue import Queue
 
-SEARCHED = ("lr", "batch_size", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout", "max_length")
 GENERATION_RATES = "lr=2e-5,1e-4,5e-4,2e-3,1e-2"
 """Tried for each method that generates text where no rate is given: from full training's to LoRA's on small models."""
 
@@ -52,12 +51,12 @@ class Space:
     prune: bool = False
 
     def record(self) -> SearchRecord:
-        """For ``study.json``, before anything was found."""
+        """Return the record for ``study.json``, without results."""
         return SearchRecord(self.texts, self.settings, self.seeds, self.prune)
 
 
 def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, prune: bool = False) -> Space:
-    """The space that texts such as ``"lr=1e-5,2e-5,5e-5"`` and ``"weight_decay=0..0.1"`` span.
+    """Read the space that texts such as ``"lr=1e-5,2e-5,5e-5"`` and ``"weight_decay=0..0.1"`` span.
 
     Args:
         texts: one for each setting. A range of positive numbers is drawn from evenly in its logarithm.
@@ -72,10 +71,10 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
     for text in texts:
         name, _, rest = (part.strip() for part in text.partition("="))
         name = name.replace("-", "_")
-        if name not in SEARCHED:
+        if name not in OWN_SETTINGS:
             raise UsageError(
-                f"search={text!r}: {name!r} cannot be searched.{nearest(name, SEARCHED)} Expected one of "
-                f"{', '.join(SEARCHED)}, as in 'lr=1e-5,2e-5'."
+                f"search={text!r}: {name!r} cannot be searched.{nearest(name, OWN_SETTINGS)} Expected one of "
+                f"{', '.join(OWN_SETTINGS)}, as in lr=1e-5,2e-5."
             )
         if name in axes:
             raise UsageError(f"search= gives {name!r} twice. Give it once, with all its values: '{name}=a,b,c'.")
@@ -100,19 +99,19 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
 
 
 def wants_rates(task: TaskRecord, grid: Grid) -> bool:
-    """Whether a new study whose rate is left open searches one for each method.
+    """Return whether a new study without a given rate searches one for each method.
 
     The best rate of full fine-tuning is a tenth of LoRA's, and others lie between: with one rate for all, a comparison
-    of methods is one of rates. Biderman et al. 2024, https://arxiv.org/abs/2405.09673, sec. 4.1. A rate of an adapter's
-    own is a choice, too.
+    of methods is one of rates. Biderman et al. 2024, https://arxiv.org/abs/2405.09673, sec. 4.1. A rate of an arm's own
+    is a choice, too.
     """
-    return task.kind == "generation" and all(adapter.lr is None for adapter in grid.adapter_settings)
+    return task.kind == "generation" and all(arm.lr is None for arm in grid.arms)
 
 
 def _value(name: str, text: str) -> Any:
     if ".." in text or "," in text:
         return text
-    return getattr(make_config(**{name: text.strip()}), name)
+    return read_setting(name, text.strip())
 
 
 def _drawn(axes: dict[str, Any], trials: int) -> list[dict[str, Any]]:
@@ -133,7 +132,7 @@ def _draw(axis: list[Any] | tuple[Any, Any], uniform: float) -> Any:
 
 
 def all_runs(grids: Sequence[Grid]) -> list[GridRun]:
-    """Everything that can be trained now: what is still to be searched, then seed by seed through all grids."""
+    """Return everything that can be trained now: what is still to be searched, then seed by seed through all grids."""
     searched = [run for grid in grids for run in search_runs(grid, undecided(grid))]
     compared = [run for grid in grids for run in grid.runs()]
     seeds = list(dict.fromkeys(run.config.seed for run in compared))
@@ -141,7 +140,7 @@ def all_runs(grids: Sequence[Grid]) -> list[GridRun]:
 
 
 def search_runs(grid: Grid, arms: Iterable[Arm]) -> list[GridRun]:
-    """The runs of the search of some arms, setting by setting. None of them looks at a test split."""
+    """Return the runs of the search of some arms, setting by setting. None of them looks at a test split."""
     if grid.search is None:
         return []
     chosen = list(arms)
@@ -157,31 +156,33 @@ def _run(grid: Grid, arm: Arm, setting: dict[str, Any], seed: int) -> GridRun:
     extras = {"skip_test": True, "test_each_epoch": None, "keep_model": False, "track": None}
     extras |= {"forgetting": None, "keep_checkpoints": None}
     config = grid.config_of(arm, seed, {**setting, **extras})
-    name = folder_name(written(setting))
+    name = portable_name(format_settings(setting))
     folder = RunFolder(grid.path / "search" / arm.folder / name / f"seed-{seed}")
-    against = grid.labelled(arm.label) if grid.search is not None and grid.search.prune else None
-    label = grid.labelled(f"{config.title} seed {seed}, search {written(setting)}")
-    return GridRun(config, folder, label, against)
+    against = grid.labelled(arm.name) if grid.search is not None and grid.search.prune else None
+    label = grid.labelled(f"{arm.name} seed {seed}, search {format_settings(setting)}")
+    return GridRun(arm, config, folder, label, against)
 
 
 def check(grid: Grid) -> None:
-    """UsageError if an adapter has its own learning rate, which a searched one would not reach."""
-    if not any("lr" in setting for setting in grid.tried):
-        return
-    own = [adapter.text for adapter in grid.adapter_settings if adapter.lr is not None]
-    if own:
-        raise UsageError(f"search='lr' has no effect on {own[0]!r}, which has its own lr. Leave one of them out.")
+    """Raise UsageError if an arm has a setting of its own that is searched."""
+    searched = {name for setting in grid.tried for name in setting}
+    for arm in grid.given_arms:
+        own = [name for name in OWN_SETTINGS if name in searched and arm.sets(name)]
+        if own:
+            raise UsageError(
+                f"search={own[0]!r} has no effect on {arm.name!r}, which has its own {own[0]}. Leave one of them out."
+            )
 
 
 def undecided(grid: Grid) -> list[Arm]:
-    """The arms whose setting is still to be chosen."""
+    """Return the arms whose setting is still to be chosen."""
     if grid.search is None:
         return []
-    return [arm for arm in grid.arms if grid.search.chosen.get(arm.label) is None]
+    return [arm for arm in grid.arms if grid.search.chosen.get(arm.name) is None]
 
 
 def advance(queue: Queue) -> bool:
-    """Choose the settings of methods with an ended search, and queue their runs. Returns whether there were any."""
+    """Choose the settings of methods with an ended search, and queue their runs. Return whether there were any."""
     return any(_advance(queue, folder) for folder in part_folders(queue.store.folder))
 
 
@@ -195,7 +196,7 @@ def _advance(queue: Queue, folder: Path) -> bool:
         ended = [arm for arm in undecided(grid) if _has_ended(grid, arm, known)]
         if grid.search is None:
             return False
-        decided = {arm.label: _results(grid, arm, grid.search, higher) for arm in ended}
+        decided = {arm.name: _results(grid, arm, grid.search, higher) for arm in ended}
         found = {name: results[0].setting for name, results in decided.items() if results}
         search = replace(
             grid.search, results={**grid.search.results, **decided}, chosen={**grid.search.chosen, **found}
@@ -203,7 +204,7 @@ def _advance(queue: Queue, folder: Path) -> bool:
         grid = replace(grid, search=search)
         grid.write_search()
     for arm in ended:
-        if arm.label not in found:
+        if arm.name not in found:
             _fail(grid, arm)
     new = [run for run in grid.runs() if run.config.fingerprint() not in known]
     queue.add(new)
@@ -212,7 +213,7 @@ def _advance(queue: Queue, folder: Path) -> bool:
 
 def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, RunState]) -> bool:
     runs = search_runs(grid, [arm])
-    if grid.search is not None and arm.label in grid.search.results:
+    if grid.search is not None and arm.name in grid.search.results:
         return False  # nothing of it has finished, and error.json says so
     return all(
         states.get(run.config.fingerprint()) in (RunState.FINISHED, RunState.FAILED, RunState.PRUNED) for run in runs
@@ -220,7 +221,7 @@ def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, RunState]) -> bool:
 
 
 def _results(grid: Grid, arm: Arm, search: SearchRecord, higher: bool) -> tuple[SearchResult, ...]:
-    """Settings with their mean dev score, the best first; without those of which a run failed or ended early."""
+    """Return settings with their mean dev score, the best first, without those of which a run failed or ended early."""
     found = []
     for setting in search.settings:
         scores = [_dev(_run(grid, arm, setting, seed).folder) for seed in search.seeds]

@@ -113,7 +113,7 @@ def _of_folders(folder: Path) -> Iterator[QueuedRun]:
         for (arm, seed), result in zip(runs, read_study(part.path).cells, strict=True):
             path, paused = result.folder or part.folder_of(arm, seed).path, result.paused
             yield QueuedRun(
-                label=part.labelled(f"{result.label} seed {result.seed}"),
+                label=part.labelled(f"{result.arm.name} seed {result.seed}"),
                 folder=path.relative_to(folder),
                 state=RunState.WAITING if result.state is RunState.MISSING else result.state,
                 error=result.failure.message if result.failure else None,

@@ -1,13 +1,11 @@
-"""``study.json``: what a study compares, on what, and with which settings; and the lock of its folder.
-
-One schema writes and reads the file.
-"""
+"""Read and write ``study.json``: what a study compares, on what, and with which settings. Lock its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,10 @@ from gradgate.errors import RunError, StoreError
 from gradgate.files import NoLocksError, read_json, take_lock, write_json
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import ModelRecord, Scores, TaskRecord, read_record, to_json
-from gradgate.study.arms import Arm, crossed
+from gradgate.settings.adapter import AdapterSetting
+from gradgate.settings.arm import Arm
+from gradgate.settings.recorded import recorded_adapter, recorded_arm
+from gradgate.study.arms import cross
 
 STUDY_FILE = "study.json"
 LOCK_FILE = "study.lock"
@@ -39,8 +40,8 @@ class SearchRecord:
         settings: to try for each arm.
         seeds: each setting runs once with each.
         prune: whether runs below the median of their arm's end early.
-        chosen: an arm's label to the setting that its runs take.
-        results: an arm's label to the settings of which every run has finished, the best first.
+        chosen: an arm's name to the setting that its runs take.
+        results: an arm's name to the settings of which every run has finished, the best first.
     """
 
     space: tuple[str, ...]
@@ -51,7 +52,7 @@ class SearchRecord:
     results: dict[str, tuple[SearchResult, ...]] = field(default_factory=dict)
 
     def without_results(self) -> SearchRecord:
-        """The same search before anything was found."""
+        """Return the same search before anything was found."""
         return replace(self, chosen={}, results={})
 
 
@@ -76,10 +77,20 @@ class StudyRecord:
     variants: tuple[dict[str, Any], ...] = ()
     language_adapters: dict[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
+    def given(self) -> tuple[Arm, ...]:
+        """What ``methods`` are: methods, and arms with an adapter of their own."""
+        return tuple(map(recorded_arm, self.methods))
+
+    @cached_property
+    def crossed_with(self) -> tuple[AdapterSetting | None, ...]:
+        """What ``adapters`` are, which the methods without one are crossed with."""
+        return tuple(map(recorded_adapter, self.adapters))
+
+    @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """Every adapter with every method, and the methods that were given with adapters of their own."""
-        return crossed(self.methods, self.adapters, self.variants)
+        """Every adapter with every method, and the arms that were given with adapters of their own."""
+        return cross(self.given, self.crossed_with, self.variants, self.settings)
 
     @property
     def tried(self) -> tuple[dict[str, Any], ...]:
@@ -92,13 +103,13 @@ class StudyRecord:
         return self.settings.get("train_size")
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def arm_names(self) -> tuple[str, ...]:
         """The names of the arms, as tables and figures have them."""
-        return tuple(arm.label for arm in self.arms)
+        return tuple(arm.name for arm in self.arms)
 
 
 def find_study(folder: Path) -> StudyRecord | None:
-    """What ``study.json`` in a folder says; None where there is none.
+    """Read ``study.json`` in a folder. Return None if there is none.
 
     Raises:
         RunError: if the file is damaged.
@@ -118,11 +129,25 @@ def find_study(folder: Path) -> StudyRecord | None:
             f"{file} is damaged: expected at least one method, adapter and seed. Put back a good copy, or give another "
             f"--out."
         )
-    return study
+    return study if study.search is None else replace(study, search=_with_names(study.search, study.arms))
+
+
+def _with_names(search: SearchRecord, arms: Iterable[Arm]) -> SearchRecord:
+    """Return a search whose arms go by the names of this version."""
+    known = {arm.name: arm.name for arm in arms}
+
+    def named(text: str) -> str:
+        return known.get(text) or recorded_arm(text).name
+
+    return replace(
+        search,
+        chosen={named(text): setting for text, setting in search.chosen.items()},
+        results={named(text): results for text, results in search.results.items()},
+    )
 
 
 def read_study_file(folder: Path) -> StudyRecord:
-    """What ``study.json`` in a folder says.
+    """Read ``study.json`` in a folder.
 
     Raises:
         RunError: if the file is absent or damaged.
@@ -143,7 +168,7 @@ def write_study_file(folder: Path, study: StudyRecord) -> None:
 
 
 def damage_of(folder: RunFolder) -> str | None:
-    """Why the scores of a finished run cannot be read; None if they can, or if the run has not finished."""
+    """Return why the scores of a finished run cannot be read. None if they can, or if the run has not finished."""
     try:
         if folder.finished:
             read_record(folder.scores_file, Scores)
@@ -169,7 +194,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"{folder} cannot be written: {error.strerror or error}. Nothing is lost: what has finished can be "
-            f"reported, and the study goes on once the folder can be written."
+            f"reported, and the study continues once the folder can be written."
         ) from error
     try:
         yield

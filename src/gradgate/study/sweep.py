@@ -1,4 +1,4 @@
-"""Sweeps: one text, such as ``freeze:step=3``, for a row of methods over the layers of the model."""
+"""Expand a sweep: one text, such as ``freeze:step=3``, for a row of methods over the layers of the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap
 from gradgate.methods import Freeze, Full, Head
-from gradgate.methods import method as read_method
+from gradgate.settings.arm import Arm
 from gradgate.specs import Syntax, shown
 
 
@@ -26,20 +26,20 @@ class FreezeSweep:
     """
 
     name: ClassVar[str] = "freeze"
-    reference: ClassVar[str] = Full.name
+    reference: ClassVar[Arm] = Arm(Full())
     step: int = 1
 
     def __post_init__(self) -> None:
         if self.step < 1:
             raise UsageError(f"The sweep {self.name!r} cannot have step={self.step} (expected 1 or more layers).")
 
-    def methods(self, layers: LayerMap, known: Collection[str] = ()) -> list[str]:
-        """Texts of methods, the reference first.
+    def arms(self, layers: LayerMap, known: Collection[Arm] = ()) -> list[Arm]:
+        """Return the points of the sweep, the reference first.
 
         Args:
             layers: of the model.
-            known: methods that will run anyway; where ``head`` is one of them, the last point is left out, as
-                freezing every layer is the same training under another name.
+            known: arms that run anyway. If ``head`` is one of them, the last point is left out: to freeze every layer
+                is the same training under another name.
 
         Raises:
             UsageError: if the model has fewer layers than ``step``.
@@ -50,9 +50,9 @@ class FreezeSweep:
                 f"The sweep {self.name!r} has step={self.step}, but the model has {count} layers. Give 1 to {count}."
             )
         points = [*range(self.step, count, self.step), count]
-        if any(read_method(text) == Head() for text in known):
+        if Arm(Head()) in known:
             points.remove(count)
-        return [self.reference, *(Freeze(layers=frozen).spec for frozen in points)]
+        return [self.reference, *(Arm(Freeze(layers=frozen)) for frozen in points)]
 
 
 _SWEEPS = {FreezeSweep.name: FreezeSweep}
@@ -60,7 +60,7 @@ _SYNTAX = Syntax("sweep", hint=lambda name: "options: step=1, a whole number of 
 
 
 def read_sweep(text: str) -> FreezeSweep:
-    """The sweep that a text such as ``"freeze"`` or ``"freeze:step=3"`` names.
+    """Read the sweep that a text such as ``"freeze"`` or ``"freeze:step=3"`` names.
 
     Raises:
         UsageError: for an unknown sweep or option, or a value that is out of range.

@@ -88,10 +88,10 @@ def test_squeezed_studies_join_the_file(tmp_path: Path) -> None:
     write_curves([*whole_rows, *as_squeezed(study_rows(half), whole_rows)], out)
     rows = read_rows(out)
     assert {(row.arm, row.method) for row in rows if row.schedule == SQUEEZED} == {
-        ("full lr=2e-05", "full"), ("gradual:every=40 lr=2e-05", "gradual:every=20")
+        ("full:lr=2e-05", "full"), ("gradual:every=40,lr=2e-05", "gradual:every=20")
     }  # fmt: skip
     curves = squeezed_curves(rows)
-    assert curves.runs[RunKey("full lr=2e-05", "toy", 1)].dev == pytest.approx({40: 0.41, 80: 0.91})
+    assert curves.runs[RunKey("full:lr=2e-05", "toy", 1)].dev == pytest.approx({40: 0.41, 80: 0.91})
     assert "4/8 of the schedule" in curves.notes[-1]
     assert as_curves(rows).runs == as_curves(whole_rows).runs
 

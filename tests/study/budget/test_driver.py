@@ -26,6 +26,7 @@ from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy, StudyProgress
 from gradgate.study.results import read_study
 from gradgate.study.status import open_queue, read_status
+from support.arms import arms
 from support.command_line import Command
 from support.power_cuts import PowerCutError, StudyFalls
 from support.run_folders import assert_same_run
@@ -179,10 +180,10 @@ def test_the_length_of_runs_is_learnt_from_the_first_step_where_it_is_not_said(
 
 
 def test_rates_of_one_adapter_are_arms_of_one_method(base: RunConfig, tmp_path: Path) -> None:
-    arms = ["full", "lora:r=8,lr=1e-3", "lora:lr=1e-4,r=8 + head", "peft:LORA,r=4,lr=1e-3"]
-    race = BudgetedStudy(tmp_path, {"toy": Grid(tmp_path, base, tuple(arms), (0,))}, higher_is_better=True)
+    texts = ["full", "lora:r=8,lr=1e-3", "lora:lr=1e-4,r=8 + head", "peft:LORA,r=4,lr=1e-3"]
+    race = BudgetedStudy(tmp_path, {"toy": Grid(tmp_path, base, tuple(arms(texts)), (0,))}, higher_is_better=True)
     methods = race.full_grid({"toy": 8}).methods
-    assert list(methods.values()) == ["full", "lora:r=8 + full", "lora:r=8 + head", "peft:LORA,r=4 + full"]
+    assert list(methods.values()) == ["full", "lora:r=8", "lora:r=8 + head", "peft:LORA,r=4"]
 
 
 def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, study: Path) -> None:

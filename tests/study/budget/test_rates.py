@@ -19,7 +19,6 @@ from gradgate.runs.progress import RunProgress
 from gradgate.runs.state import RunState
 from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.study.arms import Arm
 from gradgate.study.budget.driver import BudgetedStudy, check_budgeted
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.compare import compare
@@ -33,12 +32,13 @@ from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.workers.ray import RayCluster
 from gradgate.training.run import train
+from support.arms import arms
 from support.power_cuts import PowerCutError, StudyFalls
 from support.run_folders import assert_same_run
 
 RATES = read_space(["lr=1e-4,1e-2"])
 METHODS = ("full", "lora:r=2")
-ARMS = ("full lr=0.0001", "full lr=0.01", "lora:r=2 + full lr=0.0001", "lora:r=2 + full lr=0.01")
+ARMS = ("full:lr=0.0001", "full:lr=0.01", "lora:r=2,lr=0.0001", "lora:r=2,lr=0.01")
 
 
 class Listens(SilentStudy):
@@ -100,18 +100,18 @@ def test_each_method_with_each_rate_is_an_arm(done: Path) -> None:
     assert found.verdict.steps_of_grid == 4 * 2 * 8
     assert found.verdict.steps_spent <= 38
     grid = BudgetedStudy.read(done, [done]).full_grid({"toy": 8})
-    assert [grid.method_of(arm) for arm in ARMS] == ["full", "full", "lora:r=2 + full", "lora:r=2 + full"]
+    assert [grid.method_of(arm) for arm in ARMS] == ["full", "full", "lora:r=2", "lora:r=2"]
     assert found.remaining[0] in found.verdict.summary
 
 
 def test_runs_are_told_apart_by_their_rate(done: Path) -> None:
     cells = [cell for cell in read_study(done).cells if cell.folder is not None]
-    assert {cell.label for cell in cells if cell.seed == 0} == set(ARMS)
+    assert {cell.arm.name for cell in cells if cell.seed == 0} == set(ARMS)
     for cell in cells:
         assert cell.folder is not None
         config = json.loads((cell.folder / "run.json").read_text())["config"]
-        assert config["lr"] == dict(cell.setting)["lr"]
-        assert cell.folder.parent.name == Arm(cell.method, cell.adapter, cell.setting).folder
+        assert config["lr"] == cell.arm.overrides["lr"]
+        assert cell.folder.parent.name == cell.arm.folder
     assert read_study(done).problems == ()
 
 
@@ -154,9 +154,9 @@ def test_rates_are_arms_on_each_of_several_tasks_with_two_workers(
     other = shutil.copytree(tiny_task, tmp_path / "other")
     parts = Parts.of(base, [str(tiny_task), str(other)])
     found = race(base, tmp_path / "study", 0.3, ["full", "head"], parts=parts, execution=Execution(workers=2))
-    assert found.arms == ("full lr=0.0001", "full lr=0.01", "head lr=0.0001", "head lr=0.01")
+    assert found.arms == ("full:lr=0.0001", "full:lr=0.01", "head:lr=0.0001", "head:lr=0.01")
     assert 0 < found.verdict.steps_spent <= int(0.3 * 4 * 2 * 2 * 8)
-    assert "full lr=0.01" in write_report(tmp_path / "study").html.read_text()
+    assert "full:<wbr>lr=0.01" in write_report(tmp_path / "study").html.read_text()
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_other_rates_and_what_belongs_to_a_search_are_refused(base: RunConfig, d
 
 
 def test_a_study_that_searched_before_it_compared_takes_no_budget(base: RunConfig, tmp_path: Path) -> None:
-    grid = Grid(tmp_path / "study", base, ("full", "head"), (0,)).searching(RATES.record())
+    grid = Grid(tmp_path / "study", base, tuple(arms(["full", "head"])), (0,)).with_search(RATES.record())
     with pytest.raises(UsageError, match="was begun with a search of settings before its comparison"):
         check_budgeted([grid], [])
 

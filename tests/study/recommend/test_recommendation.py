@@ -19,6 +19,7 @@ from gradgate.study.recommend import fitting as fitting_arms
 from gradgate.study.recommend.portfolio import Portfolio
 from gradgate.study.recommend.recommendation import command_line, recommend
 from gradgate.training.preview import preview
+from support.arms import arms, names
 from support.command_line import Command
 from support.run_folders import assert_same_run
 
@@ -97,15 +98,15 @@ def test_what_the_device_has_no_room_for_is_left_out_with_the_reason(
     seen = preview(config)
     sizes = {"full": 4 * 2**30, "freeze:layers=1": 2**30}
     monkeypatch.setattr(fitting_arms, "free_bytes", lambda config: 2 * 2**30)
-    monkeypatch.setattr(fitting_arms, "peak_bytes", lambda text, config, kind: sizes[text])
-    found = fitting_arms.fitting(Portfolio(1e-3, tuple(sizes)), config, seen)
-    assert found.arms == ("freeze:layers=1",)
+    monkeypatch.setattr(fitting_arms, "peak_bytes", lambda arm, config, kind: sizes[arm.name])
+    found = fitting_arms.fitting(Portfolio(1e-3, tuple(arms(sizes))), config, seen)
+    assert names(found.arms) == ["freeze:layers=1"]
     assert "takes 4.0 GiB at its peak, and 2.0 GiB are free" in str(found.left_out[0])
 
 
 def test_one_arm_is_no_choice(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], tmp_path: Path) -> None:
     monkeypatch.setattr(fitting_arms, "free_bytes", lambda config: 0)
-    monkeypatch.setattr(fitting_arms, "peak_bytes", lambda text, config, kind: 2**30)
+    monkeypatch.setattr(fitting_arms, "peak_bytes", lambda arm, config, kind: 2**30)
     with pytest.raises(UsageError, match=r"nothing to choose from: .* full is left out: it takes 1.0 GiB"):
         recommend(make_config(**settings), 1.0, [0], tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
@@ -116,9 +117,9 @@ def test_an_adapter_that_the_architecture_lacks_and_too_many_layers_are_left_out
 ) -> None:
     config = make_config(**settings | {"model": str(tiny_gpt2)})
     found = fitting_arms.fitting(
-        Portfolio(1e-3, ("full", "freeze:layers=9", "houlsby:size=4")), config, preview(config)
+        Portfolio(1e-3, tuple(arms(["full", "freeze:layers=9", "houlsby:size=4"]))), config, preview(config)
     )
-    assert found.arms == ("full",)
+    assert names(found.arms) == ["full"]
     assert [left.arm for left in found.left_out] == ["freeze:layers=9", "houlsby:size=4"]
 
 

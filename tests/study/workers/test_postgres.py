@@ -16,6 +16,7 @@ from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid
 from gradgate.study.workers.queue import Queue, this_worker
 from gradgate.study.workers.store import open_store
+from support.arms import arms
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,7 +45,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_workers_that_add_and_claim_at_once_share_the_runs(server: str, tmp_path: Path) -> None:
-    grid = Grid(tmp_path / "study", make_config(), ("full", "head"), tuple(range(8)))
+    grid = Grid(tmp_path / "study", make_config(), tuple(arms(["full", "head"])), tuple(range(8)))
 
     def work(slot: int) -> list[str]:
         queue = Queue(open_store(grid.path, server))

@@ -78,7 +78,7 @@ class AnalyzedSection(Section, Generic[Row]):
         """None for a study that was not analyzed."""
         folder = AnalysisFolder.of(findings.results.folder, cls.analysis, cls.row)
         try:
-            rows = [row for row in folder.read() if row.arm in findings.results.study.labels]
+            rows = [row for row in folder.read() if row.arm in findings.results.study.arm_names]
         except RunError as error:
             return cls(findings, [], str(error))
         return cls(findings, rows) if rows else None

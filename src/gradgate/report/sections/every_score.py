@@ -77,7 +77,7 @@ def _seed_row(cell: RunResult, splits: tuple[str, ...], metric: ScoreFormat) -> 
         (cost.seconds_per_step, cost.seconds_total, cost.peak_memory_bytes) if cost else (None, None, None)
     )
     return (
-        Entry(cell.label, cell.label),
+        Entry(cell.arm.name, cell.arm.name),
         Entry(str(cell.seed), cell.seed),
         Entry(_state(cell), cell.state.value),
         *(Entry(metric.value(cell.score(split)), cell.score(split)) for split in splits),
@@ -97,7 +97,7 @@ def _state(cell: RunResult) -> str:
 def _seed_record(cell: RunResult, splits: tuple[str, ...]) -> dict[str, Raw]:
     cost = cell.scores.cost if cell.scores else None
     return {
-        "method": cell.label,
+        "method": cell.arm.name,
         "seed": cell.seed,
         "status": cell.state.value,
         **{f"{split}_score": cell.score(split) for split in splits},

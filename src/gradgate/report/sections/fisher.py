@@ -61,7 +61,7 @@ class FisherSection(Section):
 
     def drawings(self) -> list[Drawing]:
         """The curves; the layers; and where schedules can be correlated with their scores, these."""
-        return fisher_drawings(self.runs, self.findings.results.study.labels, self.findings.format)
+        return fisher_drawings(self.runs, self.findings.results.study.arm_names, self.findings.format)
 
     def cautions(self) -> list[str]:
         """Why what was tracked cannot be read."""
@@ -85,7 +85,7 @@ def shown_as(group: TrackedGroup) -> tuple[Sequence[str], ScoreFormat | None, st
     if group.results is None:
         return list(arms_of(group.runs)), None, ""
     findings = find(group.results)
-    return group.results.study.labels, findings.format, findings.split_label
+    return group.results.study.arm_names, findings.format, findings.split_label
 
 
 def fisher_tables(runs: Sequence[TrackedRun], metric: ScoreFormat | None = None, split: str = "") -> list[Table]:

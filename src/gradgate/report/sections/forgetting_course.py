@@ -29,7 +29,7 @@ class ForgettingCourseSection(AnalyzedSection[ForgettingRow]):
 
     def drawings(self) -> list[Drawing]:
         """One for each text with a value."""
-        return draw_courses(self.rows, self.findings.results.study.labels)
+        return draw_courses(self.rows, self.findings.results.study.arm_names)
 
 
 def course_tables(rows: Sequence[ForgettingRow]) -> list[Table]:

@@ -119,7 +119,7 @@ def _any_plan(findings: Findings, methods: Sequence[MethodFindings]) -> Timeline
     if results.parts and results.split_unit != TASK:
         return None
     for cell in results.runs:
-        if cell.label in names and cell.scores and cell.folder:
+        if cell.arm.name in names and cell.scores and cell.folder:
             with suppress(RunError):
                 plan = read_timeline(RunFolder(cell.folder).plan_file)
                 if plan.sizes:

@@ -48,7 +48,7 @@ class LandscapeSection(AnalyzedSection[LandscapeRow]):
 
     def drawings(self) -> list[Drawing]:
         """The lines, and the planes."""
-        return draw_landscape(self.rows, self.findings.results.study.labels)
+        return draw_landscape(self.rows, self.findings.results.study.arm_names)
 
 
 def flatness_table(rows: Sequence[LandscapeRow]) -> Table:

@@ -11,8 +11,8 @@ from gradgate.report.findings import Findings
 from gradgate.report.formats import NONE, counted
 from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Raw, Table, spread_record
+from gradgate.settings.arm import format_settings
 from gradgate.statistics import summarize
-from gradgate.study.arms import written
 from gradgate.study.budget import FullGrid, Observed
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.budget.full_grid import EIGHTHS
@@ -59,7 +59,7 @@ class RaceSection(Section):
         """How a budget is spent."""
         if self.record is None:
             return []
-        variants = [written(variant) for variant in self.findings.results.study.variants]
+        variants = [format_settings(variant) for variant in self.findings.results.study.variants]
         tried = f"Each method is compared with {' and with '.join(variants)}; each of these is an arm of its own."
         return [
             *([tried] if variants else []),
@@ -208,7 +208,7 @@ def _record(laps: Laps, arm: str, eighths: int) -> dict[str, Raw]:
 
 def draw_race(laps: Laps) -> Drawing:
     """The mean dev score where runs are compared, a line an arm, which ends where the arm left."""
-    findings, order = laps.findings, laps.findings.results.study.labels
+    findings, order = laps.findings, laps.findings.results.study.arm_names
     metric, arms = findings.format, [arm for arm in laps.ranked if any(of == arm for of, _ in laps.at)]
     with styled(2.9 + 0.19 * len(arms)) as figure:
         axes = figure.add_subplot()

@@ -15,7 +15,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from gradgate.errors import UsageError
 from gradgate.report import formats
 from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, look, styled, wrapped
 from gradgate.report.findings import Findings
@@ -24,7 +23,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV, comparable
-from gradgate.settings.adapter import read_adapter, titled
+from gradgate.settings.recorded import arm_of_texts
 from gradgate.study.results import StudyResults
 from gradgate.tasks.languages import average_label
 
@@ -106,7 +105,8 @@ def searched_runs(results: StudyResults, metric: str) -> list[SearchedRun]:
     for path in sorted(results.folder.glob("search/*/*/seed-*/scores.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged has no score
             config = json.loads(RunFolder(path.parent).run_file.read_bytes())["config"]
-            run = SearchedRun(titled(config["method"], config.get("adapter")), config, _dev_score(path, metric))
+            arm = arm_of_texts(config["method"], config.get("adapter"))
+            run = SearchedRun(arm.name, config, _dev_score(path, metric))
             if comparable(run.score) and float(config["lr"]) > 0:
                 found.append(run)
     return found
@@ -114,7 +114,7 @@ def searched_runs(results: StudyResults, metric: str) -> list[SearchedRun]:
 
 def _searched(findings: Findings) -> list[RateScores]:
     """The arms of the study in their order, then others that were searched."""
-    found: dict[str, _ByRate] = {label: defaultdict(list) for label in findings.results.study.labels}
+    found: dict[str, _ByRate] = {label: defaultdict(list) for label in findings.results.study.arm_names}
     for run in searched_runs(findings.results, findings.format.metric):
         found.setdefault(run.label, defaultdict(list))[float(run.config["lr"])].append(run.score)
     return [_rate_scores(label, place, scores) for place, (label, scores) in enumerate(found.items())]
@@ -129,21 +129,17 @@ def _dev_score(path: Path, metric: str) -> float:
 
 
 def _of_adapters(findings: Findings) -> list[RateScores]:
-    """Of methods on adapters that differ in their own learning rate alone."""
+    """Return the scores of arms that differ in their own learning rate alone."""
     found: dict[str, _ByRate] = defaultdict(lambda: defaultdict(list))
     places: dict[str, int] = {}
     shared = findings.results.study.settings.get("lr")
     for cell in findings.results.cells:
         score = cell.score(findings.split)
-        with suppress(UsageError):  # an adapter of another version
-            adapter = read_adapter(cell.adapter)
-            if adapter is None or score is None:
-                continue
-            rate = adapter.lr if adapter.lr is not None else shared
-            if isinstance(rate, int | float):
-                label = titled(cell.method, str(adapter.kind))
-                found[label][float(rate)].append(score)
-                places.setdefault(label, findings.results.study.labels.index(cell.label))
+        rate = shared if cell.arm.lr is None else cell.arm.lr
+        if score is not None and isinstance(rate, int | float):
+            label = cell.arm.without_settings().name
+            found[label][float(rate)].append(score)
+            places.setdefault(label, findings.results.study.arm_names.index(cell.arm.name))
     return [_rate_scores(label, places[label], scores) for label, scores in found.items()]
 
 

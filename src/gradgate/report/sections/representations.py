@@ -42,7 +42,7 @@ class RepresentationsSection(AnalyzedSection[RepresentationRow]):
 
     def drawings(self) -> list[Drawing]:
         """One for each split."""
-        return draw_representations(self.rows, self.findings.results.study.labels)
+        return draw_representations(self.rows, self.findings.results.study.arm_names)
 
 
 def similarity_table(rows: Sequence[RepresentationRow], split: str) -> Table:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gradgate.report.findings import Findings
 from gradgate.report.sections.base import Section
-from gradgate.study.arms import written
+from gradgate.settings.arm import format_settings
 from gradgate.study.study_file import SearchRecord, StudyRecord
 
 
@@ -36,11 +36,11 @@ def search_notes(study: StudyRecord) -> list[str]:
         f"split was scored in the search."
         + (" Runs whose dev scores fell below the median of their method's were ended early." * search.prune)
     ]
-    for name in study.labels:
+    for name in study.arm_names:
         results = search.results.get(name)
         if results:
-            tried = "; ".join(f"{written(result.setting)}: {result.dev:.4f}" for result in results)
-            notes.append(f"{name} runs with {written(results[0].setting)} (dev {study.task.metric}: {tried}).")
+            tried = "; ".join(f"{format_settings(result.setting)}: {result.dev:.4f}" for result in results)
+            notes.append(f"{name} runs with {format_settings(results[0].setting)} (dev {study.task.metric}: {tried}).")
         elif results is not None:
             notes.append(f"{name}: no setting of its search has finished.")
     return [*notes, *_at_ends(study, search)]
@@ -53,7 +53,7 @@ def _at_ends(study: StudyRecord, search: SearchRecord) -> list[str]:
         return []
     notes = []
     for rate, side in ((rates[0], "lowest"), (rates[-1], "highest")):
-        chosen = [name for name in study.labels if search.chosen.get(name, {}).get("lr") == rate]
+        chosen = [name for name in study.arm_names if search.chosen.get(name, {}).get("lr") == rate]
         if chosen:
             notes.append(
                 f"{', '.join(chosen)}: the {side} rate that was tried, {rate:g}, was the best, so a better one may lie "

@@ -20,9 +20,7 @@ class SharedRateSection(Section):
         """None where the rates are fair, or the study has no adapter that wants another than the model."""
         study = findings.results.study
         rate = study.settings.get("lr")
-        caution = shared_rate(
-            [arm.adapter for arm in study.arms], rate if isinstance(rate, int | float) else None, study.tried
-        )
+        caution = shared_rate(study.arms, rate if isinstance(rate, int | float) else None, study.tried)
         return cls(findings, caution) if caution else None
 
     def cautions(self) -> list[str]:

@@ -10,14 +10,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.runs.records import TaskRecord
 from gradgate.settings.budget import Budget
-from gradgate.study.arms import Arm
 from gradgate.study.budget import Allocator, FullGrid, Observed, RunKey, Targets
 from gradgate.study.budget.file import BudgetRecord, read_budget, write_budget
 from gradgate.study.budget.full_grid import EIGHTHS
@@ -58,7 +56,7 @@ def check_budgeted(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
     arms = grids[0].arms
     if len(arms) < 2:
         raise UsageError(
-            f"A budget is spent on which of several methods is the best, and there is only {arms[0].label}. Give "
+            f"A budget is spent on which of several methods is the best, and there is only {arms[0].name}. Give "
             f"another one with -m, or leave the budget out."
         )
     metrics = dict.fromkeys(task.metric for task in tasks)
@@ -96,33 +94,23 @@ class BudgetedStudy:
     def runs(self) -> dict[RunKey, GridRun]:
         """Every run of the grid."""
         return {
-            RunKey(arm.label, task, seed): run
-            for task, grid in self.grids.items()
-            for (seed, arm), run in zip(product(grid.seeds, grid.arms), grid.runs(), strict=True)
+            RunKey(run.arm.name, task, run.config.seed): run for task, grid in self.grids.items() for run in grid.runs()
         }
 
     def full_grid(self, steps: Mapping[str, int]) -> FullGrid:
         """Return the grid that the budget is a part of."""
         first = next(iter(self.grids.values()))
         return FullGrid(
-            arms=tuple(arm.label for arm in first.arms),
+            arms=tuple(arm.name for arm in first.arms),
             seeds=first.seeds,
             steps=steps,
-            methods={arm.label: _without_rate(arm) for arm in first.arms},
+            methods={arm.name: arm.without_settings().name for arm in first.arms},
             higher_is_better=self.higher_is_better,
         )
 
     def results(self) -> dict[str, StudyResults]:
         """Read the results of each task from the folders."""
         return {task: read_study(grid.path) for task, grid in self.grids.items()}
-
-
-def _without_rate(arm: Arm) -> str:
-    """Return the label of an arm without its rate or setting, which arms of one method share."""
-    name, _, options = (arm.adapter or "").partition(":")
-    options_left = ",".join(option for option in options.split(",") if not option.startswith("lr="))
-    adapter = ":".join(filter(None, (name, options_left)))
-    return Arm(arm.method, adapter or None).label
 
 
 class BudgetDriver:

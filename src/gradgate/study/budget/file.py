@@ -11,6 +11,7 @@ from gradgate.errors import RunError
 from gradgate.files import read_json, remedy
 from gradgate.runs.records import read_record, write_record
 from gradgate.settings.budget import Budget
+from gradgate.settings.recorded import ArmName
 from gradgate.study.budget.verdict import Verdict
 
 BUDGET_FILE = "budget.json"
@@ -33,7 +34,7 @@ class BudgetRecord:
     """
 
     allowance: Budget
-    arms: tuple[str, ...]
+    arms: tuple[ArmName, ...]
     seeds: tuple[int, ...]
     steps: Mapping[str, int]
     steps_allowed: int

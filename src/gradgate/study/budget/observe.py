@@ -21,15 +21,15 @@ from gradgate.study.study_file import StudyRecord
 def observe(parts: Sequence[StudyResults], forgiven: AbstractSet[RunKey] = frozenset()) -> Observed:
     """Return the progress of every run that has begun: finished, paused or failed.
 
-    A run that is being trained counts with its progress at its latest pause, and not at all before. Arms are labels as
-    in :attr:`gradgate.study.arms.Arm.label`, tasks are named by :func:`task_name`.
+    A run that is being trained counts with its progress at its latest pause, and not at all before. Arms are names as
+    in :attr:`gradgate.settings.arm.Arm.name`, tasks are named by :func:`task_name`.
 
     Args:
         parts: the results of each task (and model) of the study, or of the study itself.
         forgiven: failed runs that are to be tried again: they count with their progress at their latest pause.
     """
     progress = {
-        (key := RunKey(run.label, task_name(results.study), run.seed)): _progress(run, is_forgiven=key in forgiven)
+        (key := RunKey(run.arm.name, task_name(results.study), run.seed)): _progress(run, is_forgiven=key in forgiven)
         for results in parts
         for run in results.cells
     }

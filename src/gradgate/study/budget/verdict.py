@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gradgate.settings.recorded import ArmName
+
 
 @dataclass(frozen=True)
 class Departure:
@@ -18,7 +20,7 @@ class Departure:
         behind: the best score of that stage, on dev, 0 or more; None for an arm that failed.
     """
 
-    arm: str
+    arm: ArmName
     step_share: float
     pairs: int
     place: int | None
@@ -47,7 +49,7 @@ class Needed:
         steps: optimizer steps for these.
     """
 
-    against: str
+    against: ArmName
     pairs: int
     seeds: int
     steps: int
@@ -75,13 +77,13 @@ class Verdict:
         needed: what would decide; None if it is decided, or if the scores have no spread to estimate it from.
     """
 
-    winners: tuple[str, ...]
+    winners: tuple[ArmName, ...]
     decided: bool
-    method: str | None
-    cheapest: str | None
+    method: ArmName | None
+    cheapest: ArmName | None
     confidence: float
     how: str
-    unsettled: tuple[str, ...]
+    unsettled: tuple[ArmName, ...]
     p: float | None
     pairs: int
     step_share: float

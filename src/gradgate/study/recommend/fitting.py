@@ -7,10 +7,8 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from gradgate.errors import AdapterError, GradgateError, LayerMapError, UsageError
-from gradgate.methods import method as read_method
-from gradgate.settings.adapter import read_adapter
+from gradgate.settings.arm import Arm
 from gradgate.settings.run import RunConfig
-from gradgate.study.arms import read_arm
 from gradgate.study.recommend.portfolio import LeftOut, Portfolio, Subject, installed_packages
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def fitting(portfolio: Portfolio, config: RunConfig, seen: Preview) -> Portfolio
         if reason is None:
             chosen.append(arm)
         else:
-            left_out.append(LeftOut(arm, reason))
+            left_out.append(LeftOut(arm.name, reason))
     return replace(portfolio, arms=tuple(chosen), left_out=tuple(left_out))
 
 
@@ -67,28 +65,26 @@ def free_bytes(config: RunConfig) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def _refused(text: str, config: RunConfig, seen: Preview) -> str | None:
+def _refused(arm: Arm, config: RunConfig, seen: Preview) -> str | None:
     """Return why a method does not suit the model, or an adapter a language adapter; None if it does."""
-    arm = read_arm(text)
-    method = read_method(arm.method)
     try:
         if arm.adapter is not None:
-            config.model_copy(update={"adapter": read_adapter(arm.adapter)}).check_adapter()
-        method.check(seen.layers.at(method.traits.unit))
+            config.model_copy(update={"adapter": arm.adapter}).check_adapter()
+        arm.method.check(seen.layers.at(arm.method.traits.unit))
     except (UsageError, LayerMapError) as error:
         return str(error)
     return None
 
 
-def _too_large(text: str, config: RunConfig, task: TaskRecord, room: int) -> str | None:
+def _too_large(arm: Arm, config: RunConfig, task: TaskRecord, room: int) -> str | None:
     """Return why an arm cannot be trained here: its adapter does not fit the model, or its peak the device.
 
     None as well for a model whose memory cannot be estimated: the runs will tell.
     """
     try:
-        peak = peak_bytes(text, config, task)
+        peak = peak_bytes(arm, config, task)
     except (AdapterError, UsageError) as error:
-        return str(error) if read_arm(text).adapter is not None else None
+        return str(error) if arm.adapter is not None else None
     except GradgateError:
         return None
     if peak <= room:
@@ -99,7 +95,7 @@ def _too_large(text: str, config: RunConfig, task: TaskRecord, room: int) -> str
     )
 
 
-def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
+def peak_bytes(arm: Arm, config: RunConfig, task: TaskRecord) -> int:
     """Return the estimated peak of an arm's training in bytes (:func:`gradgate.estimate_memory`).
 
     Raises:
@@ -107,6 +103,5 @@ def peak_bytes(text: str, config: RunConfig, task: TaskRecord) -> int:
     """
     from gradgate.memory.request import estimate_run
 
-    arm = read_arm(text)
-    own = config.model_copy(update={"method": read_method(arm.method), "adapter": read_adapter(arm.adapter)})
+    own = config.model_copy(update=arm.settings)
     return estimate_run(own, task.kind, task.source).peak_bytes

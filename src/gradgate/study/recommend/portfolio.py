@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from gradgate.errors import UsageError
+from gradgate.settings.arm import Arm, read_arm
 
 PEFT = "peft"
 _RATES = ((10_000_000, 1e-3), (50_000_000, 2e-4), (150_000_000, 5e-5), (1_000_000_000, 2e-5))
@@ -64,12 +65,12 @@ class Portfolio:
 
     Attributes:
         lr: peak learning rate of every arm that has none of its own.
-        arms: texts as :func:`gradgate.study.arms.read_arm` takes them; the first is full fine-tuning.
+        arms: the first is full fine-tuning.
         left_out: what is not tried.
     """
 
     lr: float
-    arms: tuple[str, ...]
+    arms: tuple[Arm, ...]
     left_out: tuple[LeftOut, ...] = ()
 
 
@@ -120,7 +121,7 @@ def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
             arms.append(adapter)
         else:
             left_out.append(LeftOut(adapter, reason))
-    return Portfolio(lr, tuple(arms), tuple(left_out))
+    return Portfolio(lr, tuple(map(read_arm, arms)), tuple(left_out))
 
 
 def _freezing(layers: int) -> list[str]:

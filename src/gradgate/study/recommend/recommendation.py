@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
+from gradgate.settings.arm import Arm
 from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig
-from gradgate.study.arms import Arm
 from gradgate.study.budget.file import BudgetRecord, read_budget
+from gradgate.study.grid import Grid
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.portfolio import LeftOut, Portfolio, portfolio
 
@@ -53,7 +54,7 @@ class Recommendation:
         """The verdict, what was spent, and how to train it, for people."""
         lines = [self.budget.verdict.summary, self.budget.spending, "", "Train it with:", f"  {self.command}"]
         if self.cheapest is not None:
-            lines += [f"or the cheapest of the tie, {self.cheapest.title}:", f"  {command_line(self.cheapest)}"]
+            lines += [f"or the cheapest of the tie, {self.cheapest.arm.name}:", f"  {command_line(self.cheapest)}"]
         return "\n".join([*lines, "or in Python:", *(f"  {line}" for line in self.python)])
 
     def record(self) -> dict[str, Any]:
@@ -61,10 +62,10 @@ class Recommendation:
         cheapest = self.cheapest
         return {
             **self.budget.record(),
-            "recommended": {"arm": self.config.title, "lr": self.config.peak_lr, "settings": _given(self.config)},
+            "recommended": {"arm": self.config.arm.name, "lr": self.config.peak_lr, "settings": _given(self.config)},
             "command": self.command,
             "python": list(self.python),
-            "cheapest": cheapest and {"arm": cheapest.title, "command": command_line(cheapest)},
+            "cheapest": cheapest and {"arm": cheapest.arm.name, "command": command_line(cheapest)},
             "left_out": [vars(each) for each in self.left_out],
             "study": str(self.folder),
         }
@@ -98,13 +99,13 @@ def recommend(
     chosen = fitting(portfolio(subject_of(config, seen), _given_rate(config)), config, seen)
     if len(chosen.arms) < 2:
         raise UsageError(
-            f"There is nothing to choose from: {' '.join(chosen.arms) or 'nothing'} can be trained here. "
+            f"There is nothing to choose from: {', '.join(map(str, chosen.arms)) or 'nothing'} can be trained here. "
             f"{' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller --batch-size, --max-length or "
             f"model, or what is missing."
         )
     for each in chosen.left_out:
         progress.note(str(each))
-    progress.note(f"Comparing {', '.join(chosen.arms)}; lr {chosen.lr:g} where an arm has none of its own.")
+    progress.note(f"Comparing {', '.join(map(str, chosen.arms))}; lr {chosen.lr:g} where an arm has none of its own.")
     base = config.model_copy(update={"lr": chosen.lr})
     compare(Comparison(base, chosen.arms, seeds, budget=budget), out, LeaderNotes(out, progress))
     return read_recommendation(out, base, chosen)
@@ -119,12 +120,13 @@ def read_recommendation(folder: Path, base: RunConfig, chosen: Portfolio) -> Rec
             f"says why; mend that and run the same command again."
         )
     found = budget.verdict
+    arms = {arm.name: arm for arm in Grid.read(folder).arms}
     cheapest = found.cheapest if found.cheapest not in (None, found.winners[0]) else None
     return Recommendation(
         folder,
         budget,
-        _config_of(base, found.winners[0]),
-        None if cheapest is None else _config_of(base, cheapest),
+        _config_of(base, arms[found.winners[0]]),
+        None if cheapest is None else _config_of(base, arms[cheapest]),
         chosen.left_out,
     )
 
@@ -156,10 +158,9 @@ def _given_rate(config: RunConfig) -> float | None:
     return config.lr if "lr" in config.model_fields_set else None
 
 
-def _config_of(base: RunConfig, label: str) -> RunConfig:
-    """Return the settings of an arm; an adapter keeps its own rate."""
-    arm = Arm.typed(label)
-    own: dict[str, Any] = {"method": arm.method, "adapter": arm.adapter, "seed": 0}
+def _config_of(base: RunConfig, arm: Arm) -> RunConfig:
+    """Return the settings that train an arm."""
+    own = {**arm.settings, "seed": 0}
     if arm.adapter is None:
         own["language_adapters"] = None
     return base.model_copy(update=own)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gradgate.runs.pauses import losses_on_dev
-from gradgate.settings.adapter import read_adapter
+from gradgate.settings.recorded import ArmName
 from gradgate.study.parts import part_folders
 from gradgate.study.replay.row_file import RowFile
 from gradgate.study.results import RunResult, StudyResults, read_study
@@ -34,7 +34,7 @@ class CurveRow:
 
     task: str
     model: str
-    arm: str
+    arm: ArmName
     method: str
     adapter: str | None
     lr: float | None
@@ -89,14 +89,14 @@ def _rows_of(results: StudyResults) -> Iterator[CurveRow]:
 
 
 def _shared(cell: RunResult, results: StudyResults) -> dict[str, Any]:
-    study = results.study
+    study, arm = results.study, cell.arm
     lr = _rate(cell, results)
     return {
         "task": study.task.name,
         "model": study.model.label,
-        "arm": cell.label if lr is None or "lr" in dict(cell.setting) else f"{cell.label} lr={lr:g}",
-        "method": cell.method,
-        "adapter": cell.adapter,
+        "arm": (arm if lr is None or arm.lr is not None else arm.with_settings({"lr": lr})).name,
+        "method": str(arm.method),
+        "adapter": None if arm.adapter is None else str(arm.adapter),
         "lr": lr,
         "seed": cell.seed,
         "metric": study.task.metric,
@@ -105,12 +105,10 @@ def _shared(cell: RunResult, results: StudyResults) -> dict[str, Any]:
 
 
 def _rate(cell: RunResult, results: StudyResults) -> float | None:
-    """Return the learning rate of a run: its arm's, the one that a search chose, its adapter's own, or the study's."""
-    study = results.study
-    searched = study.search.chosen.get(cell.label, {}) if study.search else dict(cell.setting)
-    adapter = read_adapter(cell.adapter)
-    own = adapter.lr if adapter is not None else None
-    rate = searched.get("lr", own if own is not None else study.settings.get("lr"))
+    """Return the learning rate of a run: its arm's, the one that a search chose, or the study's."""
+    study, own = results.study, cell.arm.lr
+    searched = study.search.chosen.get(cell.arm.name, {}) if study.search else {}
+    rate = searched.get("lr", study.settings.get("lr") if own is None else own)
     return None if rate is None else float(rate)
 
 

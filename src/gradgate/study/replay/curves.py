@@ -11,6 +11,7 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.runs.state import Progress, RunState
+from gradgate.settings.recorded import arm_of_texts
 from gradgate.study.budget import FullGrid, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.replay.curve_rows import WHOLE, CurveRow
@@ -53,7 +54,8 @@ def as_curves(rows: Sequence[CurveRow]) -> Curves:
     higher = {_one(task, "better", found) for task in tasks}
     if len(higher) > 1:
         raise DataError("Higher scores are better on some tasks and lower ones on others. Replay them one by one.")
-    methods = {row.arm: row.method if row.adapter is None else f"{row.adapter} + {row.method}" for row in chosen}
+    of_arm = {row.arm: row for row in chosen}
+    methods = {arm: arm_of_texts(row.method, row.adapter).name for arm, row in of_arm.items()}
     grid = FullGrid(arms=arms, seeds=whole, steps=steps, methods=methods, higher_is_better=higher == {"higher"})
     runs = {key: _progress(key, found[key]) for key in found if key.seed in whole}
     left_out = [f"seed {seed} is left out, which not every arm has run" for seed in seeds if seed not in whole]

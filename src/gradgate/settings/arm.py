@@ -1,0 +1,286 @@
+"""Read and name arms: what a study compares, and what one run trains.
+
+An arm is a method, an adapter, or an adapter with a method. Every command, YAML file and Python call takes the same
+texts, which :func:`read_arm` turns into an :class:`Arm` where they enter::
+
+    gradual:every=50                            a method
+    lora:r=8,lr=1e-3                            an adapter, trained whole
+    houlsby:size=64 + gradual:every=50          an adapter with a method
+    gradual:every=50,lr=1e-3                    a method with a learning rate of its own
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gradgate.adapters.config import KINDS, AdapterConfig
+from gradgate.errors import MethodError, SpecError, UsageError, nearest
+from gradgate.files import portable_name
+from gradgate.methods import Full, Method
+from gradgate.methods.catalog import build, is_known, parse, takes_option
+from gradgate.settings.adapter import NAMES, AdapterSetting, read_adapter, with_options
+from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings, checked_settings
+from gradgate.specs import Spec, shown, split_joined
+
+
+class OwnSettings(CheckedSettings):
+    """The settings that an arm may have of its own, in place of those that all arms share."""
+
+    lr: float | None = Field(None, gt=0)
+    batch_size: int | None = Field(None, ge=1, le=MOST_IN_BATCH)
+    accumulate: int | None = Field(None, ge=1, le=MOST_IN_BATCH)
+    schedule: Literal["linear", "constant", "cosine"] | None = None
+    warmup: float | None = Field(None, ge=0, lt=1)
+    weight_decay: float | None = Field(None, ge=0)
+    clip: float | None = Field(None, ge=0)
+    dropout: float | None = Field(None, ge=0, lt=1)
+    max_length: int | None = Field(None, ge=4, le=MOST_IN_BATCH)
+
+
+OWN_SETTINGS = tuple(OwnSettings.model_fields)
+_RATE = "lr"
+_WORDS = "|".join(OWN_SETTINGS)
+# The longest names first: "pfeiffer" begins "pfeiffer+inv".
+_ADAPTER = re.compile(rf"\s*(?:{'|'.join(map(re.escape, sorted(NAMES, key=len, reverse=True)))})\s*(?=[:+]|$)")
+_PLUS = re.compile(r"(?<!\d[eE])\+|\+(?!\d)")  # not the one of 1e+3
+_SETTINGS = rf"(?:{_WORDS})=[^\s,=]+(?:, *(?:{_WORDS})=[^\s,=]+)*"
+_AFTER_FILE = re.compile(rf"(?P<file>.+?),\s*(?P<own>{_SETTINGS})", re.DOTALL)
+# As arms were named in earlier studies, "houlsby:size=64 + full lr=0.001".
+_AFTER_BLANK = re.compile(rf"(?P<arm>.*[^\s,:+=])\s+(?P<own>{_SETTINGS})", re.DOTALL)
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """A method on an adapter, or on the model itself. Arms that train the same are equal.
+
+    ``gradual`` equals ``gradual:every=50``, the default spelled out.
+
+    Attributes:
+        method: what learns when.
+        adapter: what learns in place of the model's weights; None for the model itself.
+        overrides: the arm's own settings, by name, in place of those that all arms share.
+    """
+
+    method: Method
+    adapter: AdapterSetting | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def name(self) -> str:
+        """The arm as people read it, and as :func:`read_arm` takes it.
+
+        An adapter that is trained whole, by ``full``, goes by the adapter alone.
+        """
+        own = [f"{name}={value}" for name, value in self.overrides.items()]
+        adapter = None if self.adapter is None else self.adapter.text
+        if adapter is not None and self.method == Full() and not any(_is_of(adapter, name) for name in self.overrides):
+            return with_options(adapter, own)
+        before = "" if adapter is None else f"{adapter} + "
+        *earlier, last = split_joined(self.method.text)
+        if any(takes_option(last.partition(":")[0], name) for name in self.overrides):
+            return f"{before}{self.method} {', '.join(own)}"
+        return before + "+".join([*earlier, with_options(last, own)])
+
+    @cached_property
+    def folder(self) -> str:
+        """The name of the folder of its runs."""
+        name = self.method.text if self.adapter is None else f"{self.adapter}__{self.method}"
+        return portable_name(f"{name}__{format_settings(self.overrides)}" if self.overrides else name)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a run of the arm has as its settings, by name."""
+        return {**self.overrides, "method": self.method, "adapter": self.adapter}
+
+    @property
+    def lr(self) -> float | None:
+        """The learning rate of its own; None if it trains with the one that all arms share."""
+        own = None if self.adapter is None else self.adapter.lr
+        rate: float | None = self.overrides.get(_RATE) if own is None else own
+        return rate
+
+    def sets(self, name: str) -> bool:
+        """Return whether it has a setting of its own."""
+        return name in self.overrides or (name == _RATE and self.lr is not None)
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Arm:
+        """Return the arm with further settings of its own."""
+        return Arm(self.method, self.adapter, {**self.overrides, **settings})
+
+    def without_settings(self) -> Arm:
+        """Return the arm without settings of its own: what arms that differ in their rates have in common."""
+        return Arm(self.method, None if self.adapter is None else self.adapter.without_rate())
+
+    def apart_from(self, shared: Mapping[str, Any]) -> Arm:
+        """Return the arm without overrides that say what ``shared`` settings say already."""
+        own = {name: value for name, value in self.overrides.items() if shared.get(name) != value}
+        return self if len(own) == len(self.overrides) else Arm(self.method, self.adapter, own)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, Arm) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    @cached_property
+    def _values(self) -> tuple[str, AdapterSetting | None, frozenset[tuple[str, Any]]]:
+        """What decides how it trains. A rate counts once, whether the adapter's text has it or the overrides do."""
+        own, adapter = dict(self.overrides), self.adapter
+        if adapter is not None and adapter.lr is not None:
+            own[_RATE], adapter = adapter.lr, adapter.without_rate()
+        return self.method.spec, adapter, frozenset(own.items())
+
+
+def read_arm(given: object) -> Arm:
+    """Read an arm from a text, or take what Python has for one: a method, or an adapter, which is trained whole.
+
+    Args:
+        given: a text; an :class:`Arm`, a method, an :class:`AdapterSetting`, or a ``peft.PeftConfig``.
+
+    Raises:
+        MethodError: for a method that is unknown or has a wrong option.
+        UsageError: for an adapter or a setting of its own that is unknown or out of range.
+    """
+    if isinstance(given, Arm):
+        return given
+    if isinstance(given, Method):
+        return Arm(given)
+    if not isinstance(given, str):
+        raise SpecError(
+            f"{given!r} is a {type(given).__name__}. Expected a method or an adapter: such as 'gradual:every=50' or "
+            f"'lora:r=8', as text or as an object."
+        )
+    parts = split_arm(given)
+    own = _Own(given)
+    method = Full() if parts.method is None else _read_method(parts.method, own)
+    adapter = None if parts.adapter is None else _read_adapter(parts.adapter, own)
+    own.add(parts.own)
+    if adapter is not None and adapter.lr is not None and _RATE in own.texts:
+        raise own.twice(_RATE)
+    return Arm(method, adapter, own.values())
+
+
+@dataclass(frozen=True)
+class ArmText:
+    """The parts of an arm's text, unread: any of them may be wrong.
+
+    Attributes:
+        adapter: None if the text begins with a method.
+        method: None if the text has an adapter alone.
+        own: settings of its own behind a blank, as names of earlier studies have them.
+    """
+
+    adapter: str | None
+    method: str | None
+    own: tuple[str, ...] = ()
+
+
+def split_arm(text: str) -> ArmText:
+    """Split a text into its adapter and its method, without reading either."""
+    behind = _AFTER_BLANK.fullmatch(text)
+    own = tuple(behind["own"].split(",")) if behind else ()
+    text = behind["arm"] if behind else text
+    begun = _ADAPTER.match(text)
+    if begun is None:
+        return ArmText(None, text, own)
+    plus = _PLUS.search(text, begun.end())
+    if plus is None:
+        return ArmText(text, None, own)
+    return ArmText(text[: plus.start()], text[plus.end() :].strip(), own)
+
+
+def format_settings(settings: Mapping[str, Any]) -> str:
+    """Return settings as people read them: ``lr=0.001, clip=1.0``."""
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def read_setting(name: str, text: str) -> Any:
+    """Read the value of a setting that an arm may have of its own; UsageError for one that is out of range."""
+    return getattr(checked_settings(OwnSettings, {name: text}), name)
+
+
+class _Own:
+    """Collects the settings of its own that a text gives an arm, as texts."""
+
+    def __init__(self, arm: str) -> None:
+        self.texts: dict[str, str] = {}
+        self._arm = arm
+
+    def add(self, options: Iterable[str]) -> None:
+        """Add ``name=value`` texts; UsageError for a name that is given before."""
+        for option in options:
+            name, _, value = (word.strip() for word in option.partition("="))
+            if name in self.texts:
+                raise self.twice(name)
+            self.texts[name] = value
+
+    def twice(self, name: str) -> SpecError:
+        """Return the error for a setting that is given twice."""
+        return SpecError(f"{shown(self._arm)} gives {name} twice. Give it once.")
+
+    def values(self) -> dict[str, Any]:
+        """Return the settings as values, in the order of the text; UsageError for one that is out of range."""
+        return {name: self._value(name, text) for name, text in self.texts.items()}
+
+    def _value(self, name: str, text: str) -> Any:
+        try:
+            return read_setting(name, text)
+        except UsageError as error:
+            reason = str(error).partition(": ")[2]
+            raise SpecError(f"{shown(self._arm)} cannot have {shown(f'{name}={text}')}: {reason}") from None
+
+
+def _read_method(text: str, own: _Own) -> Method:
+    try:
+        return build(tuple(_without_own(spec, own) for spec in parse(text)))
+    except MethodError as error:
+        first, *others = split_joined(text)
+        if any(_ADAPTER.match(part) for part in others):
+            raise MethodError(
+                f"{shown(text)} has an adapter behind a method. Expected the adapter first, as in 'lora:r=8 + gradual'."
+            ) from None
+        name = first.partition(":")[0].strip()
+        if is_known(name):
+            raise
+        raise MethodError(f"{error} Adapters: {', '.join(NAMES)}.{nearest(name, NAMES)}") from None
+
+
+def _without_own(spec: Spec, own: _Own) -> Spec:
+    """Return what is the method's own of one spec, and add the arm's own settings to ``own``."""
+    if spec.argument:
+        behind = _AFTER_FILE.fullmatch(spec.argument)
+        if behind is None:
+            return spec
+        own.add(tuple(behind["own"].split(",")))
+        return Spec(spec.name, argument=behind["file"], syntax=spec.syntax)
+    found = [name for name in spec.options if name in OWN_SETTINGS and not takes_option(spec.name, name)]
+    own.add(tuple(f"{name}={spec.options[name]}" for name in found))
+    return spec.without(*found) if found else spec
+
+
+def _read_adapter(text: str, own: _Own) -> AdapterSetting | None:
+    """Read an adapter, whose ``lr`` stays with it, and add what else is the arm's own to ``own``."""
+    head, colon, rest = text.partition(":")
+    options = [option.strip() for option in rest.split(",")]
+    names = {option: option.partition("=")[0].strip() for option in options}
+    others = [each for each in options if names[each] in OWN_SETTINGS and not _is_of(head, names[each], _RATE)]
+    if not others:
+        return read_adapter(text)
+    own.add(others)
+    kept = [each for each in options if each not in others]
+    return read_adapter(f"{head}{colon if kept else ''}{','.join(kept)}")
+
+
+def _is_of(adapter: str, name: str, *also: str) -> bool:
+    """Return whether an adapter has an option of this name. None of PEFT's types has one that an arm may have."""
+    kind = adapter.partition(":")[0].strip()
+    return name in also or (kind in KINDS and name in AdapterConfig.__dataclass_fields__)
