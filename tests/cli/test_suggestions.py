@@ -19,15 +19,8 @@ WORDS = {
     "a kind of task": (("train", "--kind", "clasification"), "Did you mean 'classification'"),
     "a task": (("train", "--task", "smaple"), "Did you mean 'sample'"),
     "a method": (("train", "-m", "gradul"), "Did you mean 'gradual'"),
-    "an adapter for a method": (
-        ("train", "-m", "lora:r=4"),
-        "'lora:r=4' is an adapter, not a method: give it as --adapter",
-    ),
-    "an arm of a table for a method": (
-        ("train", "-m", "pfeiffer+inv:reduction=2 + gradual:every=4"),
-        "give --adapter 'pfeiffer+inv:reduction=2' and --method 'gradual:every=4'",
-    ),
-    "an adapter of a plan": (("plan", "-m", "lora:r=4", "--steps", "4"), "'lora:r=4' is an adapter, not a method"),
+    "an arm of an adapter": (("train", "-m", "lora:rr=4"), "Did you mean 'r'?"),
+    "an adapter twice": (("train", "-m", "lora:r=4", "--adapter", "houlsby"), "lora:r=4"),
     "an option": (("train", "-m", "gradual:evry=5"), "Did you mean 'every'?"),
     "an option's word": (("train", "-m", "gradual:order=bottomup"), "Did you mean 'bottom-up'?"),
     "an adapter": (("train", "--adapter", "pfeifer"), "Did you mean 'pfeiffer'"),

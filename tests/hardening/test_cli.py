@@ -32,22 +32,22 @@ def written(content: str) -> Callable[[Path], str]:
 
 
 NUMBERS = {
-    "a seed of 33 bits": (("train", "--seed", "4294967296"), r"seed=4294967296.*less than or equal to 4294967295"),
+    "a seed of 33 bits": (("train", "--seed", "4294967296"), r"--seed 4294967296.*less than or equal to 4294967295"),
     "a seed of 37 bits": (("compare", "-m", "full", "--seeds", "99999999999,"), "seeds of at most 4294967295"),
     "millions of seeds": (("compare", "-m", "full", "--seeds", "99999999"), "at most 10,000 seeds"),
     "a float as a count": (("train", "--batch-size", "1e20"), "'--batch-size': '1e20'; expected a whole number"),
     "a batch of a googol": (("train", "--batch-size", "1" + "0" * 100), "less than or equal to 1000000"),
-    "epochs without end": (("train", "--epochs", "inf"), "epochs=inf.*finite number"),
-    "epochs that are no number": (("train", "--epochs", "nan"), "epochs=nan"),
-    "a rate that is no number": (("train", "--lr", "nan"), "lr=nan"),
-    "a rate without end": (("train", "--lr", "inf"), "lr=inf.*finite"),
+    "epochs without end": (("train", "--epochs", "inf"), "--epochs inf.*finite number"),
+    "epochs that are no number": (("train", "--epochs", "nan"), "--epochs nan"),
+    "a rate that is no number": (("train", "--lr", "nan"), "--lr nan"),
+    "a rate without end": (("train", "--lr", "inf"), "--lr inf.*finite"),
     "more threads than torch survives": (("train", "--threads", "1000000"), "less than or equal to 1024"),
-    "a plan of nan epochs": (("plan", "--steps", "10", "--epochs", "nan"), "epochs=nan"),
-    "a plan of hardly an epoch": (("plan", "--steps", "10", "--epochs", "1e-320"), "epochs=.*greater than or equal"),
-    "a plan of no epochs": (("plan", "--steps", "10", "--epochs", "0"), "epochs=0.0"),
-    "a plan of negative epochs": (("plan", "--steps", "10", "--epochs", "-3"), "epochs=-3.0"),
-    "a plan of no steps": (("plan", "--steps", "0"), "steps=0"),
-    "a plan with a huge seed": (("plan", "--steps", "10", "--seed", "4294967296"), "seed=4294967296"),
+    "a plan of nan epochs": (("plan", "--steps", "10", "--epochs", "nan"), "--epochs nan"),
+    "a plan of hardly an epoch": (("plan", "--steps", "10", "--epochs", "1e-320"), r"--epochs .*greater than or equal"),
+    "a plan of no epochs": (("plan", "--steps", "10", "--epochs", "0"), "--epochs 0.0"),
+    "a plan of negative epochs": (("plan", "--steps", "10", "--epochs", "-3"), "--epochs -3.0"),
+    "a plan of no steps": (("plan", "--steps", "0"), "--steps 0"),
+    "a plan with a huge seed": (("plan", "--steps", "10", "--seed", "4294967296"), "--seed 4294967296"),
     "trials of no search": (
         ("compare", "-m", "full", "--trials", "3"),
         "--trials 3 .*nothing is searched. Add --search",
@@ -73,7 +73,7 @@ SETTINGS = {
     "a list alone": ("- 1\n", "expected lines such as"),
     "a tag of python": ("task: !!python/object/apply:os.system [ls]\n", "cannot be read: could not determine"),
     "no YAML": ("a: b: c\n", "cannot be read: mapping values are not allowed"),
-    "a number without end": ("epochs: .inf\n", "epochs=inf"),
+    "a number without end": ("epochs: .inf\n", "--epochs inf"),
     "control characters": ("task: \x01\n", "cannot be read"),
 }
 

@@ -59,10 +59,10 @@ def test_a_server_has_seconds_to_answer(driver: dict[str, Any], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("url", "message", "never"),
     [
-        ("mysql+nosuchdriver://me:secret@afar/none", "is no address", "postgres]"),
+        ("mysql+nosuchdriver://me:secret@afar/none", "is not an address", "postgres]"),
         ("mysql://me:secret@afar/none", "driver of this database is not installed", "postgres]"),
         ("oracle://me:secret@afar/none", "driver of this database is not installed", "postgres]"),
-        ("nonsense://me:secret@afar/none", "is no address: expected one such as postgresql", "postgres]"),
+        ("nonsense://me:secret@afar/none", "is not an address: expected one such as postgresql", "postgres]"),
         ("postgresql+pg8000://me:secret@afar/none", r"pip install 'gradgate\[postgres\]'", "SQLite"),
     ],
 )

@@ -21,7 +21,7 @@ def test_cells_follow_the_order_of_the_study(tmp_path):
     write_study(tmp_path, methods=("head", "full"), seeds=(3, 1), scores={"full": [0.5, 0.6]})
     fail(tmp_path, "head", 3)
     results = read_study(tmp_path)
-    assert [(c.method, c.seed, c.state) for c in results.cells] == [
+    assert [(c.arm.name, c.seed, c.state) for c in results.cells] == [
         ("head", 3, "failed"),
         ("head", 1, "missing"),
         ("full", 3, "finished"),

@@ -107,13 +107,13 @@ def test_studies_of_rates_become_one_grid(tmp_path: Path, command: Command) -> N
     assert "15 evaluations of 8 runs" in told
     lines = list(csv.DictReader(out.open()))
     assert lines[1] == {
-        "task": "toy", "model": "toy-bert", "arm": "full lr=2e-05", "method": "full", "adapter": "", "lr": "2e-05",
+        "task": "toy", "model": "toy-bert", "arm": "full:lr=2e-05", "method": "full", "adapter": "", "lr": "2e-05",
         "seed": "0", "step": "80", "of_steps": "80", "dev": "0.71", "test": "0.7", "seconds": "2.0", "schedule": "cut",
         "metric": "macro_f1", "better": "higher", "dev_loss": "0.4",
     }  # fmt: skip
     curves = as_curves(read_rows(out))
     assert curves.grid.arms == (
-        "full lr=2e-05",
+        "full:lr=2e-05",
         "gradual:every=40 lr=2e-05",
         "full lr=0.001",
         "gradual:every=40 lr=0.001",
@@ -121,7 +121,7 @@ def test_studies_of_rates_become_one_grid(tmp_path: Path, command: Command) -> N
     assert curves.grid.method_of("full lr=0.001") == "full"
     assert curves.runs[RunKey("gradual:every=40 lr=0.001", "toy", 0)].has_failed
     assert "7 runs of toy have no score at step 10" in curves.notes[0]
-    assert truth_of(curves).best == "full lr=2e-05"
+    assert truth_of(curves).best == "full:lr=2e-05"
 
 
 def test_the_command_prints_table_or_json(clear: list[CurveRow], tmp_path: Path, command: Command) -> None:

@@ -220,7 +220,7 @@ def test_a_store_that_is_still_being_made_is_none_yet(opened: Opened, tmp_path: 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("somewhere", "is no address: expected one such as postgresql"),
+        ("somewhere", "is not an address: expected one such as postgresql"),
         ("postgresql+psycopg://me:secret@127.0.0.1:9/none", r"me:\*\*\*@127\.0\.0\.1:9/none cannot be used"),
     ],
 )
