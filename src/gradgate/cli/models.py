@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -14,6 +14,7 @@ from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.clock import Clock
 from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap, Unit
+from gradgate.settings.arm import Arm
 from gradgate.settings.plan import PlanSettings
 
 if TYPE_CHECKING:
@@ -130,15 +131,15 @@ def plan(
 ) -> None:
     """Draw what a method opens when, without training."""
     from gradgate.files import write_text  # torch loads after the settings are checked
-    from gradgate.layers import map_layers
     from gradgate.methods.timeline import foresee
-    from gradgate.training.pretrained import load_bare
 
     method, steps = settings.method, settings.steps
-    layer_map = map_layers(load_bare(settings.model, settings.trust_remote_code), layers=settings.layers)
     clock = Clock(0, max(1, round(steps / settings.epochs)), steps)
-    timeline = foresee(method, layer_map, clock, settings.seed)
-    console.print(draw_timeline(timeline, width=console.width, expand=expand))
+    layers = _planned_layers(settings)
+    timeline = foresee(method, layers, clock, settings.seed)
+    name = Arm(method, settings.adapter).name
+    drawn = replace(timeline, learns=_shares_that_learn(timeline, layers))
+    console.print(draw_timeline(drawn, width=console.width, expand=expand, name=name))
     if write is not None:
         write_text(write, timeline.to_yaml())
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
@@ -149,13 +150,39 @@ def plan(
             )
 
 
-def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) -> Text:
+def _planned_layers(settings: PlanSettings) -> LayerMap:
+    """Return the layers of the model; of one with an adapter, what the adapter leaves to be opened."""
+    from gradgate.layers import map_layers
+    from gradgate.layers.names import named_parameters
+    from gradgate.training.adapted import put_adapter
+    from gradgate.training.pretrained import load_bare
+
+    model = load_bare(settings.model, settings.trust_remote_code)
+    if settings.adapter is None:
+        return map_layers(model, layers=settings.layers)
+    settings.adapter.kind.check()
+    put_adapter(model, settings.adapter, (), settings.seed)
+    frozen = [name for name, parameter in named_parameters(model).items() if not parameter.requires_grad]
+    return map_layers(model, layers=settings.layers).at(settings.method.traits.unit).with_frozen(frozen)
+
+
+def _shares_that_learn(timeline: Timeline, layers: LayerMap) -> dict[str, float]:
+    """Return what share of each group learns while it is open, of groups that a method or an adapter opens in part."""
+    found = dict(timeline.learns)
+    for group in layers if layers.frozen else ():
+        free = sum(layers.weights[name].count for name in group.parameter_names if name not in layers.frozen)
+        found[group.name] = found.get(group.name, 1.0) * free / group.parameter_count
+    return found
+
+
+def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False, name: str | None = None) -> Text:
     """What is open when, one line a layer from the top down, one column a stretch of steps.
 
     Args:
         timeline: of a whole training, with the sizes of its groups.
         width: of the terminal, in columns.
         expand: one line for each group, where these are parts or modules of layers.
+        name: of what is trained; by default the method's.
     """
     steps = timeline.steps
     names = timeline.groups if expand else tuple(timeline.layers)
@@ -165,7 +192,9 @@ def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) ->
     whole = timeline.shares_between([0, steps])
     if not expand:
         shares, whole = timeline.folded(shares), timeline.folded(whole)
-    lines = [f"{timeline.method}, {steps} steps: {_percent(timeline.mean_share)} of the weights learn, on average"]
+    lines = [
+        f"{name or timeline.method}, {steps} steps: {_percent(timeline.mean_share)} of the weights learn, on average"
+    ]
     for name, row, mean in reversed(list(zip(names, shares, whole[:, 0], strict=True))):
         marks = (_OPEN if share > 0.99 else _PART if share > 0 else _CLOSED for share in row)
         lines.append(f"{name:<{margin}}{''.join(marks)} {_percent(mean):>6}")
