@@ -61,11 +61,13 @@ if TYPE_CHECKING:
 
 
 def written() -> str:
-    """Return the text of the file, formatted."""
+    """Return the text of the file, formatted and without imports that it does not need."""
     classes = [_class(name, kind, left_out) for name, (kind, left_out) in REQUESTS.items()]
     text = "\n\n".join([_HEAD, *classes])
-    form = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FILE), "-"]
-    return subprocess.run(form, input=text, capture_output=True, text=True, check=True).stdout
+    for command in (["check", "--fix", "--quiet"], ["format"]):
+        form = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(FILE), "-"]
+        text = subprocess.run(form, input=text, capture_output=True, text=True, check=True).stdout
+    return text
 
 
 def _class(name: str, kind: type[CheckedSettings], left_out: frozenset[str]) -> str:

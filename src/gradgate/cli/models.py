@@ -14,6 +14,7 @@ from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.clock import Clock
 from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap
+from gradgate.settings.arm import Arm
 from gradgate.settings.data import names_a_task
 from gradgate.settings.plan import LayersSettings, PlanSettings
 
@@ -129,7 +130,8 @@ def plan(
     timeline = foresee(method, layer_map, clock, settings.seed)
     if settings.run.adapter is not None:
         timeline.learns = _learning_shares(structure, layer_map.at(method.traits.unit), timeline.learns)
-    console.print(draw_timeline(timeline, width=console.width, expand=expand))
+    name = Arm(method, settings.run.adapter).name
+    console.print(draw_timeline(timeline, width=console.width, expand=expand, name=name))
     if write is not None:
         write_text(write, timeline.to_yaml())
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
@@ -153,13 +155,14 @@ def _learning_shares(model: nn.Module, layer_map: LayerMap, shares: dict[str, fl
     }
 
 
-def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) -> Text:
+def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False, name: str | None = None) -> Text:
     """What is open when, one line a layer from the top down, one column a stretch of steps.
 
     Args:
         timeline: of a whole training, with the sizes of its groups.
         width: of the terminal, in columns.
         expand: one line for each group, where these are parts or modules of layers.
+        name: of what is trained; by default the method's.
     """
     steps = timeline.steps
     names = timeline.groups if expand else tuple(timeline.layers)
@@ -169,7 +172,9 @@ def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) ->
     whole = timeline.shares_between([0, steps])
     if not expand:
         shares, whole = timeline.folded(shares), timeline.folded(whole)
-    lines = [f"{timeline.method}, {steps} steps: {_percent(timeline.mean_share)} of the weights learn, on average"]
+    lines = [
+        f"{name or timeline.method}, {steps} steps: {_percent(timeline.mean_share)} of the weights learn, on average"
+    ]
     for name, row, mean in reversed(list(zip(names, shares, whole[:, 0], strict=True))):
         marks = (_OPEN if share > 0.99 else _PART if share > 0 else _CLOSED for share in row)
         lines.append(f"{name:<{margin}}{''.join(marks)} {_percent(mean):>6}")
