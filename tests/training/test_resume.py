@@ -268,7 +268,7 @@ def test_a_process_that_is_asked_to_stop_saves_and_goes_on(
     told = process.stderr.read().decode()
     assert process.wait() == 130
     assert "of 60; the state is saved" in told
-    assert "Run the same command again to go on from there." in told
+    assert "Run the same command again to resume." in told
     assert "Traceback" not in told
     subprocess.run(command(config, tmp_path / "run"), check=True)
     subprocess.run(command(config, tmp_path / "unbroken"), check=True)
