@@ -285,5 +285,5 @@ def test_an_optimizer_that_cannot_be_had_is_told(settings: dict[str, Any], tmp_p
     with pytest.raises(UsageError, match=r"Trainer has no such optimizer\. Did you mean 'adafactor'"):
         train(make_config(**settings | {"optim": "adafactr"}), tmp_path / "unknown")
     if importlib.util.find_spec("bitsandbytes") is None:
-        with pytest.raises(UsageError, match=r"--optim adamw_bnb_8bit cannot be made: .*bitsandbytes"):
+        with pytest.raises(UsageError, match=r"--optim adamw_bnb_8bit cannot be built: .*bitsandbytes"):
             train(make_config(**settings | {"optim": "adamw_bnb_8bit"}), tmp_path / "absent")

@@ -17,8 +17,8 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.settings.run import RunConfig
 from gradgate.training.prepared_task import prepare_single
-from gradgate.training.run import load_start
 from gradgate.training.single_task import PreparedSingleTask
+from gradgate.training.start import load_start
 from gradgate.training.trainer import RunTrainer, scoring_arguments
 
 

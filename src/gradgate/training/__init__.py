@@ -1,1 +1,1 @@
-"""One run: settings, Trainer, callbacks, the run folder and resume."""
+"""Train one run with Hugging Face's Trainer: callbacks, checkpoints and resume."""

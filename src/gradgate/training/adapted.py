@@ -1,4 +1,4 @@
-"""A pretrained model with an adapter: what learns, what is written, and what a task has to store."""
+"""Put an adapter into a pretrained model, write it, and count the bytes that a task stores."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def put_adapter(model: nn.Module, adapter: AdapterSetting, fresh: Collection[str
 
     Args:
         model: from transformers, with the head of the task.
-        adapter: that of the run.
+        adapter: the run's adapter.
         fresh: names of parameters that the pretrained weights lacked.
         seed: of the adapter's weights; no global generator is touched.
 
     Returns:
-        ``fresh``, with what else of the base model is trained with the head: its pooler, unless the adapter has
+        ``fresh``, and the names of the base model's pooler, which is trained with the head unless the adapter has
         ``pooler=frozen``.
 
     Raises:
@@ -36,7 +36,7 @@ def put_adapter(model: nn.Module, adapter: AdapterSetting, fresh: Collection[str
 
 
 def poolers(model: nn.Module) -> frozenset[str]:
-    """Names of the parameters of the base model's pooler, which by default learns with the head.
+    """Return the names of the parameters of the base model's pooler, which by default learns with the head.
 
     A pooler is the dense layer with tanh that AdapterEff's heads (Table 10) and AdapterHub's begin with. Pretrained for
     another purpose, or not at all, as in distilled encoders, a frozen one hides the text from the layer above it.
@@ -52,7 +52,7 @@ def try_adapter(model: nn.Module, adapter: AdapterSetting) -> None:
 
 
 def described(model: Any, adapter: AdapterSetting | None) -> dict[str, str | int]:
-    """What ``run.json`` says of a model, with its adapter if there is one."""
+    """Return the entry of ``run.json`` for a model, with its adapter if it has one."""
     record = {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())}
     place = adapter.kind.described(model) if adapter is not None else ""
     return record | ({"adapter": place} if place else {})
@@ -68,20 +68,20 @@ def save_adapted(model: Any, kind: AdapterKind, folder: Path, fresh: Collection[
 
 
 def bytes_stored(model: nn.Module, opened: Collection[str], fresh: Collection[str], kind: AdapterKind | None) -> int:
-    """Bytes that a task needs on top of the pretrained model: what was trained, and what that model lacks.
+    """Return the bytes that a task stores on top of the pretrained model: trained and fresh parameters.
 
     Args:
         model: with the adapter, if there is one.
         opened: canonical names of the parameters that were open in at least one step.
         fresh: names of the parameters that the pretrained weights lacked.
-        kind: of the adapter, whose files may hold more than its parameters; None without one.
+        kind: of the adapter, whose files may contain more than its parameters; None without one.
     """
     parameters = named_parameters(model)
-    held = [parameter for name, parameter in parameters.items() if name in opened or name in fresh]
+    stored = [parameter for name, parameter in parameters.items() if name in opened or name in fresh]
     if kind is None:
-        return _size(held)
+        return _size(stored)
     of_adapter = {id(parameter) for parameter in kind.parameters(model)}
-    rest = [parameter for parameter in (*held, *head_parameters(model)) if id(parameter) not in of_adapter]
+    rest = [parameter for parameter in (*stored, *head_parameters(model)) if id(parameter) not in of_adapter]
     return _size(rest) + kind.bytes_stored(model)
 
 

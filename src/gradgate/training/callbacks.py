@@ -1,4 +1,4 @@
-"""What a run notes while Trainer trains: history, costs, the best weights, progress and an interrupt."""
+"""Record a run while Trainer trains: history, costs, the best weights and progress; stop it on an interrupt."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ from gradgate.training.trainer import WEIGHTS_FILE, dev_scores
 
 COST_FILE = "cost.json"
 PREDICTIONS_FOLDER = "predictions"
+Logs = dict[str, Any] | None
+"""What Trainer passes to ``on_log`` and ``on_evaluate``."""
 
 
 def checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path:
-    """The folder that Trainer has just saved."""
+    """Return the folder of the checkpoint that Trainer has just saved."""
     return Path(args.output_dir) / f"checkpoint-{state.global_step}"
 
 
@@ -41,26 +43,15 @@ class HistoryLogger(TrainerCallback):  # type: ignore[misc]
         self.folder = folder
         self.gate = gate
 
-    def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Drop what was noted after the checkpoint that training resumes from."""
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Drop the lines after the checkpoint that training resumes from."""
         if not launch.is_first():
             return
         path, step = self.folder.history_file, state.global_step
         write_text(path, lines_until(path, step) if step > 0 and path.is_file() else "")
 
     def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Logs = None, **_: Any
     ) -> None:
         """Write one line for the training loss or for the dev scores."""
         if not launch.is_first():
@@ -89,45 +80,21 @@ class StepTimer(TrainerCallback):  # type: ignore[misc]
         self.durations: list[float] = []
         self._started = 0.0
 
-    def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Take up the times of the steps before a resume."""
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Restore the times of the steps before a resume."""
         saved = checkpoint_of(args, state) / COST_FILE
         self.durations = read_json(saved)["durations"] if state.global_step and saved.is_file() else []
 
-    def on_step_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Start the watch."""
+    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Start the timer."""
         self._started = time.perf_counter()
 
-    def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Stop the watch."""
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Stop the timer."""
         self.durations.append(time.perf_counter() - self._started)
 
-    def on_save(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Keep the times with the checkpoint."""
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Write the times into the checkpoint."""
         if launch.is_first():
             write_json(checkpoint_of(args, state) / COST_FILE, {"durations": self.durations})
 
@@ -138,12 +105,12 @@ class StepTimer(TrainerCallback):  # type: ignore[misc]
 
 
 class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
-    """Keeps the weights with the best dev score, and what they predict; of equal ones the earliest.
+    """Keeps the weights with the best dev score and their predictions; of equal scores, the earliest.
 
     Args:
         folder: of the run.
-        metric, higher_is_better: what is best.
-        predictions: gives name and content of the prediction files of the latest score.
+        metric, higher_is_better: the metric that selects.
+        predictions: returns name -> content of the prediction files of the latest score.
     """
 
     def __init__(
@@ -155,33 +122,27 @@ class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
         self._sign = 1.0 if higher_is_better else -1.0
 
     def kept(self) -> tuple[Path, dict[str, Any]] | None:
-        """The folder with the best weights and its dev scores with their ``step``; None before the first score."""
+        """Return the folder of the best weights and its dev scores with their ``step``; None before the first score."""
         sealed = [file.parent for file in self.folder.best.glob(f"step-*/{SEAL_FILE}")]
-        found = [(folder, read_json(folder / "dev.json")) for folder in sealed]
-        return max(found, key=lambda f: (self._sign * f[1][self.metric], -f[1]["step"]), default=None)
+        scored = [(folder, read_json(folder / "dev.json")) for folder in sealed]
+        return max(scored, key=lambda f: (self._sign * f[1][self.metric], -f[1]["step"]), default=None)
 
     def is_lost(self, checkpoint: Path) -> bool:
-        """Whether the training up to a checkpoint scored better on dev than the weights that are kept."""
+        """Return True if the training up to a checkpoint scored better on dev than the stored weights."""
         log = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME)).log_history
         scores = [self._sign * entry[f"eval_{self.metric}"] for entry in log if f"eval_{self.metric}" in entry]
-        kept = self.kept()
-        return bool(scores) and (kept is None or self._sign * kept[1][self.metric] < max(scores))
+        best = self.kept()
+        return bool(scores) and (best is None or self._sign * best[1][self.metric] < max(scores))
 
     def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: dict[str, Any] | None = None,
-        model: Any = None,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics: Logs = None, **kwargs: Any
     ) -> None:
-        """Save the weights if they are the best so far, then drop the ones before."""
+        """Save the weights if they are the best so far, then remove the previous ones."""
         scores = {"step": state.global_step, **dev_scores(metrics or {})}
         if not launch.on_first(lambda: self._improves(scores)):
             return
-        target = self.folder.best / f"step-{state.global_step}"
-        # Not save_pretrained: it renames the tensors of some models, and these are put back into the same module.
+        model, target = kwargs["model"], self.folder.best / f"step-{state.global_step}"
+        # Not save_pretrained: it renames the tensors of some models, and these are loaded back into the same module.
         if is_sharded(model):
             save_whole(model, target / WEIGHTS_FILE)
         elif launch.is_first():
@@ -205,13 +166,13 @@ class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
-    """Shows progress, scores (if there is a dev split) and saves at the last step, and stops when asked to.
+    """Shows progress, scores and saves at the last step, and stops on request.
 
     Args:
-        progress: is told.
-        metric: that is shown.
+        progress: receives steps, losses and scores.
+        metric: the one that is shown.
         stop: when set, training stops after the current step.
-        scores: whether there is a dev split.
+        scores: whether to score dev after the last step.
         until: the optimizer step after which training stops; None for the last one.
     """
 
@@ -225,48 +186,26 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         self.until = until
         self._loss: float | None = None
 
-    def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Tell how long it will take; a run that resumes behind its last step takes none."""
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Report the number of steps; stop a run that resumes after its last step."""
         self.progress.begin(state.max_steps, state.global_step)
         if state.global_step >= self._last(state):
             control.should_training_stop = True
 
     def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Logs = None, **_: Any
     ) -> None:
-        """Take up the latest loss."""
+        """Remember the latest loss."""
         self._loss = (logs or {}).get("loss", self._loss)
 
     def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics: Logs = None, **_: Any
     ) -> None:
-        """Tell the dev score."""
+        """Report the dev score."""
         self.progress.scored("dev", self.metric, dev_scores(metrics or {})[self.metric])
 
-    def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Tell the step; ask Trainer for what the end or an interrupt needs."""
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Report the step; request the evaluation or the checkpoint that the end or an interrupt needs."""
         self.progress.advance(state.global_step, self._loss)
         control.should_log = control.should_log or control.should_save
         if state.global_step >= state.max_steps:
@@ -276,20 +215,14 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
     def _last(self, state: TrainerState) -> int:
-        """The step to stop after, where nobody asks for it earlier."""
+        """Return the step to stop after, without an interrupt."""
         return int(state.max_steps if self.until is None else min(self.until, state.max_steps))
 
 
 class SealCheckpoint(TrainerCallback):  # type: ignore[misc]
     """Seals a checkpoint once all other callbacks and processes have written into it; must be the last."""
 
-    def on_save(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write the digests of the checkpoint's files."""
         launch.wait()  # each process writes its own random state
         if launch.is_first():

@@ -1,4 +1,4 @@
-"""What a run cost: steps, time, memory, and the parameters that it trained."""
+"""Sum up the cost of a run: steps, time, memory, and the parameters that it trained."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gradgate.training.gate_callback import GateCallback
 def cost_of(
     trainer: Trainer, gate: GateCallback, timer: StepTimer, fresh: frozenset[str], kind: AdapterKind | None
 ) -> Cost:
-    """What a run cost, after its training.
+    """Return the cost of a run after its training.
 
     Args:
-        trainer: that trained.
-        gate: of the training.
-        timer: of its steps.
+        trainer: the one that trained.
+        gate: the callback with its tuner.
+        timer: the callback with the times of its steps.
         fresh: names of what the pretrained weights lacked.
         kind: of the adapter; None without one.
     """
@@ -44,7 +44,7 @@ def cost_of(
 
 
 def peak_memory(device: torch.device) -> int:
-    """Bytes: the most that torch held on a CUDA device, elsewhere the most that the process had resident."""
+    """Return the peak in bytes: torch's allocations on a CUDA device, else the resident memory of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if sys.platform == "win32":

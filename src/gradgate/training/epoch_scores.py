@@ -1,4 +1,4 @@
-"""Scores on the test splits while a run trains: to be looked at, and not to select by."""
+"""Score the test splits while a run trains, for curves; these scores never select a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gradgate.runs.history import EpochScores
 from gradgate.torch_state import preserved_state
 from gradgate.training.prepared_task import EncodedTask
 
-_WHOLE = 1e-6  # how far an epoch that has ended may be from a whole number
+_ROUNDING = 1e-6  # how far the number of a finished epoch may be from an integer
 
 
 class EachEpochScorer(TrainerCallback):  # type: ignore[misc]
-    """Scores every test split where dev is scored at the end of an epoch, and after the last step.
+    """Scores every test split when dev is scored at the end of an epoch, and after the last step.
 
     The scores go into ``history.jsonl`` and nowhere else. The training draws and selects as if they had not been made.
 
     Args:
-        trainer: that trains.
+        trainer: the one that trains.
         encoded: the data.
         folder: of the run.
     """
@@ -32,22 +32,17 @@ class EachEpochScorer(TrainerCallback):  # type: ignore[misc]
         self._trainer, self._encoded, self._folder = trainer, encoded, folder
 
     def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        model: Any = None,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Score, and add a line for each split."""
+        """Score the test splits and append one line per split."""
         epoch = float(state.epoch or 0.0)
-        if abs(epoch - round(epoch)) > _WHOLE and state.global_step < state.max_steps:
+        if abs(epoch - round(epoch)) > _ROUNDING and state.global_step < state.max_steps:
             return
         with preserved_state(model):
-            found = self._encoded.test_metrics(self._trainer)
+            tests = self._encoded.test_metrics(self._trainer)
         if launch.is_first():
             records = [
-                EpochScores(state.global_step, round(epoch, 4), split, scores) for split, scores in found.items()
+                EpochScores(state.global_step, round(epoch, 4), split, scores) for split, scores in tests.items()
             ]
             lines = [json.dumps(record.line()) + "\n" for record in records]
             append_text(self._folder.history_file, "".join(lines))

@@ -1,4 +1,4 @@
-"""How long a step of a run takes: its first ones are trained in a folder that is thrown away."""
+"""Time a step of a run: train the first steps in a temporary folder."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _STEPS = 8
 
 @dataclass(frozen=True)
 class FirstSteps:
-    """What the first steps of a run showed.
+    """The timing of a run's first steps.
 
     Attributes:
         total: optimizer steps of the whole run.
-        seconds: of one step: the median of those after the second one; of the only one of a shorter run.
+        seconds: per step: the median of the steps after the second, or the last step of a shorter run.
     """
 
     total: int
@@ -31,7 +31,7 @@ class FirstSteps:
 
 
 class _EnoughError(Exception):
-    """Ends the training when its steps have been timed."""
+    """Ends the training once enough steps are timed."""
 
 
 class _Clock(Silent):
@@ -55,7 +55,7 @@ class _Clock(Silent):
 
 
 def time_first_steps(config: RunConfig) -> FirstSteps:
-    """Train the first 8 steps of a run, with its own data and method, and forget them.
+    """Train the first 8 steps of a run, with its own data and method, and discard them.
 
     Nothing is scored on dev or test, nothing is pre-trained on the task's texts, and the activation cache is off.
 

@@ -1,4 +1,4 @@
-"""Measures the Fisher information of each layer while Trainer trains, and changes no bit of the training."""
+"""Measure the Fisher information of each layer while Trainer trains, without changing a bit of the training."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from gradgate.training.gate_callback import GateCallback
 
 
 class FisherTracker(TrainerCallback):  # type: ignore[misc]
-    """Appends tr(F) of each layer to ``fisher.jsonl``, every so many steps, at the start and at the end.
+    """Appends tr(F) of each layer to ``fisher.jsonl`` every n steps, at the start and at the end.
 
-    Each measurement is on the same batches with the same draws of labels, so that two differ by the weights alone.
-    Closed layers are measured as well. A layer stands for its parameters that may learn at all: those of its adapter
-    where there is one. To be made before the tuner closes any, and to come behind what measures time.
+    Each measurement uses the same batches and the same draws of labels, so that two differ by the weights alone.
+    Closed layers are measured as well. Of a layer, only parameters that may learn count: those of its adapter if it
+    has one. Construct it before the tuner freezes any, and add it after the callback that measures time.
 
     Args:
-        track: how often, and on how much.
-        model: that is trained, not sharded.
+        track: how often to measure, and on how many batches.
+        model: the one that is trained; not sharded.
         layers: its map.
-        gate: knows which layers are open.
+        gate: the callback whose tuner has the open layers.
         folder: of the run.
         seed: of the batches and the draws.
-        note: called with what a person should know.
+        note: called with a message for the user.
 
     Raises:
         UsageError: if no layer has a parameter that may learn.
@@ -65,30 +65,19 @@ class FisherTracker(TrainerCallback):  # type: ignore[misc]
         self._batches: Batches | None = None
 
     def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        train_dataloader: Any = None,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Drop what was measured after the checkpoint that training resumes from; measure the start."""
+        """Drop the measurements after the checkpoint that training resumes from; measure the start."""
         if not launch.is_first():
             return
-        self._batches = batches_of(train_dataloader, self._seed)
+        self._batches = batches_of(kwargs["train_dataloader"], self._seed)
         path, step = self._folder.fisher_file, state.global_step
         write_text(path, lines_until(path, step) if step > 0 and path.is_file() else "")
         if all(record.step != step for record in read_fisher(path)):
             self._measure_if_due(state)
 
-    def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Measure what is due."""
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Measure if a measurement is due."""
         if launch.is_first():
             self._measure_if_due(state)
 
@@ -100,7 +89,7 @@ class FisherTracker(TrainerCallback):  # type: ignore[misc]
         request = self._track.request(self._groups, self._seed)
         try:
             traces = trace(self._model, self._groups, self._batches(0), request)
-        except NonFiniteError as error:  # the training itself says whether it can go on
+        except NonFiniteError as error:  # not fatal: the training itself raises if it cannot continue
             self._note(f"Step {step} has no Fisher trace. {error}")
             return
         record = FisherRecord(

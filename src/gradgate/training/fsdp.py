@@ -1,4 +1,4 @@
-"""A run whose model FSDP2 shards over its processes: wrapping, whole weights on disk, the optimizer's shards."""
+"""Shard a run's model over its processes with FSDP2; store full weights, and the optimizer's shards."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from gradgate.tuner.float32_states import Float32States
 
 
 def check_launch(config: RunConfig) -> None:
-    """Refuse launches that would train something other than what was asked for.
+    """Raise UsageError for launches that would ignore or contradict the configuration.
 
     Raises:
-        UsageError: if so.
+        UsageError: for FSDP or DeepSpeed set up by accelerate, ``fsdp`` with one process, or ``fsdp`` with fp16.
     """
     for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
         if os.environ.get(variable, "false").lower() == "true":
             raise UsageError(
-                f"accelerate is set up for {name}, which gradgate train does not take from it. Launch plain processes "
+                f"accelerate is set up for {name}, and gradgate train does not use that setup. Launch plain processes "
                 f"(accelerate launch --num_processes N, or torchrun); --fsdp shards the model over them."
             )
     if config.fsdp and launch.count() == 1:
@@ -40,7 +40,7 @@ def check_launch(config: RunConfig) -> None:
 
 
 def shard(model: nn.Module, layers: LayerMap, device: torch.device) -> None:
-    """Let each process hold its rows of every parameter; each layer is gathered by itself when it runs.
+    """Give each process its rows of every parameter; a layer is gathered on its own when it runs.
 
     Raises:
         RunError: if the model ties parameters, which FSDP2 would untie.
@@ -49,6 +49,7 @@ def shard(model: nn.Module, layers: LayerMap, device: torch.device) -> None:
         raise RunError(f"--fsdp does not keep the tied weights {' = '.join(layers.ties[0])} equal. Leave it out.")
     model.to(device)
     stacks: list[Any] = [model.get_submodule(path) for path in dict.fromkeys(group.stack for group in layers) if path]
+    # Layers before the model: the outer call takes only the parameters that no inner module has sharded yet.
     for layer in chain.from_iterable(stacks):
         if not isinstance(layer, FSDPModule) and any(True for _ in layer.parameters()):
             fully_shard(layer)
@@ -56,22 +57,23 @@ def shard(model: nn.Module, layers: LayerMap, device: torch.device) -> None:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether :func:`shard` was called on it."""
+    """Return True if :func:`shard` was called on a model."""
     return isinstance(model, FSDPModule)
 
 
 def whole_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Every tensor of a sharded model's state on the CPU, whole, in the first process; empty in the others."""
-    found = {}
+    """Gather a sharded model's state on the CPU of the first process; the others return an empty dict."""
+    weights = {}
     for name, tensor in model.state_dict().items():
-        whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor  # all processes take part
+        # A collective, so all processes call it. Tensor by tensor, so that no device needs room for the full model.
+        full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
         if launch.is_first():
-            found[name] = whole.detach().cpu().contiguous()
-    return found
+            weights[name] = full.detach().cpu().contiguous()
+    return weights
 
 
 def save_whole(model: nn.Module, file: Path) -> None:
-    """Write the whole weights; the first process does, all must call."""
+    """Write the full weights in the first process; every process must call this."""
     weights = whole_weights(model)
     if launch.is_first():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -79,31 +81,31 @@ def save_whole(model: nn.Module, file: Path) -> None:
 
 
 def load_whole(model: nn.Module, file: Path) -> None:
-    """Put whole weights from a file into a sharded model: each process its part."""
+    """Load full weights from a file into a sharded model; each process copies its own part."""
     weights = load_file(file)
     for name, tensor in model.state_dict().items():
-        held, offset = local(tensor)
+        part, offset = local(tensor)
         with torch.no_grad():
-            held.copy_(weights[name].flatten()[offset : offset + held.numel()].view(held.shape))
+            part.copy_(weights[name].flatten()[offset : offset + part.numel()].view(part.shape))
 
 
 def save_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> None:
     """Write this process's part of the optimizer's state."""
     state = optimizer.state_dict()
-    parts = {number: {key: _part(value) for key, value in held.items()} for number, held in state["state"].items()}
+    parts = {number: {key: _part(value) for key, value in values.items()} for number, values in state["state"].items()}
     folder.mkdir(parents=True, exist_ok=True)
     torch.save({**state, "state": parts}, _optimizer_file(folder))
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> None:
-    """Take up this process's part of the optimizer's state."""
+    """Load this process's part of the optimizer's state."""
     state = torch.load(_optimizer_file(folder), map_location="cpu", weights_only=True)
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     state["state"] = {
-        number: {key: _rejoined(value, parameters[number]) for key, value in held.items()}
-        for number, held in state["state"].items()
+        number: {key: _rejoined(value, parameters[number]) for key, value in values.items()}
+        for number, values in state["state"].items()
     }
-    with Float32States([optimizer]):
+    with Float32States([optimizer]):  # load_state_dict would cast float32 states to the weights' 16 bits
         optimizer.load_state_dict(state)
 
 
@@ -112,7 +114,7 @@ def _part(value: Any) -> Any:
 
 
 def _rejoined(value: Any, parameter: Tensor) -> Any:
-    """A shard of a parameter's state as the shard that it was; what has another shape was not sharded."""
+    """Turn the stored part of a parameter's state back into a shard; return scalars and plain tensors as they are."""
     if not isinstance(value, Tensor) or value.dim() == 0 or not isinstance(parameter, DTensor):
         return value
     return DTensor.from_local(

@@ -1,4 +1,4 @@
-"""The tuner inside Hugging Face's Trainer."""
+"""Run a tuner inside Hugging Face's Trainer."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
     """Train with a method: ``Trainer(..., callbacks=[GateCallback("gradual:every=50")])``.
 
     The tuner attaches when training begins, after the optimizer was built with every parameter in it, and
-    detaches when it ends. An optimizer that steps several others, as a factory builds it of Muon and AdamW for
-    ``optimizer_cls_and_kwargs``, stands for all of them. The tuner's state is saved in each checkpoint as
-    ``gradgate.json``, with ``gradgate.safetensors`` for methods that keep tensors, and taken up again on resume.
+    detaches when it ends. An optimizer that steps several others, such as Muon and AdamW from a factory of
+    ``optimizer_cls_and_kwargs``, counts as all of them. The tuner's state is saved in each checkpoint as
+    ``gradgate.json``, with ``gradgate.safetensors`` for methods that keep tensors, and restored on resume.
 
     Args:
         method: a method or its text.
         seed: of the method's random draws; None takes the Trainer's ``args.seed``.
         audit: see :class:`gradgate.Tuner`.
         layers: see :class:`gradgate.Tuner`.
-        activation_cache: see :class:`gradgate.ActivationCache`; a folder stands for one with its defaults.
+        activation_cache: see :class:`gradgate.ActivationCache`; pass a folder for a cache with its defaults.
         frozen_dropout: see :class:`gradgate.Tuner`.
         lr_scale: see :class:`gradgate.Tuner`.
         master: see :class:`gradgate.Tuner`.
@@ -77,20 +77,14 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         self.tuner: Tuner | None = None
 
     def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        model: Any = None,
-        optimizer: Any = None,
-        train_dataloader: Any = None,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Attach; where training resumes, go on from the checkpoint's state."""
+        """Attach the tuner; if training resumes, restore its state from the checkpoint."""
         if self.release_gradients:
             _refuse_release(args)
-        if self.tuner is not None:  # from a training that broke off; its weights may have been replaced
+        if self.tuner is not None:  # from an aborted training; its weights may have been replaced
             self.tuner.detach(audit=False)
+        optimizer, dataloader = kwargs["optimizer"], kwargs["train_dataloader"]
         seed = args.seed if self.seed is None else self.seed
         checkpoint = _checkpoint(args, state)
         saved = None if checkpoint is None else read_state(checkpoint)
@@ -98,15 +92,15 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
             _load_states(optimizer, checkpoint, saved)
         try:
             self.tuner = Tuner(
-                model,
+                kwargs["model"],
                 optimizer,
                 self.method,
                 total_steps=state.max_steps,
-                steps_per_epoch=_steps_per_epoch(args, train_dataloader),
+                steps_per_epoch=_steps_per_epoch(args, dataloader),
                 seed=seed,
                 audit=self.audit,
                 layers=self.layers,
-                fisher_data=batches_of(train_dataloader, seed),
+                fisher_data=batches_of(dataloader, seed),
                 state=saved,
                 activation_cache=self.activation_cache,
                 frozen_dropout=self.frozen_dropout,
@@ -121,35 +115,23 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         if state.global_step > 0 and saved is None:
             self.tuner.resume_at(state.global_step)
 
-    def on_save(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Write the tuner's state into the checkpoint that was just saved."""
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Write the tuner's state into the checkpoint that Trainer has just saved."""
         if self.tuner is None:
             return
-        values = self.tuner.state_dict()  # in every process: of what is sharded, each gives its part
+        values = self.tuner.state_dict()  # collective: each process contributes its part of sharded tensors
         if state.is_world_process_zero:
             write_state(Path(args.output_dir) / f"checkpoint-{state.global_step}", values)
 
-    def on_train_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Detach."""
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Detach the tuner."""
         if self.tuner is not None:
             best_weights_loaded = args.load_best_model_at_end and state.best_model_checkpoint is not None
             self.tuner.detach(audit=not best_weights_loaded)
 
 
 def _checkpoint(args: TrainingArguments, state: TrainerState) -> Path | None:
-    """The checkpoint that is resumed from; None if training begins, or it was saved without a tuner."""
+    """Return the checkpoint to resume from; None if training begins, or it was saved without a tuner."""
     if state.global_step == 0:
         return None
     folders = [Path(args.output_dir) / f"checkpoint-{state.global_step}"]
@@ -159,7 +141,7 @@ def _checkpoint(args: TrainingArguments, state: TrainerState) -> Path | None:
 
 
 def _refuse_release(args: TrainingArguments) -> None:
-    """Refuse gradient release where Trainer acts on gradients between the backward pass and the step."""
+    """Refuse gradient release if Trainer acts on gradients between the backward pass and the step."""
     refused = {
         f"max_grad_norm={args.max_grad_norm}: clipping needs all gradients at once": args.max_grad_norm > 0,
         f"gradient_accumulation_steps={args.gradient_accumulation_steps}: a step needs several backward passes": (
@@ -176,9 +158,10 @@ def _refuse_release(args: TrainingArguments) -> None:
 
 
 def _load_states(optimizer: Any, checkpoint: Path, saved: Mapping[str, Any]) -> None:
-    """Load the states of masters once more: Trainer has done so before the tuner was there, and torch rounded them.
+    """Reload the optimizer states of masters, which torch rounded when Trainer loaded them without the tuner.
 
-    Of shards, Trainer's file has those of one process; what loads them keeps their bits.
+    Sharded optimizers are left alone: Trainer's file has the states of one process, and
+    :func:`gradgate.training.fsdp.load_optimizer` keeps their bits.
     """
     file, optimizers = checkpoint / "optimizer.pt", Optimizers(optimizer)
     if has_masters(saved) and file.is_file() and not any(is_sharded(p) for one in optimizers for p in held_by(one)):

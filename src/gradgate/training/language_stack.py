@@ -1,4 +1,4 @@
-"""A run on language adapters: those that its data ask for, kept, tried on its model, and told of in its record."""
+"""Copy a run's language adapters into its folder, check that they fit its model, and record their digests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask
 
 
 def with_languages(config: RunConfig, folder: RunFolder, encoded: EncodedTask) -> EncodedTask:
-    """The task with the run's language adapters, which are copied into its folder; as it is without any.
+    """Copy the run's language adapters into its folder and return the task with them; unchanged without any.
 
     Raises:
         UsageError: naming languages that lack an adapter.
-        RunError: for an adapter that has changed since the run was begun.
+        RunError: for an adapter that has changed since the run started.
     """
     if config.language_adapters is None:
         return encoded
@@ -29,24 +29,24 @@ def with_languages(config: RunConfig, folder: RunFolder, encoded: EncodedTask) -
 
 
 def check_languages(model: Any, encoded: EncodedTask) -> None:
-    """Refuse language adapters that do not fit the model before it trains, and not when it is scored.
+    """Check before training that the language adapters fit the model, so that scoring does not fail later.
 
     Raises:
-        AdapterError: for one that does not fit, or cannot be in a stack.
+        AdapterError: for one that does not fit, or cannot be part of a stack.
     """
     if isinstance(encoded, EncodedSingleTask) and encoded.language_adapters is not None:
         encoded.language_adapters.check_fit(model, encoded.tested_languages)
 
 
 def language_digests(encoded: EncodedTask) -> dict[str, str] | None:
-    """Language -> digest of its adapter; None for a task without language adapters."""
+    """Return language -> digest of its adapter; None for a task without language adapters."""
     if not isinstance(encoded, EncodedSingleTask) or encoded.language_adapters is None:
         return None
     return encoded.language_adapters.digests(encoded.tested_languages)
 
 
 def try_languages(config: RunConfig, prepared: PreparedTask, model: Any) -> dict[str, str]:
-    """Put each language adapter that a run would score with into a model, and take it out again.
+    """Check that each language adapter that a run would score with fits a model, which stays unchanged.
 
     Returns:
         Language -> digest of its adapter; empty without any.

@@ -1,4 +1,4 @@
-"""The tasks that the settings of a run name, found and checked without torch and before their data is read."""
+"""Find and check the tasks that a run's settings name, without torch and before their data is read."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ TASK_FLAGS = tuple(
 
 
 def find_task_of(config: RunConfig) -> TaskSpec:
-    """The task that the configuration names, with its flags applied."""
+    """Return the task that the configuration names, with its flags applied."""
     flags = {name: getattr(config, name) for name in TASK_FLAGS}
     languages = None if config.languages is None else config.languages.split(",")
     return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
 
 
 def task_of_run(config: RunConfig, record: TaskRecord) -> TaskSpec:
-    """The task of a run, for rows that it was not made with: of its record, where its own data is not there any more.
+    """Return the task of a run, to read other rows; from the run's record if its own data no longer exists.
 
     Args:
         config: of the run, with what the user has changed.
         record: of the run's task.
 
     Raises:
-        GradgateError: a task that cannot be found, in a record that does not say how its rows are read.
+        GradgateError: if the task cannot be found, and the record does not say how its rows are read.
     """
     try:
         return find_task_of(config)
@@ -52,11 +52,11 @@ def task_of_run(config: RunConfig, record: TaskRecord) -> TaskSpec:
 
 
 def find_multitask_of(config: RunConfig) -> MultitaskSpec:
-    """The tasks that the configuration names, where ``config.task`` is several.
+    """Return the tasks that the configuration names, if ``config.task`` is several.
 
     Raises:
-        UsageError: settings that are of one task only, held-out rows, an adapter, pre-training, or shards.
-        DataError: files that cannot be found, or a description with faults.
+        UsageError: for settings of a single task, held-out rows, an adapter, pre-training, or shards.
+        DataError: for files that cannot be found, or a description with faults.
     """
     given = [name for name in (*TASK_FLAGS, "languages", "source") if getattr(config, name) is not None]
     if given:
@@ -87,14 +87,14 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
         )
     if config.fsdp:
         raise UsageError(several_in_one_process(config))
-    found = find_multitask(config.task, data=config.data, mix=config.mix)
-    generated = [task.name for task in found.tasks if task.kind == "generation"]
+    spec = find_multitask(config.task, data=config.data, mix=config.mix)
+    generated = [task.name for task in spec.tasks if task.kind == "generation"]
     if generated:
         raise UsageError(
             f"task={config.task!r}: {generated[0]} is generated text, and several tasks share an encoder under heads "
             f"of their own. Train it alone: task={generated[0]!r}."
         )
-    return found
+    return spec
 
 
 def several_in_one_process(config: RunConfig) -> str:
@@ -103,10 +103,10 @@ def several_in_one_process(config: RunConfig) -> str:
 
 
 def refuse_mix(config: RunConfig) -> None:
-    """Refuse a mix of one task.
+    """Refuse ``mix`` for a single task.
 
     Raises:
-        UsageError: if there is one.
+        UsageError: if ``mix`` is set.
     """
     if config.mix is not None:
         raise UsageError(
@@ -116,11 +116,11 @@ def refuse_mix(config: RunConfig) -> None:
 
 
 def check_tasks(config: RunConfig) -> None:
-    """Refuse what can be seen to be wrong with the tasks of a configuration from names and first rows alone.
+    """Check the tasks of a configuration by their names and first rows alone.
 
     Raises:
-        UsageError: unknown tasks, or settings that do not go with them.
-        DataError: files or columns that are not there, or a description with faults.
+        UsageError: for unknown tasks, or settings that do not go with them.
+        DataError: for missing files or columns, or a description with faults.
     """
     if is_multitask(config.task):
         specs = find_multitask_of(config).tasks
@@ -130,11 +130,11 @@ def check_tasks(config: RunConfig) -> None:
     for spec in specs:
         check_files(spec)
         if config.dev_size is not None:
-            from gradgate.tasks.held_out import check_held_out  # with the kinds, which few commands need
+            from gradgate.tasks.held_out import check_held_out  # imports the kinds, which few commands need
 
             check_held_out(spec, config.dev_size)
     if config.forgetting is not None:
-        from gradgate.training.forgetting.data import check_forgetting  # with readers that few commands need
+        from gradgate.training.forgetting.data import check_forgetting  # imports readers that few commands need
 
         for spec in specs:
             check_forgetting(config.forgetting, spec.name, spec.kind)

@@ -1,4 +1,4 @@
-"""Tokens that were added to a tokenizer: rows for them in the model, and a method beside which these rows learn."""
+"""Find the embedding rows of tokens that were added to a tokenizer, and let them learn along with a method."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 5  # tokens in a sentence
 
 
 def new_token_rows(tokenizer: Any, base_size: int | None = None) -> Rows:
-    """The rows that a table of embeddings has for the tokens that were added to a tokenizer.
+    """Return the embedding rows of the tokens that were added to a tokenizer.
 
     ``embeddings[start:stop]`` selects one range of them.
 
@@ -48,7 +48,7 @@ def new_token_rows(tokenizer: Any, base_size: int | None = None) -> Rows:
 
 
 def describe_new_tokens(tokenizer: Any, rows: Rows) -> str:
-    """One sentence on which rows learn."""
+    """Return one sentence that says which rows learn."""
     ids = [row for start, stop in rows for row in range(start, stop)]
     tokens = ", ".join(tokenizer.convert_ids_to_tokens(ids[:_SHOWN]))
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
@@ -57,7 +57,7 @@ def describe_new_tokens(tokenizer: Any, rows: Rows) -> str:
 
 
 def method_of(config: RunConfig, tokenizer: Any) -> Method:
-    """The method of a run, with the rows of new tokens beside it where they are to learn.
+    """Return the method of a run, together with the rows of new tokens if ``open_new_tokens`` is set.
 
     Raises:
         UsageError: if no token was added to the tokenizer.
@@ -66,16 +66,16 @@ def method_of(config: RunConfig, tokenizer: Any) -> Method:
 
 
 def rows_of(config: RunConfig, tokenizer: Any) -> Rows:
-    """The rows of new tokens in the model of a run.
+    """Return the rows of new tokens in the model of a run.
 
-    They begin after the rows of the pretrained table if that has too few, else after the tokenizer's own vocabulary.
+    They begin after the rows of the pretrained table if it has too few, else after the tokenizer's own vocabulary.
     """
     rows = load_pretrained(AutoConfig, config, "configuration").get_text_config().vocab_size
     return new_token_rows(tokenizer, rows if max(tokenizer.get_vocab().values()) >= rows else None)
 
 
 def tables(model: Any) -> frozenset[str]:
-    """Canonical names of the parameters with one row a token: the embeddings and an output layer over tokens."""
+    """Return the names of the parameters with one row per token: the embeddings and an output layer over tokens."""
     both = [model.get_input_embeddings(), model.get_output_embeddings()]
     ids = {id(module.weight) for module in both if module is not None}
     return frozenset(name for name, parameter in named_parameters(model).items() if id(parameter) in ids)

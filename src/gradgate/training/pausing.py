@@ -1,4 +1,4 @@
-"""A run that stops at a step: what it scores on dev there."""
+"""Score dev when a run pauses at a step."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from gradgate.training.trainer import ExactTrainer, dev_scores
 
 
 def pause(trainer: ExactTrainer, folder: RunFolder, metric: str, seconds: float, progress: RunProgress) -> None:
-    """Score dev, unless the training has done so after its last step, and note both in ``pauses.json``.
+    """Score dev, unless the training has done so at this step, and write step and scores to ``pauses.json``.
 
-    The checkpoint is written before this, so that what is scored here leaves no trace in what a resumed run computes:
-    it draws nothing, selects no weights, and is not in ``history.jsonl``.
+    The checkpoint exists already, so this score does not affect a resumed run: it draws no random numbers, selects no
+    weights, and is not in ``history.jsonl``.
 
     Args:
-        trainer: whose training has stopped, with the weights of that step.
+        trainer: the stopped Trainer, with the weights of that step.
         folder: of the run.
-        metric: that selects.
+        metric: the one that selects.
         seconds: of training so far.
-        progress: is told the score.
+        progress: receives the score.
     """
     step, of_steps = trainer.state.global_step, trainer.state.max_steps
     scores = launch.on_first(lambda: _evaluated(folder, step))
     if scores is None:
+        # Otherwise BestCheckpoint would store these weights, and HistoryLogger would append a line.
         for callback in list(trainer.callback_handler.callbacks):
             trainer.remove_callback(callback)
         scores = DevRecord(step, dev_scores(trainer.evaluate()))
@@ -34,5 +35,5 @@ def pause(trainer: ExactTrainer, folder: RunFolder, metric: str, seconds: float,
 
 
 def _evaluated(folder: RunFolder, step: int) -> DevRecord | None:
-    """The scores on dev that the training itself has noted for a step."""
+    """Return the dev scores of a step from ``history.jsonl``; None if the training did not score there."""
     return next((record for record in read_history(folder.history_file).dev if record.step == step), None)

@@ -1,4 +1,4 @@
-"""What a run needs of its data, for one task and for several at once."""
+"""Define what a run needs of its data, and prepare it for one task or for several at once."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from gradgate.training.single_task import PreparedSingleTask
 
 
 class EncodedTask(Protocol):
-    """The data as a model takes it."""
+    """The data, encoded for a model."""
 
     @property
     def examples(self) -> int:
-        """Training rows as read."""
+        """Number of training rows as read."""
 
     @property
     def windows(self) -> int:
-        """Training rows as the model takes them: a batch size goes into them as often as an epoch has batches."""
+        """Number of encoded training rows; divided by the batch size, the batches of an epoch."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about the data as the model takes them."""
+        """Messages for the user about the encoded data."""
 
     def trainer(self, **options: Any) -> Any:
-        """A Trainer; ``options`` are all but the data and what scores it."""
+        """Build a Trainer; ``options`` are Trainer's, without the data and the scorer."""
 
     def predictions(self) -> dict[str, str]:
-        """Name -> content of the prediction files of the latest score on dev."""
+        """Return name -> content of the prediction files of the latest score on dev."""
 
     def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> SplitScores:
-        """Score the weights in the model on the test splits, and write the prediction files of these."""
+        """Score the model's weights on the test splits, and write their prediction files."""
 
     def test_metrics(self, trainer: Any) -> dict[str, dict[str, float]]:
-        """Test split -> metrics of the weights in the model, with nothing written; of several tasks, TASK/SPLIT."""
+        """Return test split -> metrics of the model's weights, without writing files; TASK/SPLIT for several tasks."""
 
 
 class PreparedTask(Protocol):
     """Data that was read and checked, and the model for it.
 
     Attributes:
-        notes: what a person should know about the data.
-        metric, higher_is_better: what selects on dev.
-        packages: those that train or score this kind of task alone, for the record of a run.
+        notes: messages for the user about the data.
+        metric, higher_is_better: the metric that selects on dev.
+        packages: those that only this kind of task needs, for the record of a run.
     """
 
     notes: tuple[str, ...]
@@ -61,26 +61,26 @@ class PreparedTask(Protocol):
     higher_is_better: bool
 
     def record(self) -> TaskRecord:
-        """What results say about the data."""
+        """Return the record of the data for ``run.json``."""
 
     def check_size(self, config: RunConfig) -> None:
-        """UsageError if there are fewer training rows than are to be drawn for train and dev."""
+        """Raise UsageError if there are fewer training rows than ``train_size`` and ``dev_size`` ask for."""
 
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedTask:
-        """The data as the model takes it."""
+        """Encode the data for the model."""
 
     def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-        """The model with fresh heads, and the names of the parameters that the pretrained weights lacked."""
+        """Load the model with fresh heads; return it and the names of the parameters its weights lacked."""
 
     def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
-        """Write the trained model; ``whole`` is the state of a sharded one."""
+        """Write the trained model; ``whole`` is the full state of a sharded one."""
 
 
 def prepare_task(config: RunConfig) -> PreparedTask:
-    """What the configuration names, read and checked.
+    """Read and check the task or tasks that the configuration names.
 
     Raises:
-        GradgateError: for names, settings or data that a user can mend.
+        GradgateError: for names, settings or data that a user can fix.
     """
     if is_multitask(config.task):
         return PreparedMultitask.of(config)
@@ -89,7 +89,7 @@ def prepare_task(config: RunConfig) -> PreparedTask:
 
 
 def prepare_single(config: RunConfig) -> PreparedSingleTask:
-    """The one task that the configuration names, read and checked.
+    """Read and check the single task that the configuration names.
 
     Raises:
         DataError: for a fault in the data.
@@ -102,15 +102,15 @@ def prepare_single(config: RunConfig) -> PreparedSingleTask:
 
 
 def prepared(data: TaskData, config: RunConfig) -> PreparedSingleTask:
-    """Data that were read, for the model that the configuration names."""
+    """Prepare data for the model that the configuration names."""
     if data.spec.kind == Generation.info.name:
         return PreparedGeneration.of(data, config)
-    given = [
+    flags = [
         f"--{name.replace('_', '-')}" for name in ("packing", "max_new_tokens") if getattr(config, name) is not None
     ]
-    if given:
+    if flags:
         raise UsageError(
-            f"{', '.join(given)}: these are for tasks of kind generation, and {data.spec.name} is {data.spec.kind}. "
+            f"{', '.join(flags)}: these are for tasks of kind generation, and {data.spec.name} is {data.spec.kind}. "
             f"Leave them out."
         )
     return PreparedSingleTask(data)

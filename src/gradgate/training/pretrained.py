@@ -1,4 +1,4 @@
-"""A pretrained model and its tokenizer, from a folder, a hub name or the package itself."""
+"""Load a pretrained model and its tokenizer from a folder, a hub name or the package itself."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ _DROPOUTS = (
 
 
 def silence_libraries() -> None:
-    """Silence the progress bars and warnings of transformers, datasets, and PEFT where it looks at hooks."""
+    """Silence the progress bars and warnings of transformers and datasets, and two warnings that PEFT causes."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
     for message in ("One of the base layers adapted with", "Sparse invariant checks are implicitly disabled"):
-        warnings.filterwarnings("ignore", message, UserWarning)  # SHiRA's, of a weight with hooks
+        warnings.filterwarnings("ignore", message, UserWarning)  # from SHiRA, about a weight with hooks
 
 
 def load_tokenizer(config: RunConfig) -> Any:
-    """The tokenizer; one without a padding token pads with its end-of-text token.
+    """Load the tokenizer; one without a padding token pads with its end-of-text token.
 
     Raises:
-        RunError: if it cannot be loaded, or knows no words.
+        RunError: if it cannot be loaded, or has an empty vocabulary.
     """
     tokenizer = load_pretrained(AutoTokenizer, config, "tokenizer")
     check_tokenizer(tokenizer, config.model)
@@ -80,9 +80,9 @@ def load_tokenizer(config: RunConfig) -> Any:
 
 
 def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-    """The model with a fresh head for the task, in the run's type, and the names of what the pretrained weights lacked.
+    """Load the model with a fresh head for the task, in the run's dtype; return it and its fresh parameters' names.
 
-    Draws the head from torch's random state.
+    The head is drawn from torch's random state.
 
     Raises:
         RunError: if the model cannot be loaded, or its weights do not fit it.
@@ -95,10 +95,10 @@ def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: An
 
 
 def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-    """The model with its head for masked words, in the run's type, and the names of what the pretrained weights lacked.
+    """Load the model with its head for masked words, in the run's dtype; return it and its fresh parameters' names.
 
     Raises:
-        RunError: for a model that has no such head, such as a decoder, or weights that do not fit it.
+        RunError: for a model without such a head, such as a decoder, or weights that do not fit it.
     """
     settings = load_pretrained(AutoConfig, config, "configuration")
     if type(settings) not in MODEL_FOR_MASKED_LM_MAPPING:
@@ -112,7 +112,7 @@ def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset
 
 
 def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-    """A model whose weights and vocabulary fit its configuration, and the names of what the weights lacked."""
+    """Load a model, check its weights and vocabulary, and return it and the names of its fresh parameters."""
     model, report = load_pretrained(
         factory,
         config,
@@ -150,10 +150,10 @@ def _check_fit(config: RunConfig, settings: Any) -> None:
 
 
 def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
-    """What an ``Auto...`` class of transformers makes of the run's model; RunError names ``what`` cannot be loaded."""
+    """Load ``what`` of the run's model with an ``Auto...`` class of transformers; raise RunError if that fails."""
     source = model_source(run.model)
     if not Path(source).is_dir() and not hub.is_reachable(source):
-        options["local_files_only"] = True  # what is in the cache is used, without a minute of attempts
+        options["local_files_only"] = True  # else transformers retries for a minute before it uses the cache
     try:
         with whole_model(source) if what == "model" else nullcontext(source) as place:
             return factory.from_pretrained(place, trust_remote_code=run.trust_remote_code, **options)
@@ -164,7 +164,7 @@ def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) 
             ""
             if Path(source).is_dir()
             else (
-                f" {run.model!r} is no folder here, so it was looked for on the hub: check the name and the network "
+                f" {run.model!r} is not a folder, so it was looked for on the hub: check the name and the network "
                 f"(HF_HUB_OFFLINE), or give a folder.{hub.nearest_model(run.model)}"
             )
         )
@@ -172,10 +172,10 @@ def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) 
 
 
 def load_bare(name: str, trust_remote_code: bool = False) -> Any:
-    """A model's structure from its configuration alone, with a classification head where it can have one.
+    """Build a model without weights from its configuration, with a classification head if it can have one.
 
     Raises:
-        RunError: if there is no such model, or it is of no known kind.
+        RunError: if the model does not exist, or transformers cannot build its type.
     """
     config = RunConfig(model=name, trust_remote_code=trust_remote_code)
     settings = load_pretrained(AutoConfig, config, "configuration")
@@ -194,6 +194,6 @@ def load_bare(name: str, trust_remote_code: bool = False) -> Any:
                     f"transformers can build; correct config.json or give another --model."
                 ) from error
     raise RunError(
-        f"transformers knows no model of type {settings.model_type!r} that could be mapped. Give a model of a "
-        f"type that AutoModel builds, or --trust-remote-code where the model brings its own code."
+        f"transformers does not know how to build a model of type {settings.model_type!r}. Give a model of a type "
+        f"that AutoModel builds, or --trust-remote-code if the model comes with its own code."
     )

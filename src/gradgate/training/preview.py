@@ -1,4 +1,4 @@
-"""What can be known about a run before it trains: its data, its model and its layers."""
+"""Check a run before it trains: load its data and its model, and map its layers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gradgate.training.language_stack import try_languages
 from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
-from gradgate.training.run import activation_cache_of
+from gradgate.training.start import activation_cache_of
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What a run would work on.
+    """Data, model and layers of a run that has not trained yet.
 
     Attributes:
         task, model: records for a study's file.
         layers: the layer map of the model with the task's head.
-        versions: of what computes.
-        notes: what a person should know about the data.
-        language_adapters: language to the digest of its adapter; empty without.
+        versions: of the packages that compute.
+        notes: messages for the user about the data.
+        language_adapters: language -> digest of its adapter; empty without any.
     """
 
     task: TaskRecord
@@ -43,7 +43,7 @@ class Preview:
 
 
 def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Preview:
-    """Load data and model once, map the layers and try the adapters; the random state stays as it is.
+    """Load data and model once, map the layers and try the adapters, without changing the random state.
 
     Raises:
         GradgateError: for data, a model, layers or an activation cache that a run could not work with.

@@ -1,4 +1,4 @@
-"""A run of one task: its data as the model takes them, its scores, and its prediction files."""
+"""Encode the data of one task, score the model on its splits, and write prediction files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from gradgate.training.trainer import ExactTrainer, RunTrainer, dev_scores
 
 @dataclass(frozen=True)
 class Split:
-    """A split as read, and as the model takes it."""
+    """A split as read, and encoded for the model."""
 
     rows: Dataset
     features: Dataset
 
 
 class Scorer:
-    """Scores the outputs for one split, which Trainer does not know, and keeps what was predicted.
+    """Scores outputs for the current split, which Trainer does not pass on, and stores the predictions.
 
     Args:
         kind, data: the task.
@@ -48,28 +48,28 @@ class Scorer:
         self.latest = Scored({}, [])
 
     def __call__(self, output: Any) -> dict[str, float]:
-        """The metrics of outputs for ``split``: Trainer's ``compute_metrics``."""
-        held = self.splits[self.split]
-        self.latest = self.kind.score(held.rows, held.features, output.predictions, self.data, self.split)
+        """Return the metrics of outputs for ``split``, as Trainer's ``compute_metrics``."""
+        split = self.splits[self.split]
+        self.latest = self.kind.score(split.rows, split.features, output.predictions, self.data, self.split)
         return self.latest.metrics
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
-        """Score other splits in the body; ``split`` and ``latest`` are afterwards what they were."""
-        kept = self.split, self.latest
+        """Score other splits within the body, and restore ``split`` and ``latest`` afterwards."""
+        before = self.split, self.latest
         try:
             yield
         finally:
-            self.split, self.latest = kept
+            self.split, self.latest = before
 
 
 @dataclass(frozen=True)
 class EncodedSingleTask:
-    """One task with its splits as the model takes them.
+    """One task with its splits, encoded for the model.
 
     Attributes:
-        scorer: scores the split that it is set to, and keeps what was predicted for it.
-        language_adapters: of which that of a split's language runs while it is scored; None without.
+        scorer: scores its current split, and stores the predictions.
+        language_adapters: the adapter of a split's language is active while it is scored; None without any.
     """
 
     data: TaskData
@@ -80,17 +80,17 @@ class EncodedSingleTask:
 
     @property
     def examples(self) -> int:
-        """Rows of the training split."""
+        """Number of rows of the training split."""
         return len(self.splits[TRAIN].rows)
 
     @property
     def windows(self) -> int:
-        """Rows as the model takes them; some kinds make several out of one row."""
+        """Number of encoded training rows; some kinds make several out of one row."""
         return len(self.splits[TRAIN].features)
 
     @property
     def train(self) -> Dataset:
-        """The training split as the model takes it."""
+        """The encoded training split."""
         return self.splits[TRAIN].features
 
     @property
@@ -109,16 +109,16 @@ class EncodedSingleTask:
         return self.data.spec.metric
 
     def predictions(self) -> dict[str, str]:
-        """Name -> content of the file for what was predicted last."""
+        """Return name -> content of the file of the latest predictions."""
         return {self.scorer.split: predictions_text(self.scorer.latest.predictions)}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about the data as the model takes them."""
+        """Messages for the user about the encoded data; none."""
         return ()
 
     def trainer(self, **options: Any) -> ExactTrainer:
-        """A Trainer for it; ``options`` are all but the data."""
+        """Build a Trainer for this data; ``options`` are Trainer's others."""
         return RunTrainer(
             train_dataset=self.train,
             eval_dataset=self.splits[DEV].features,
@@ -128,23 +128,23 @@ class EncodedSingleTask:
         )
 
     def scoring_trainer(self, **options: Any) -> ExactTrainer:
-        """A Trainer that only scores splits; ``options`` are model, arguments and tokenizer."""
+        """Build a Trainer that only scores splits; ``options`` are model, arguments and tokenizer."""
         collator = self.kind.collator(options["processing_class"])
         return RunTrainer(data_collator=collator, compute_metrics=self.scorer, **options)
 
     def outputs(self, split: str, **options: Any) -> Any:
-        """What a model returns for a split, as the kind scores it; ``options`` are model, arguments and tokenizer."""
+        """Return a model's raw outputs for a split; ``options`` are model, arguments and tokenizer."""
         trainer = RunTrainer(data_collator=self.kind.collator(options["processing_class"]), **options)
         trainer.remove_callback(PrinterCallback)
         return trainer.predict(self.splits[split].features).predictions
 
     @property
     def runs_in_one_pass(self) -> bool:
-        """Whether one forward pass of a batch gives all that is predicted for it."""
+        """True if one forward pass per batch is enough to predict."""
         return True
 
     def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> SplitScores:
-        """Score the weights in the model on the test splits, and write the prediction files of these."""
+        """Score the model's weights on the test splits, and write their prediction files."""
         tests: dict[str, dict[str, float]] = {}
         for name in self.tests:
             tests[name] = self.score(trainer, name)
@@ -152,30 +152,30 @@ class EncodedSingleTask:
         return self.split_scores(dev, tests)
 
     def test_metrics(self, trainer: Any) -> dict[str, dict[str, float]]:
-        """The metrics on each test split; what was predicted for dev stays the latest."""
+        """Return the metrics on each test split; the predictions for dev stay the latest."""
         with self.scorer.set_aside():
             return {name: self.score(trainer, name) for name in self.tests}
 
     def score(self, trainer: Any, name: str) -> dict[str, float]:
-        """The metrics of the weights in the model on a split; what was predicted is the latest of the scorer."""
+        """Return the metrics of the model's weights on a split; the scorer stores the predictions as its latest."""
         self.scorer.split = name
         with self._in_language(trainer.model, name):
             return dev_scores(trainer.predict(self.splits[name].features, metric_key_prefix="eval").metrics)
 
     def _in_language(self, model: Any, split: str) -> AbstractContextManager[None]:
-        """Where a model has language adapters, that of the split's language runs in the body."""
+        """Activate the adapter of the split's language within the body, if the model has language adapters."""
         if self.language_adapters is None:
             return nullcontext()
         return self.language_adapters.running(model, self.data.spec.language_of(split))
 
     def split_scores(self, dev: dict[str, float], tests: dict[str, dict[str, float]]) -> SplitScores:
-        """The scores with their means over languages."""
+        """Return the scores with their means over languages."""
         means = average({DEV: dev, **tests}, self.data.languages, self.data.spec.source)
         return SplitScores(metric=self.metric, dev=dev, tests=tests, averages=means)
 
 
 def task_record(data: TaskData) -> TaskRecord:
-    """What results say about the data."""
+    """Return the record of the data for ``run.json``."""
     spec = data.spec
     return TaskRecord(
         name=spec.name,
@@ -205,28 +205,28 @@ class PreparedSingleTask:
         self.higher_is_better = greater_is_better(data.spec.metric)
 
     def record(self) -> TaskRecord:
-        """What results say about the data."""
+        """Return the record of the data for ``run.json``."""
         return task_record(self.data)
 
     def check_size(self, config: RunConfig) -> None:
-        """UsageError if there are fewer training rows than are to be drawn for train and dev."""
+        """Raise UsageError if there are fewer training rows than ``train_size`` and ``dev_size`` ask for."""
         self.train_and_dev(config)
 
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedSingleTask:
-        """The splits as the model takes them, training and dev rows drawn where a part of train is wanted."""
+        """Encode the splits for the model; training and dev rows are drawn if ``train_size`` or ``dev_size`` is set."""
         train, dev = self.train_and_dev(config)
         tests = {} if config.skip_test else self.data.tests
         return self.encode_splits({TRAIN: train, DEV: dev, **tests}, config, tokenizer)
 
     def encode_splits(self, rows: dict[str, Dataset], config: RunConfig, tokenizer: Any) -> EncodedSingleTask:
-        """Some splits as the model takes them."""
+        """Encode splits for the model."""
         splits = {
             name: Split(split, self.kind.encode(split, tokenizer, config.max_length)) for name, split in rows.items()
         }
         return EncodedSingleTask(self.data, self.kind, splits, Scorer(self.kind, self.data, splits))
 
     def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-        """The model with a fresh head, and the names of what the pretrained weights lacked."""
+        """Load the model with a fresh head; return it and the names of the parameters its weights lacked."""
         return load_with_fresh(config, self.kind, self.data, tokenizer)
 
     def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
@@ -234,10 +234,10 @@ class PreparedSingleTask:
         model.save_pretrained(folder.model, state_dict=whole)
 
     def train_and_dev(self, config: RunConfig) -> tuple[Dataset, Dataset]:
-        """The rows that a run trains and selects on.
+        """Return the rows that a run trains on, and those that it selects on.
 
         Raises:
-            UsageError: if there are fewer rows of train than are to be drawn.
+            UsageError: if train has fewer rows than ``train_size`` and ``dev_size`` ask for.
         """
         if config.dev_size is not None:
             return hold_out(self.data.train, config.dev_size, config.train_size, config.seed)

@@ -1,4 +1,4 @@
-"""The Trainer of a run: its arguments, exact accumulation and resume, and a stop at a loss that is no number."""
+"""Adapt Trainer to a run: its arguments, exact accumulation and resume, and a stop at a NaN or infinite loss."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from gradgate.training import fsdp
 
 
 def on_cpu(config: RunConfig) -> bool:
-    """Whether the run is on the CPU: wished, or nothing else is there."""
+    """Return True if the run is on the CPU, by its configuration or for lack of an accelerator."""
     return config.device == "cpu" or not torch.accelerator.is_available()
 
 
 def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **changes: Any) -> TrainingArguments:
-    """The arguments of Trainer; a run scores and saves once an epoch where the configuration does not say otherwise.
+    """Build the arguments of Trainer; by default, a run scores and saves once per epoch.
 
     Args:
         config: of the run.
-        folder: where its checkpoints go.
+        folder: of the run, for its checkpoints.
         examples: rows of the training split.
-        changes: arguments that are other than usual.
+        changes: arguments that replace those of the configuration.
 
     Raises:
         RunError: if the precision needs a GPU and the run is on the CPU.
@@ -50,13 +50,13 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
 
 
 def _checkpointing(config: RunConfig) -> dict[str, Any]:
-    """The switch for it where it is on, by the name that this version of transformers has."""
+    """Return the argument that turns checkpointing on, by its name in this version of transformers."""
     names = [item.name for item in fields(TrainingArguments) if item.name.endswith("_checkpointing")]
     return {min(names): True} if config.checkpointing else {}  # activation_ is the newer one of two
 
 
 def _optimizer(config: RunConfig) -> dict[str, Any]:
-    """The optimizer, where one is asked for; UsageError for a name that Trainer does not know."""
+    """Return the argument of the optimizer, if any; raise UsageError for a name that Trainer does not know."""
     if config.optim is None:
         return {}
     known = [str(name.value) for name in OptimizerNames]
@@ -93,7 +93,7 @@ def _optimization(config: RunConfig) -> dict[str, Any]:
         max_grad_norm=config.clip,
         seed=config.seed,
         ddp_backend="gloo" if on_cpu(config) and launch.count() > 1 else None,
-        ddp_find_unused_parameters=True,  # methods close what DDP would else wait for
+        ddp_find_unused_parameters=True,  # DDP would wait for the gradients of frozen parameters
         **_checkpointing(config),
         **_optimizer(config),
         **config.length,
@@ -101,7 +101,7 @@ def _optimization(config: RunConfig) -> dict[str, Any]:
 
 
 def _intervals(config: RunConfig, examples: int) -> dict[str, Any]:
-    """When to score, save and log: once an epoch, and ten losses an epoch."""
+    """Return the arguments of scoring, saving and logging: by default once per epoch, with ten losses per epoch."""
     batches = -(-examples // (config.batch_size * launch.count()))
     steps_per_epoch = -(-batches // config.accumulate)
     usual = min(steps_per_epoch, config.steps or steps_per_epoch)
@@ -116,12 +116,12 @@ def _intervals(config: RunConfig, examples: int) -> dict[str, Any]:
 
 
 def scoring_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
-    """The arguments of a Trainer that only scores a finished run, in the run's precision where this device has it."""
+    """Build the arguments of a Trainer that only scores a finished run, in its precision if this device has it."""
     return TrainingArguments(**_every_run(config, folder))
 
 
 def check_complete(trainer: Trainer, folder: RunFolder) -> None:
-    """InterruptedRunError if a training was stopped before its last step."""
+    """Raise InterruptedRunError if a training stopped before its last step."""
     state = trainer.state
     if state.global_step < state.max_steps:
         raise InterruptedRunError(
@@ -135,57 +135,59 @@ _REMEDY = "Lower --lr, raise --warmup, or use --precision fp32 or bf16."
 
 
 class ExactTrainer(Trainer):  # type: ignore[misc]
-    """A Trainer that resumes exactly, scores exactly, and stops when the loss is no number any more.
+    """A Trainer that resumes exactly, scores exactly, and stops when the loss becomes NaN or infinite.
 
-    A model that :func:`gradgate.distributed.fsdp.shard` has sharded is left to itself, as Trainer leaves those that
-    transformers has.
+    A model that :func:`gradgate.training.fsdp.shard` has sharded is not wrapped, like a model that transformers
+    itself has sharded.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._sharded = fsdp.is_sharded(self.model)
-        if self._sharded:
+        if self._sharded:  # Trainer and accelerate read these to tell that the model is already distributed
             self.is_distributed_loading_by_transformers = True
             self.model._is_fsdp_managed_module = True
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        """The optimizer that the arguments name; UsageError if its package is not installed."""
+        """Build the optimizer that the arguments name; raise UsageError if its package is not installed."""
         try:
             made: torch.optim.Optimizer = super().create_optimizer(*args, **kwargs)
         except (ImportError, ValueError) as error:  # Trainer raises either
             raise UsageError(
-                f"--optim {self.args.optim.value} cannot be made: {hub.first_line(error)} Install the package that it "
+                f"--optim {self.args.optim.value} cannot be built: {hub.first_line(error)} Install the package that it "
                 f"needs, or give another one, such as adamw_torch."
             ) from error
         return made
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One forward and backward pass; NonFiniteError names the optimizer step."""
+        """Run one forward and backward pass; raise NonFiniteError with the optimizer step if the loss is not finite."""
         loss: torch.Tensor = super().training_step(*args, **kwargs)
+        # In all processes at once: one that stopped alone would leave the others waiting for its gradients.
         launch.raise_together(None if bool(torch.isfinite(loss)) else self._non_finite(loss, args))
         return loss
 
     def _non_finite(self, loss: torch.Tensor, args: tuple[Any, ...]) -> NonFiniteError:
-        """The error for a loss that is not finite, with its cause where one is found."""
+        """Return the error for a loss that is not finite, with its cause if one is found."""
         wrong = f"The loss of step {self.state.global_step + 1} is {float(loss)}."
         labels = args[1].get("labels") if len(args) > 1 else None
         if labels is not None and not bool(torch.isfinite(labels.float()).all()):
             return NonFiniteError(f"{wrong} A label is beyond the numbers of float32. Correct the training data.")
         broken = [name for name, weight in self.model.named_parameters() if not bool(torch.isfinite(weight).all())]
         if broken and self.state.global_step == 0:
-            return NonFiniteError(f"{wrong} The pretrained weights {broken[0]} hold no numbers. Give another --model.")
+            return NonFiniteError(f"{wrong} The pretrained weights {broken[0]} are not finite. Give another --model.")
         return NonFiniteError(f"{wrong} {_REMEDY}")
 
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> Any:
-        """One forward pass; where the mean loss is weighed here, notes that of the rows that no other process has."""
-        given = dict(inputs)  # which TRL adds to
-        result = super().prediction_step(model, given, prediction_loss_only, ignore_keys)
+        """Run one forward pass; if losses are weighted here, add the loss of the rows that only this process has."""
+        result = super().prediction_step(model, dict(inputs), prediction_loss_only, ignore_keys)  # TRL adds to inputs
         if self.weighs_losses and result[0] is not None:
             own, filled_up = self._own_rows(inputs)
             loss, part = float(result[0]), inputs
-            if filled_up:  # in every process: FSDP2 gathers weights in a forward pass
+            # The last batch repeats rows of others, so their loss is computed again without them. Every process does
+            # so, even without rows of its own: FSDP2 gathers weights in a forward pass, which takes all processes.
+            if filled_up:
                 part = self._prepare_inputs({name: value[: max(1, own)] for name, value in inputs.items()})
                 with torch.no_grad(), self.compute_loss_context_manager():
                     loss = float(self.compute_loss(self.accelerator.unwrap_model(model), part))
@@ -195,15 +197,15 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
 
     @property
     def weighs_losses(self) -> bool:
-        """Whether the loss of a split is made here of those of its batches; Trainer weighs by rows, in one process."""
+        """True if this class averages the losses of batches; in one process, Trainer weights them by rows."""
         return launch.count() > 1
 
     def weight(self, batch: dict[str, Any]) -> int:
-        """What the mean loss of a batch counts in that of its split: its rows."""
+        """Return the weight of a batch's mean loss in the mean of its split: its number of rows."""
         return len(next(iter(batch.values())))
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Score a split; its loss is the mean over its rows, also where processes repeat some to have equal batches."""
+        """Score a split; its loss is the mean over its rows, even if processes repeat some to fill up batches."""
         self._dev_loss = torch.zeros(2, dtype=torch.float64)
         output = super().evaluation_loop(*args, **kwargs)
         total, weights = launch.add_up(self._dev_loss).tolist()
@@ -213,21 +215,21 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         return output
 
     def _own_rows(self, inputs: dict[str, Any]) -> tuple[int, bool]:
-        """How many rows of this process's batch count, and whether the last batches were filled up with others."""
+        """Return how many rows of this process's batch count, and True if the last batch was filled up with others."""
         rows, state = len(next(iter(inputs.values()))), self.accelerator.gradient_state
         if launch.count() == 1 or not state.end_of_dataloader or state.remainder <= 0:
             return rows, False
         return min(rows, max(0, state.remainder - rows * self.args.process_index)), True
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Score the dev split; NonFiniteError names the optimizer step."""
+        """Score the dev split; raise NonFiniteError with the optimizer step if an output is not finite."""
         with self.telling_step():
             metrics: dict[str, float] = super().evaluate(*args, **kwargs)
         return metrics
 
     @contextmanager
     def telling_step(self) -> Iterator[None]:
-        """Name the optimizer step in a NonFiniteError."""
+        """Add the optimizer step to a NonFiniteError of the body."""
         try:
             yield
         except NonFiniteError as error:
@@ -237,7 +239,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         """Write a checkpoint's weights under their names in memory.
 
         ``save_pretrained`` renames the tensors of some models, and Trainer's resume, which knows only the names in
-        memory, would start such a model from its pretrained weights again without a word.
+        memory, would silently restart such a model from its pretrained weights.
         """
         folder = Path(output_dir or self.args.output_dir)
         if self._sharded:
@@ -247,7 +249,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
             save_model(self.model, str(folder / WEIGHTS_FILE))
 
     def load_weights(self, folder: Path) -> None:
-        """Put the weights that :meth:`save_model` wrote back into the model."""
+        """Load the weights that :meth:`save_model` wrote into the model."""
         if self._sharded:
             fsdp.load_whole(self.model, folder / WEIGHTS_FILE)
         else:
@@ -282,8 +284,8 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         super()._save_checkpoint(*args, **kwargs)
-        # Trainer keeps the losses since the latest log in memory alone. A checkpoint without a log, as one where the
-        # run is stopped, has to have them for the next log to be the same.
+        # Trainer has the losses since the latest log only in memory. A checkpoint between two logs, such as one at a
+        # stop, must contain them, or the next logged loss would differ after a resume.
         since, losses = self._globalstep_last_logged, getattr(self, "_tr_loss", None)
         if since < self.state.global_step and losses is not None:
             folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
@@ -291,11 +293,11 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
 
     @property
     def _losses_file(self) -> str:
-        """In a checkpoint; each process has its own."""
+        """Name of the file in a checkpoint; each process has its own."""
         return f"losses-{self.args.process_index}.json"
 
     def _run_epoch(self, **kwargs: Any) -> None:
-        # Resumed after the last step, but within an epoch, Trainer would take one step more.
+        # When resumed after the last step, but within an epoch, Trainer would take one more step.
         if self.state.global_step >= self.state.max_steps:
             self.control.should_training_stop = True
         if not self.control.should_training_stop:
@@ -311,15 +313,15 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
 
 
 class RunTrainer(ExactTrainer):
-    """Trains models whose heads compute their own loss, and accumulates it exactly."""
+    """Trains models whose heads compute their own loss, with exact accumulation."""
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """A batch's part in the mean loss over all batches that are accumulated for one step.
+        """Return a batch's share of the mean loss over all batches that are accumulated for one step.
 
-        Trainer leaves that to the model, but heads take the mean over the batch that they see, and those for answers
-        count padding.
+        Trainer leaves that to the model, but heads average over their own batch only, and those for answers count
+        padding.
         """
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
         if "start_positions" in inputs:
@@ -330,27 +332,27 @@ class RunTrainer(ExactTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def _get_num_items_in_batch(self, batch_samples: list[Any], device: torch.device) -> Any:
-        # Trainer counts labels; where these are positions of answers, a window is an item.
+        # Trainer counts labels; if these are positions of answers, a window is an item.
         return super()._get_num_items_in_batch([{"labels": self.items(batch)} for batch in batch_samples], device)
 
     def items(self, batch: dict[str, Any]) -> torch.Tensor:
-        """The labels that weigh a batch among those that are accumulated: those in its mean loss."""
+        """Return the labels by which an accumulated batch is weighted: those in its mean loss."""
         items: torch.Tensor = batch["start_positions"] if "start_positions" in batch else batch["labels"]
         return items
 
 
 def dev_scores(metrics: dict[str, Any]) -> dict[str, float]:
-    """Trainer's evaluation metrics under their own names, without its timings."""
+    """Return Trainer's evaluation metrics without their prefix and without timings."""
     timings = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
     named = {name.removeprefix("eval_"): value for name, value in metrics.items() if name.startswith("eval_")}
     return {name: float(value) for name, value in named.items() if name not in timings}
 
 
 def _span_loss(outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The mean over the windows of a batch of the cross-entropies of start and end, halved.
+    """Return half the sum of the mean cross-entropies of start and end, each over the windows of a batch.
 
-    Models take padding for places where an answer may be, so that the loss of a window depends on the longest one of
-    its batch, and one batch differs from its parts. Here padding does not count.
+    Models take padding for possible positions of an answer, so that the loss of a window depends on the longest one
+    of its batch, and the loss of a batch on how it is split. Here padding does not count.
 
     Args:
         outputs: with ``start_logits`` and ``end_logits``, shape ``(windows, sub-words)``.

@@ -1,4 +1,4 @@
-"""Whether the files of a pretrained model hold what its configuration says, so that no weight is silently random."""
+"""Check that the files of a pretrained model match its configuration, so that no weight is silently random."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def check_loaded(model: Any, report: Mapping[str, Any], name: str, *, head: bool
     parts += [f"{_listed(reshaped)} of another shape"] if reshaped else []
     unexpected = sorted(report.get("unexpected_keys", ()))
     others = f" Its weights hold {_listed(unexpected)} instead." if absent and unexpected else ""
-    whole = " but its head" if head else ", with its output layer"
+    scope = " but its head" if head else ", with its output layer"
     raise RunError(
         f"The weights of {name!r} do not fit its configuration: {'; '.join(parts)}.{others} Expected every tensor of "
-        f"{type(model).__name__}{whole}. Give the config.json that the weights were saved with"
+        f"{type(model).__name__}{scope}. Give the config.json that the weights were saved with"
         f"{'' if head else ', or the model that was pretrained to generate text'}."
     )
 
 
 def _is_head(model: Any, parameter: str) -> bool:
-    """Whether a parameter is outside the encoder or decoder.
+    """Return True if a parameter is outside the encoder or decoder.
 
-    That is a module of its own in nearly every model with a head. Elsewhere, as in T5's for question answering, a head
-    is what holds neither layers nor the table of embeddings.
+    The encoder or decoder is a module of its own in nearly every model with a head. In the others, such as T5's for
+    question answering, a module counts as head if it contains neither layers nor the table of embeddings.
     """
     prefix = getattr(model, "base_model_prefix", "")
     if isinstance(getattr(model, prefix or "-", None), nn.Module):
@@ -78,10 +78,10 @@ def _listed(names: list[str]) -> str:
 
 
 def check_tokenizer(tokenizer: Any, name: str) -> None:
-    """Check that a tokenizer knows words.
+    """Check that a tokenizer has a vocabulary.
 
     Raises:
-        RunError: if its vocabulary holds special tokens only, as where its files are absent.
+        RunError: if its vocabulary has special tokens only, as happens if its files are absent.
     """
     words = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
     if not words:
@@ -110,10 +110,10 @@ def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
 def check_end_token(model: Any, tokenizer: Any, name: str) -> None:
     """Check that a tokenizer ends its texts as a classifier over an encoder and a decoder needs it.
 
-    Such models, T5 and BART among them, classify what the decoder says at the end of the text.
+    Such models, T5 and BART among them, classify the decoder's state at the end token.
 
     Raises:
-        RunError: if they could not find the end.
+        RunError: if the tokenizer adds no end token.
     """
     at_the_end = type(model).__name__.endswith("ForSequenceClassification") and model.config.is_encoder_decoder
     end = model.config.eos_token_id
@@ -126,9 +126,9 @@ def check_end_token(model: Any, tokenizer: Any, name: str) -> None:
 
 
 def add_rows(model: Any, tokenizer: Any) -> None:
-    """Give the table of embeddings of a model a row for each token that it lacks, drawn around the mean row.
+    """Add a row to a model's embeddings for each token that it lacks, drawn around the mean row.
 
-    Draws from torch's random state, as ``resize_token_embeddings`` does.
+    Draws from torch's random state, in ``resize_token_embeddings``.
     """
     largest = max(tokenizer.get_vocab().values(), default=0)
     if largest >= model.get_input_embeddings().num_embeddings:
@@ -136,20 +136,20 @@ def add_rows(model: Any, tokenizer: Any) -> None:
 
 
 def reason_of(error: Exception, source: str) -> str:
-    """Why the files of a model cannot be read; a damaged weights file is named.
+    """Return why the files of a model cannot be read, with the name of a damaged weights file.
 
     Args:
-        error: of the library that read them.
+        error: raised by the library that read them.
         source: folder or hub name.
     """
     if isinstance(error, pickle.UnpicklingError):
-        return "its weights are pickled with other objects than tensors, which are not read. Expected safetensors."
+        return "its weights are pickled with objects other than tensors, which are not read. Expected safetensors."
     for file in sorted(Path(source).glob("*.safetensors")):
         try:
             with safe_open(file, framework="pt"):
                 pass
         except (SafetensorError, OSError) as damage:
-            return f"{file} is damaged ({hub.first_line(damage)}). Fetch it again."
+            return f"{file} is damaged ({hub.first_line(damage)}). Download it again."
     reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]) or type(error).__name__
     if not isinstance(error, OSError | ValueError | RuntimeError | ImportError):
         reason = f"{type(error).__name__}: {reason}"  # such as KeyError, which has the key alone

@@ -1,4 +1,4 @@
-"""The texts that forgetting is measured on: read and checked, whatever the model."""
+"""Read and check the texts that forgetting is measured on, independent of the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FILES = (*ENDINGS, ".txt")
 
 @dataclass(frozen=True)
 class RunningText:
-    """Texts that nobody has to answer.
+    """Texts without responses.
 
     Attributes:
         texts: none of them blank, in the order of the source.
@@ -39,7 +39,7 @@ class OtherTask:
 
     Attributes:
         data: of the task.
-        split: of its test splits that is measured; ``test`` where it has that, else the first, or dev.
+        split: the test split that is measured: ``test`` if it exists, else the first one, or dev.
     """
 
     data: TaskData
@@ -47,14 +47,14 @@ class OtherTask:
 
 
 def check_forgetting(setting: ForgettingSetting, task: str, kind: str) -> None:
-    """Refuse what can be seen to be wrong before a model is loaded and anything is read whole.
+    """Check a setting before a model is loaded or a file is read completely.
 
     Args:
         task, kind: of the run.
 
     Raises:
-        UsageError: a run that does not generate text, or another task that is none of generation.
-        DataError: a file that is not there.
+        UsageError: if the run does not generate text, or the other task is of another kind than generation.
+        DataError: if the file does not exist.
     """
     if kind != KIND:
         raise UsageError(
@@ -65,16 +65,16 @@ def check_forgetting(setting: ForgettingSetting, task: str, kind: str) -> None:
         _task(setting)
     elif not setting.path.is_file() and (setting.path.suffix in _FILES or setting.place.count("/") != 1):
         raise DataError(
-            f"{setting.asked}: {missing(setting.path)}. Give a text file with one text a line, a table, or a "
+            f"{setting.asked}: {missing(setting.path)}. Give a text file with one text per line, a table, or a "
             f"data set of the hub"
         )
 
 
 def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
-    """Running text, or prompts and responses of another task, as the file, data set or name has them.
+    """Read running text, or prompts and responses of another task, from a file, a data set or a task's name.
 
-    A table with columns ``prompt`` and ``response`` (or ``completion``), or ``messages``, holds these, unless
-    ``column`` names a column of texts.
+    A table with columns ``prompt`` and ``response`` (or ``completion``), or ``messages``, is read as prompts and
+    responses, unless ``column`` names a column of texts.
 
     Raises:
         UsageError: for a task of another kind, or a metric of prompts and responses for running text.
@@ -96,7 +96,7 @@ def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
 
 
 def fingerprint_of(found: RunningText | OtherTask) -> str:
-    """Equal for the same texts, whatever the model."""
+    """Return a digest that is equal for the same texts, whatever the model."""
     if isinstance(found, OtherTask):
         return sha256(f"{found.data.fingerprint} {found.split}".encode()).hexdigest()[:16]
     return sha256("\n".join(found.texts).encode(errors="surrogatepass")).hexdigest()[:16]
@@ -107,12 +107,12 @@ def _of(data: TaskData) -> OtherTask:
 
 
 def _task(setting: ForgettingSetting) -> TaskSpec:
-    """The task that the setting names."""
+    """Return the task that the setting names."""
     if not setting.path.exists() and setting.place not in task_names():
         near = nearest(setting.place, task_names())
         raise UsageError(
             f"{setting.asked}: {missing(setting.path)}, and no task has that name.{near} Give a text "
-            f"file with one text a line, a table, a data set of the hub, or a task of kind {KIND}."
+            f"file with one text per line, a table, a data set of the hub, or a task of kind {KIND}."
         )
     spec = find_task(setting.place, metric=setting.metric)
     if spec.kind != KIND:
@@ -124,7 +124,7 @@ def _task(setting: ForgettingSetting) -> TaskSpec:
 
 
 def _as_task(setting: ForgettingSetting, table: Table) -> tuple[TaskSpec, None, dict[str, Table]]:
-    """A file of prompts and responses as a test split."""
+    """Return a file of prompts and responses as a test split."""
     described = {"name": plain_name(setting.path.stem), "kind": KIND, "metric": setting.metric or "loss"}
     spec = build_spec(described, f"{setting.asked}")
     return spec, None, {_SPLIT: with_usual_names(spec, table)}

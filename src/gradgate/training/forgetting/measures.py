@@ -1,4 +1,4 @@
-"""What forgetting is measured by, made ready for one model: the loss of running text, or the score on another task."""
+"""Prepare a measure of forgetting for one model: the loss of running text, or the score on another task."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from gradgate.training.generation.token_loss import blocks, mean_token_loss
 from gradgate.training.pretrained import load_pretrained
 
 LOSS = "loss"
-_ORDER_SEED = 0  # of the texts that are taken where there are too many; the same for every run
+_ORDER_SEED = 0  # draws the texts if there are too many; the same for every run
 _BATCH = 1000  # texts that are tokenized at once
-_LARGEST_EXPONENT = 700.0  # whose power is a float
+_LARGEST_EXPONENT = 700.0  # exp() of more overflows a float
 
 
 @dataclass(frozen=True)
 class Measure(ABC):
-    """Something else than a run's task, as the run's model takes it.
+    """Another task or text than the run's own, encoded for the run's model.
 
     Attributes:
-        metric: that is measured.
+        metric: the one that is measured.
         config: of the run.
         tokenizer: of the model.
-        notes: what a person should know about it.
+        notes: messages for the user.
     """
 
     metric: str
@@ -50,33 +50,33 @@ class Measure(ABC):
 
     @property
     def higher_is_better(self) -> bool:
-        """Of the metric."""
+        """True if a higher value of the metric is better."""
         return greater_is_better(self.metric)
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """Texts, or prompts with their responses."""
+        """Number of texts, or of prompts with their responses."""
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of running text that are predicted; None for prompts and responses."""
+        """Number of predicted tokens of running text; None for prompts and responses."""
         return None
 
     @property
     def fingerprint(self) -> str:
-        """Equal where the same is measured in the same way."""
+        """A digest that is equal for the same texts, metric and settings."""
         how = (self.metric, self.config.max_length, self.config.max_new_tokens)
         return sha256(json.dumps([how, list(self._content())]).encode()).hexdigest()[:16]
 
     def value(self, model: Any) -> float:
-        """The metric of the weights in a model, on the device where it is. No random state and no flag changes."""
+        """Return the metric of a model's weights, on its device. No random state and no flag changes."""
         with preserved_state(model, training=False):
             return self._measured(model)
 
     @abstractmethod
     def _content(self) -> Iterator[Any]:
-        """What is measured, as plain values."""
+        """Yield the measured texts or rows as plain values."""
 
     @abstractmethod
     def _measured(self, model: Any) -> float: ...
@@ -101,12 +101,12 @@ class TextLoss(Measure):
 
     @property
     def rows(self) -> int:
-        """Texts."""
+        """Number of texts."""
         return len(self.texts)
 
     @property
     def tokens(self) -> int:
-        """All but the first of each text."""
+        """Number of tokens, without the first of each text."""
         return sum(len(ids) - 1 for ids in self.texts)
 
     def _content(self) -> Iterator[Any]:
@@ -131,7 +131,7 @@ class TaskScore(Measure):
 
     @property
     def rows(self) -> int:
-        """Prompts with their responses."""
+        """Number of prompts with their responses."""
         return len(self.encoded.splits[self.split].rows)
 
     def _content(self) -> Iterator[Any]:
@@ -148,12 +148,12 @@ class TaskScore(Measure):
 
 
 def perplexity(loss: float) -> float:
-    """``exp(loss)``, as a number that is finite."""
+    """Return ``exp(loss)``, limited to a finite number."""
     return math.exp(min(loss, _LARGEST_EXPONENT))
 
 
 def measure_of(config: RunConfig, task: TaskRecord, tokenizer: Any) -> Measure | None:
-    """What the configuration wants to be measured, read and ready; None where it wants nothing.
+    """Build the measure that the configuration asks for; None if it asks for none.
 
     Args:
         task: of the run.
@@ -161,7 +161,7 @@ def measure_of(config: RunConfig, task: TaskRecord, tokenizer: Any) -> Measure |
     Raises:
         UsageError: for a run or another task that does not generate text.
         RunError: for running text and a model with an encoder.
-        DataError: for texts that cannot be read, or hold nothing that could be predicted.
+        DataError: for texts that cannot be read, or contain nothing that could be predicted.
     """
     setting = config.forgetting
     if setting is None:
@@ -191,7 +191,7 @@ def _text_loss(found: RunningText, setting: ForgettingSetting, config: RunConfig
             left -= len(chosen[number]) - 1
     if not chosen:
         raise DataError(
-            f"{setting.place} holds no text of two tokens or more, of which the second could be predicted. Give "
+            f"{setting.place} has no text of two tokens or more, of which the second could be predicted. Give "
             f"another {setting.flag}"
         )
     notes = [] if left else [_limited(setting, "tokens", f"{len(chosen):,} of {len(found.texts):,} texts")]
@@ -199,7 +199,7 @@ def _text_loss(found: RunningText, setting: ForgettingSetting, config: RunConfig
 
 
 def _tokenized(texts: tuple[str, ...], tokenizer: Any) -> Iterator[tuple[int, list[int]]]:
-    """Number and token ids of each text, in an order that is random and always the same."""
+    """Yield number and token ids of each text, in a random order that is always the same."""
     order = np.random.default_rng(_ORDER_SEED).permutation(len(texts)).tolist()
     for start in range(0, len(order), _BATCH):
         part = order[start : start + _BATCH]
@@ -215,8 +215,8 @@ def _task_score(found: OtherTask, setting: ForgettingSetting, config: RunConfig,
         rows = rows.select(sorted(order.tolist()))
     prepared = PreparedGeneration.of(data, config)
     encoded = prepared.encode_splits({found.split: rows}, config.model_copy(update={"packing": None}), tokenizer)
-    said = [f"forgetting, {note}" for note in (*notes, *encoded.notes)]
-    return TaskScore(data.spec.metric, config, tokenizer, tuple(said), encoded, found.split)
+    all_notes = tuple(f"forgetting, {note}" for note in (*notes, *encoded.notes))
+    return TaskScore(data.spec.metric, config, tokenizer, all_notes, encoded, found.split)
 
 
 def _limited(setting: ForgettingSetting, option: str, of: str) -> str:

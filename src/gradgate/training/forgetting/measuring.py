@@ -1,4 +1,4 @@
-"""Measures what a training forgets: the pretrained model before, the best weights after."""
+"""Measure what a training forgets: score the pretrained model before and the best weights after."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _BEFORE = "before"
 class Forgetting:
     """The measurements of one run.
 
-    What the pretrained model scores does not depend on method, adapter and seed, so the runs of a study measure it
-    once, and so does a run that resumes.
+    The score of the pretrained model does not depend on method, adapter and seed, so the runs of a study share one
+    measurement, and a resumed run reuses it.
 
     Args:
-        measure: what is measured.
+        measure: the metric on its texts.
         shared: a folder that these runs have in common.
         note: called before a measurement, which may take a while.
     """
@@ -42,7 +42,7 @@ class Forgetting:
         self._before: float | None = None
 
     def begin(self, model: Any) -> None:
-        """Note what the pretrained model scores.
+        """Score the pretrained model, or read its score from the shared folder.
 
         Args:
             model: before it gets an adapter; on the CPU, or in shards on its device.
@@ -55,7 +55,7 @@ class Forgetting:
             launch.on_first(lambda: write_json(file, {_BEFORE: self._before}))
 
     def record(self, model: Any) -> ForgettingRecord:
-        """What the weights in a model have forgotten; its adapter is active."""
+        """Score the trained weights and return both scores; the model's adapter must be active."""
         before = self._before
         assert before is not None, "the pretrained model comes first"
         self._note(f"Measuring {self.measure.config.forgetting} with the best weights.")
@@ -76,7 +76,7 @@ class Forgetting:
         )
 
     def _on_device(self, model: Any) -> float:
-        """The score of a model where the run will train it; it is then where it was."""
+        """Return the score of a model on the device that the run trains on, and move the model back."""
         config, here = self.measure.config, next(model.parameters()).device
         if on_cpu(config) or here.type != "cpu":
             return self.measure.value(model)
@@ -90,17 +90,17 @@ class Forgetting:
                 torch.cuda.reset_peak_memory_stats()  # the run's peak is that of its training
 
     def _key(self, model: Any) -> str:
-        """Equal where the same weights are measured on the same texts in the same way."""
+        """Return a digest that is equal for the same weights, texts and settings."""
         config = self.measure.config
         weights = [(name, digest_of(local(tensor)[0].cpu())) for name, tensor in model.state_dict().items()]
         how = (config.batch_size, config.precision, config.threads, on_cpu(config), launch.count())
         versions = (torch.__version__, transformers.__version__)
-        whole = json.dumps([type(model).__name__, weights, self.measure.fingerprint, how, versions])
-        return sha256(whole.encode()).hexdigest()[:16]
+        text = json.dumps([type(model).__name__, weights, self.measure.fingerprint, how, versions])
+        return sha256(text.encode()).hexdigest()[:16]
 
 
 def _kept(file: Path) -> float | None:
-    """What a run has measured before; None where none has, or its file is damaged."""
+    """Return the score that another run has stored; None if there is none, or its file is damaged."""
     with suppress(RunError, KeyError, TypeError, ValueError):
         value = float(read_json(file)[_BEFORE]) if file.is_file() else None
         return value if value is not None and isfinite(value) else None

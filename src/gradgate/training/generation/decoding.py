@@ -1,4 +1,4 @@
-"""Greedy generation of one text for each of many prompts, shared among the processes of a run."""
+"""Generate one text per prompt greedily, with the prompts shared among the processes of a run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ROUTERS = "output_router_logits"
 
 @dataclass(frozen=True)
 class Greedy:
-    """How texts are generated: the likeliest token at each step.
+    """Greedy decoding: the likeliest token at each step.
 
     Args:
         batch_size: prompts in one batch.
-        max_new_tokens: of each text at most.
+        max_new_tokens: limit of each text.
         precision: of the forward pass, as of the run.
     """
 
@@ -33,9 +33,9 @@ class Greedy:
     precision: str
 
     def texts(self, model: Any, tokenizer: Any, prompts: Sequence[Prompt]) -> list[str]:
-        """One text for each prompt, in their order, without special tokens and white space around it.
+        """Generate one text per prompt, in their order, without special tokens and surrounding white space.
 
-        Prompts of equal length are together where that is possible; shorter ones are padded on the left.
+        Batches are sorted by length; shorter prompts are padded on the left.
         """
         cut = self._fitting(model, prompts)
         order = sorted(range(len(cut)), key=lambda number: -len(cut[number]))
@@ -49,14 +49,14 @@ class Greedy:
         return [together[number].strip() for number in range(len(cut))]
 
     def _fitting(self, model: Any, prompts: Sequence[Prompt]) -> list[Prompt]:
-        """The ends of the prompts that leave room for the response."""
+        """Return the prompts, each cut from the left so that the response has room."""
         positions = positions_of(model.config)
         if positions is None or model.config.is_encoder_decoder:
             return list(prompts)
         return [prompt[-(positions - self.max_new_tokens) :] for prompt in prompts]
 
     def _continued(self, model: Any, tokenizer: Any, prompts: list[Prompt]) -> list[list[int]]:
-        """The token ids that follow each prompt, up to the first end token."""
+        """Return the token ids that follow each prompt, up to the first end token."""
         device = next(model.parameters()).device
         ids, mask = _padded_left(prompts, tokenizer.pad_token_id, device)
         ends = _end_tokens(model, tokenizer)
@@ -77,10 +77,10 @@ class Greedy:
 
 @contextmanager
 def _generating(model: Any) -> Iterator[None]:
-    """Evaluation mode, without the loss that balances experts.
+    """Switch to evaluation mode, without the loss that balances experts.
 
-    TRL turns that loss on in the model's configuration. It wants the router's choices for all tokens of a batch, and
-    from the second new token on a forward pass has those of one token a row.
+    TRL turns that loss on in the model's configuration. It needs the router's choices for all tokens of a batch, and
+    from the second new token on a forward pass has only one token per row.
     """
     was_training, settings = model.training, model.config.get_text_config()
     balances = getattr(settings, _ROUTERS, None)
@@ -96,16 +96,16 @@ def _generating(model: Any) -> Iterator[None]:
 
 
 def positions_of(settings: Any) -> int | None:
-    """How many tokens a model with this configuration can tell apart by position; None where it says no limit."""
+    """Return the number of positions of a model with this configuration; None if it has no limit."""
     positions: int | None = getattr(settings.get_text_config(), "max_position_embeddings", None)
     return positions
 
 
 def new_tokens(wished: int | None, settings: Any) -> int:
-    """How many tokens a response may have: as wished, or 128, and no more than half of the model's positions.
+    """Return the most tokens of a response: ``wished``, or 128, but at most half of the model's positions.
 
     Raises:
-        UsageError: if what is wished leaves no position for a prompt.
+        UsageError: if ``wished`` leaves no position for a prompt.
     """
     positions = positions_of(settings)
     if wished is None:
@@ -119,7 +119,7 @@ def new_tokens(wished: int | None, settings: Any) -> int:
 
 
 def _padded_left(prompts: list[Prompt], padding: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Token ids and mask, both of shape ``(prompts, tokens)``."""
+    """Return token ids and mask, both of shape ``(prompts, tokens)``."""
     width = max(map(len, prompts))
     ids = torch.tensor([[padding] * (width - len(prompt)) + list(prompt) for prompt in prompts])
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
@@ -127,14 +127,14 @@ def _padded_left(prompts: list[Prompt], padding: int, device: torch.device) -> t
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
-    """The tokens that end a text, for the model or for its tokenizer."""
+    """Return the ids of tokens that end a text, for the model or for its tokenizer."""
     of_model = model.generation_config.eos_token_id
     ends = [*(of_model if isinstance(of_model, list) else [of_model]), tokenizer.eos_token_id]
     return list(dict.fromkeys(end for end in ends if end is not None))
 
 
 def _until_end(ids: list[int], ends: list[int], starts: bool) -> Iterator[int]:
-    """The tokens before the first end; where the decoder ``starts`` with a token of its own, behind that one."""
+    """Yield the tokens before the first end, without the decoder's own first token if it ``starts`` with one."""
     for token in ids[1:] if starts else ids:
         if token in ends:
             return
@@ -142,6 +142,6 @@ def _until_end(ids: list[int], ends: list[int], starts: bool) -> Iterator[int]:
 
 
 def autocast_of(precision: str) -> dict[str, Any]:
-    """The arguments of ``torch.autocast`` for the precision of a run."""
+    """Return the arguments of ``torch.autocast`` for the precision of a run."""
     kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
     return {"enabled": precision in kinds, "dtype": kinds.get(precision, torch.bfloat16)}

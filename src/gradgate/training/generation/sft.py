@@ -1,4 +1,4 @@
-"""TRL's ``SFTTrainer`` as the Trainer of a run: its loss, with what a run promises. Needs ``gradgate[llm]``."""
+"""Adapt TRL's ``SFTTrainer`` to a run: its loss, with exact resume and scores. Needs ``gradgate[llm]``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gradgate.training.generation.trainer import GenerationTrainer
 
 
 class DecoderTrainer(GenerationTrainer, SFTTrainer):  # type: ignore[misc]
-    """Trains decoders with TRL's loss on token ids that are made already.
+    """Trains decoders with TRL's loss on rows that are already token ids.
 
     Args:
         args: of the run.
-        packed: whether the training rows hold several examples each, which must not see one another.
+        packed: whether a training row has several examples, which must not attend to one another.
         options: as of :class:`GenerationTrainer`; the collator is TRL's.
     """
 
@@ -34,11 +34,11 @@ class DecoderTrainer(GenerationTrainer, SFTTrainer):  # type: ignore[misc]
         return super()._get_num_items_in_batch([{"labels": self.learned(batch)} for batch in batch_samples], device)
 
     def learned(self, batch: dict[str, Any]) -> Any:
-        """All labels but the first, which nothing stands before."""
+        """Return all labels but the first, which has no token before it to predict it from."""
         return batch["labels"][..., 1:]
 
     def get_train_dataloader(self) -> Any:
-        """Batches; packed rows go into one long row, by whose positions models keep examples apart."""
+        """Return the batches; packed rows are joined to one row, whose positions separate the examples."""
         usual = self.data_collator
         if self._packed:
             self.data_collator: Any = DataCollatorForLanguageModeling(usual.pad_token_id, padding_free=True)
@@ -62,19 +62,19 @@ class DecoderTrainer(GenerationTrainer, SFTTrainer):  # type: ignore[misc]
         super().log(logs, start_time)
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """None: checkpoints of a run are not published."""
+        """Do nothing: checkpoints of a run are not published."""
 
     def _send_telemetry(self) -> None:
-        """Nothing: a run reports to nobody."""
+        """Do nothing: a run sends no telemetry."""
 
 
 def pack(features: Dataset, length: int) -> Dataset:
-    """Rows of up to ``length`` tokens that hold several examples each, as TRL packs them."""
+    """Pack several examples into each row of up to ``length`` tokens, as TRL does."""
     return pack_dataset(features.select_columns(["input_ids", "labels"]), length)
 
 
 def _sft_config(args: TrainingArguments) -> SFTConfig:
-    own = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
-    made = SFTConfig(**{**args.to_dict(), "hub_token": args.hub_token, **own})  # to_dict hides the token
-    made._n_gpu = min(1, made.n_gpu)  # of several GPUs one process takes one: TRL refuses DataParallel
-    return made
+    changes = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
+    config = SFTConfig(**{**args.to_dict(), "hub_token": args.hub_token, **changes})  # to_dict hides the token
+    config._n_gpu = min(1, config.n_gpu)  # one GPU per process: TRL refuses DataParallel
+    return config

@@ -1,4 +1,4 @@
-"""A run of one generation task: its data for a decoder or an encoder and decoder, its Trainer, losses and texts."""
+"""Prepare, train and score a generation task, for decoders and encoder-decoders."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask,
 
 @dataclass(frozen=True)
 class EncodedGeneration(EncodedSingleTask):
-    """Prompts and responses as a model takes them.
+    """Prompts and responses, encoded for a model.
 
-    While a run trains, dev is scored by its loss, and by generated texts only where the metric that selects needs
-    them. Texts are generated with the best weights at the end.
+    While a run trains, dev is scored by its loss, and by generated texts only if the metric that selects needs them.
+    Texts are generated with the best weights at the end.
 
     Attributes:
         config: of the run.
         tokenizer: of the model.
-        said: what a person should know about the data.
+        said: messages for the user about the data.
     """
 
     kind: Generation
@@ -50,30 +50,30 @@ class EncodedGeneration(EncodedSingleTask):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Rows that were cut or left out."""
+        """Messages about rows that were cut or left out."""
         return self.said
 
     @property
     def runs_in_one_pass(self) -> bool:
-        """A text takes a pass for each of its tokens."""
+        """False: a text takes one forward pass per token."""
         return False
 
     @property
     def selects_by_texts(self) -> bool:
-        """Whether the metric that selects is one of generated texts."""
+        """True if the metric that selects is one of generated texts."""
         return self.metric in GENERATED
 
     def predictions(self) -> dict[str, str]:
-        """Name -> content of the file for what was generated last; empty if no text was."""
+        """Return name -> content of the file for the texts generated last; empty if there are none."""
         return super().predictions() if self.scorer.latest.predictions else {}
 
     def trainer(self, **options: Any) -> GenerationTrainer:
-        """A Trainer for it; ``options`` are all but the data."""
+        """Build a Trainer for this data; ``options`` are Trainer's others."""
         features = self.splits[DEV].features
         return self._trainer(train_dataset=self.train, eval_dataset=features, **options)
 
     def scoring_trainer(self, **options: Any) -> GenerationTrainer:
-        """A Trainer that only scores; TRL's wants training rows all the same."""
+        """Build a Trainer that only scores; TRL's constructor requires training rows nevertheless."""
         return self._trainer(train_dataset=next(iter(self.splits.values())).features, **options)
 
     def _trainer(self, **options: Any) -> GenerationTrainer:
@@ -86,21 +86,21 @@ class EncodedGeneration(EncodedSingleTask):
         return DecoderTrainer(packed=bool(self.config.packing), **options)
 
     def text_scores(self, model: Any) -> dict[str, float]:
-        """Generate texts for the scorer's split and score them; they are then the latest predictions."""
-        held = self.splits[self.scorer.split]
-        texts = self._texts(model, held)
-        self.scorer.latest = self.kind.score(held.rows, held.features, texts, self.data, self.scorer.split)
+        """Generate texts for the scorer's split, score them, and store them as the latest predictions."""
+        split = self.splits[self.scorer.split]
+        texts = self._texts(model, split)
+        self.scorer.latest = self.kind.score(split.rows, split.features, texts, self.data, self.scorer.split)
         return self.scorer.latest.metrics
 
     def outputs(self, split: str, **options: Any) -> list[str]:
-        """The texts that a model generates for a split."""
+        """Return the texts that a model generates for a split."""
         model = options["model"].to(options["args"].device)
         return self._texts(model, self.splits[split])
 
-    def _texts(self, model: Any, held: Split) -> list[str]:
+    def _texts(self, model: Any, split: Split) -> list[str]:
         config = self.config
         greedy = Greedy(config.batch_size, new_tokens(config.max_new_tokens, model.config), config.precision)
-        return greedy.texts(model, self.tokenizer, held.features["prompt_ids"][:])
+        return greedy.texts(model, self.tokenizer, split.features["prompt_ids"][:])
 
     def scores(self, trainer: Any, dev: dict[str, float], folder: RunFolder) -> SplitScores:
         """Score losses and texts of the weights in the model, on dev and the test splits."""
@@ -111,19 +111,19 @@ class EncodedGeneration(EncodedSingleTask):
         return super().scores(trainer, dev, folder)
 
     def score(self, trainer: Any, name: str) -> dict[str, float]:
-        """Loss, perplexity, and the metrics of generated texts."""
+        """Return loss, perplexity, and the metrics of generated texts."""
         with _generating(trainer):
             return super().score(trainer, name)
 
     def test_metrics(self, trainer: Any) -> dict[str, dict[str, float]]:
-        """The metrics on each test split; those of texts only where one of them selects."""
+        """Return the metrics on each test split; those of texts only if one of them selects."""
         with self.scorer.set_aside():
             return {name: super(EncodedGeneration, self).score(trainer, name) for name in self.tests}
 
 
 @contextmanager
 def _generating(trainer: GenerationTrainer) -> Iterator[None]:
-    """Score texts too in the body."""
+    """Score texts too within the body."""
     before, trainer.generates = trainer.generates, True
     try:
         yield
@@ -132,7 +132,7 @@ def _generating(trainer: GenerationTrainer) -> Iterator[None]:
 
 
 class PreparedGeneration(PreparedSingleTask):
-    """A generation task that was read and checked, for one model.
+    """A generation task, read and checked, for one model.
 
     Args:
         data: of the task.
@@ -150,19 +150,19 @@ class PreparedGeneration(PreparedSingleTask):
 
     @classmethod
     def of(cls, data: TaskData, config: RunConfig) -> PreparedGeneration:
-        """The task for the model that the configuration names.
+        """Prepare the task for the model that the configuration names.
 
         Raises:
-            UsageError: packages that are absent, or options that do not go with the model.
-            RunError: a model that does not generate text.
+            UsageError: for missing packages, or options that do not go with the model.
+            RunError: for a model that does not generate text.
         """
         check_libraries()
         settings = load_pretrained(AutoConfig, config, "configuration")
         new_tokens(config.max_new_tokens, settings)
-        found = cls(data, encoder_decoder=bool(settings.is_encoder_decoder))
-        if found.kind.encoder_decoder:
-            _check_encoder_decoder(found.kind.options, config)
-            return found
+        task = cls(data, encoder_decoder=bool(settings.is_encoder_decoder))
+        if task.kind.encoder_decoder:
+            _check_encoder_decoder(task.kind.options, config)
+            return task
         if type(settings) in MODEL_FOR_MASKED_LM_MAPPING:
             raise RunError(
                 f"{config.model!r} is a {settings.model_type} model, an encoder, which generates no text. Expected a "
@@ -174,10 +174,10 @@ class PreparedGeneration(PreparedSingleTask):
                 "Decoders are trained to generate text with TRL, which is not installed. Install it with: "
                 "pip install 'gradgate[llm]' (TRL needs Python 3.11 or later)"
             )
-        return found
+        return task
 
     def encode_splits(self, rows: dict[str, Dataset], config: RunConfig, tokenizer: Any) -> EncodedGeneration:
-        """Some splits as the model takes them.
+        """Encode splits for the model.
 
         Raises:
             DataError: if cutting rows to their length leaves nothing to learn or to score.
@@ -188,9 +188,9 @@ class PreparedGeneration(PreparedSingleTask):
         for name, split in rows.items():
             features = self.kind.encode(split, tokenizer, config.max_length)
             notes += _cuts(name, features, config.max_length)
-            if not self.kind.encoder_decoder:  # whose prompts take no room from responses
-                features, said = _without_lost(name, split, features, config.max_length)
-                notes += said
+            if not self.kind.encoder_decoder:  # there, prompts take no room from responses
+                features, lost = _without_lost(name, split, features, config.max_length)
+                notes += lost
             if name == TRAIN and config.packing:
                 from gradgate.training.generation.sft import pack
 
@@ -208,8 +208,8 @@ def _check_encoder_decoder(options: GenerationOptions, config: RunConfig) -> Non
         "turns: all": options.turns == "all",
         "--packing": bool(config.packing),
     }
-    for name, given in wrong.items():
-        if given:
+    for name, applies in wrong.items():
+        if applies:
             raise UsageError(
                 f"{name} is for decoders, and {config.model!r} has an encoder, which reads the prompt of one response. "
                 f"Leave it out, or give a decoder as --model."
@@ -221,7 +221,7 @@ def _padding(tokenizer: Any) -> str:
 
 
 def _cuts(name: str, features: Dataset, length: int) -> list[str]:
-    """What was cut off a split."""
+    """Return a message about the rows of a split that were cut."""
     cuts = [cut for cut in features["cut"][:] if cut]
     if not cuts:
         return []
@@ -233,9 +233,9 @@ def _cuts(name: str, features: Dataset, length: int) -> list[str]:
 
 
 def _without_lost(name: str, rows: Dataset, features: Dataset, length: int) -> tuple[Dataset, list[str]]:
-    """A split without rows to train on whose responses were cut off whole, and what to say about these.
+    """Drop training rows whose responses were cut off completely; return the split and messages about them.
 
-    Rows to score stay: texts are generated for them.
+    Rows of other splits stay: texts are generated for them.
     """
     lost = [number for number, labels in enumerate(features["labels"][:]) if set(labels[1:]) <= {IGNORED}]
     if not lost:

@@ -1,4 +1,4 @@
-"""The mean loss of a language model per token, of texts and of responses, whatever the batches and processes."""
+"""Compute the mean loss per token of a language model, independent of batches and processes."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Row = Mapping[str, Sequence[int]]
 
 
 def blocks(ids: Sequence[int], length: int) -> list[list[int]]:
-    """One text in blocks of at most ``length`` tokens.
+    """Split one text into blocks of at most ``length`` tokens.
 
-    A block begins with the last token of the one before, which it only reads. So each token but the first is predicted
-    once, and none twice.
+    A block begins with the last token of the previous one, as context only, so that each token but the first is
+    predicted exactly once.
     """
     starts = range(0, len(ids) - 1, length - 1)
     return [list(ids[start : start + length]) for start in starts]
 
 
 def mean_token_loss(model: Any, rows: Sequence[Row], batch_size: int, padding: int, precision: str) -> float:
-    """The mean over all labels that count of their negative log-likelihood, in nats.
+    """Return the mean negative log-likelihood of all labels that count, in nats.
 
-    Rows are padded on the right, and padding counts nothing. Sums are in float64, in the order of the batches, so that
-    the number of processes does not change them. Of a mixture of experts it is the loss of the tokens alone.
+    Rows are padded on the right, and padding does not count. Sums are in float64, in the order of the batches, so that
+    they do not depend on the number of processes. A mixture's loss that balances its experts is left out.
 
     Args:
-        model: in evaluation mode, on its device; each process calls this with the whole model or its shard.
+        model: in evaluation mode, on its device; each process calls this with the model or its shard.
         rows: at least one with a label that counts.
         batch_size: rows in a forward pass.
         padding: id of the padding token.
@@ -53,7 +53,7 @@ def mean_token_loss(model: Any, rows: Sequence[Row], batch_size: int, padding: i
 
 
 def _summed(model: Any, rows: Sequence[Row], padding: int, device: torch.device) -> tuple[float, int]:
-    """The sum of the losses of a batch, and how many tokens it is over."""
+    """Return the sum of the losses of a batch, and its number of tokens."""
     ids = _padded([row["input_ids"] for row in rows], padding).to(device)
     mask = _padded([[1] * len(row["input_ids"]) for row in rows], 0).to(device)
     labels = _padded([row["labels"] for row in rows], IGNORED).to(device)
@@ -70,6 +70,6 @@ def _summed(model: Any, rows: Sequence[Row], padding: int, device: torch.device)
 
 
 def _padded(rows: Sequence[Sequence[int]], filling: int) -> Tensor:
-    """Shape ``(rows, tokens of the longest)``."""
+    """Return rows as one tensor of shape ``(rows, tokens of the longest)``."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[filling] * (width - len(row))] for row in rows])

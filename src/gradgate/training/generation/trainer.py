@@ -1,4 +1,4 @@
-"""Trainers of models that generate text: the loss of a split by tokens, and the scores of texts where asked."""
+"""Train models that generate text: score a split by the loss of its tokens and, on request, by generated texts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from gradgate.tasks.types import IGNORED
 from gradgate.training.trainer import ExactTrainer, RunTrainer
 
-_LARGEST_EXPONENT = 700.0  # whose power is a float
+_LARGEST_EXPONENT = 700.0  # exp() of more overflows a float
 
 
 class GenerationTrainer(ExactTrainer):
-    """Scores a split by the mean loss of its tokens and their perplexity, and by texts where ``generates`` is set.
+    """Scores a split by the mean loss of its tokens and their perplexity, and by texts if ``generates`` is set.
 
     Args:
-        text_scores: generates texts for the split that is scored, with the model that it is given, and scores them.
-        generates: whether each score includes these.
-        options: as of Trainer, but for what scores.
+        text_scores: generates texts for the current split with the model that is passed, and scores them.
+        generates: whether each score includes the scores of texts.
+        options: those of Trainer, without ``compute_metrics``.
     """
 
     def __init__(self, *, text_scores: Callable[[Any], dict[str, float]], generates: bool, **options: Any) -> None:
@@ -27,19 +27,19 @@ class GenerationTrainer(ExactTrainer):
 
     @property
     def weighs_losses(self) -> bool:
-        """A batch counts by its tokens."""
+        """True: a batch is weighted by its tokens."""
         return True
 
     def weight(self, batch: dict[str, Any]) -> int:
-        """How many tokens are in the mean loss of a batch."""
+        """Return the number of tokens in the mean loss of a batch."""
         return int((self.learned(batch) != IGNORED).sum())
 
     def learned(self, batch: dict[str, Any]) -> Any:
-        """The labels of a batch that are predicted."""
+        """Return the labels of a batch that are predicted."""
         return batch["labels"]
 
     def evaluation_loop(self, dataloader: Any, description: str, *_: Any, **options: Any) -> Any:
-        """Score a split by its loss; the model's outputs over the vocabulary are not kept."""
+        """Score a split by its loss, without storing the model's outputs over the vocabulary."""
         output = super().evaluation_loop(dataloader, description, **{**options, "prediction_loss_only": True})
         name = next(name for name in output.metrics if name.endswith("_loss"))
         prefix = name.removesuffix("loss")
@@ -51,4 +51,4 @@ class GenerationTrainer(ExactTrainer):
 
 
 class EncoderDecoderTrainer(GenerationTrainer, RunTrainer):
-    """Trains models that read a prompt in an encoder; the loss is their own."""
+    """Trains encoder-decoders with the models' own loss."""

@@ -1,7 +1,6 @@
-"""The head of a masked language model on the tokens that are to be filled in, and on no others.
+"""Run the head of a masked language model only on the tokens that are to be filled in.
 
-The others have no loss. With a vocabulary of 250,000, as XLM-R has it, their logits take more time and memory than the
-encoder.
+The others have no loss. With a vocabulary of 250,000 (XLM-R), their logits take more time and memory than the encoder.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from torch import Tensor
 from gradgate.tasks.types import IGNORED
 from gradgate.torch_state import preserved_state
 
-_ROWS, _LENGTH, _FIRST = 2, 8, 5  # of what a head is tried on
-_TOLERANCE = 1e-3  # wide enough for 16 bits; a head that needs all tokens is off by far more, or fails
+_ROWS, _LENGTH, _FIRST = 2, 8, 5  # shape and first id of the batch that a head is tried on
+_TOLERANCE = 1e-3  # wide enough for 16 bits; the loss of a head that needs all tokens differs by far more, or fails
 
 
 def head_on_chosen(model: Any) -> bool:
@@ -29,7 +28,7 @@ def head_on_chosen(model: Any) -> bool:
         model: from transformers, with a head for masked words.
 
     Returns:
-        Whether it is so; a model whose head needs all tokens, or takes no label, is left as it is.
+        True if it does; a model whose head needs all tokens, or takes no label, is left unchanged.
     """
     if model.base_model is model:
         return False
@@ -37,10 +36,10 @@ def head_on_chosen(model: Any) -> bool:
     hooks = []
     with preserved_state(model, training=False):
         try:
-            whole = _loss(model)
+            expected = _loss(model)
             hooks.append(model.register_forward_pre_hook(chosen.of_labels, with_kwargs=True))
             hooks.append(model.base_model.register_forward_hook(chosen.of_states))
-            same = math.isclose(_loss(model), whole, rel_tol=_TOLERANCE)
+            same = math.isclose(_loss(model), expected, rel_tol=_TOLERANCE)
         except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):
             same = False  # a head of another kind, or a model that takes no input as short as this
     if not same:
@@ -50,7 +49,7 @@ def head_on_chosen(model: Any) -> bool:
 
 
 def _loss(model: Any) -> float:
-    """The loss of a few tokens, every other one of which is to be filled in."""
+    """Return the loss of a small batch in which every other token is to be filled in."""
     ids = torch.arange(_FIRST, _FIRST + _ROWS * _LENGTH, device=model.device).view(_ROWS, _LENGTH)
     ids = ids % model.config.get_text_config().vocab_size
     labels = torch.where(ids % 2 == 0, ids, IGNORED)
@@ -64,13 +63,13 @@ class _Chosen:
         self._where: Tensor | None = None
 
     def of_labels(
-        self, model: Any, given: tuple[Any, ...], named: dict[str, Any]
+        self, model: Any, args: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         labels = named.get("labels")
         self._where = None if labels is None else labels != IGNORED
-        return None if labels is None else (given, {**named, "labels": labels[self._where].unsqueeze(0)})
+        return None if labels is None else (args, {**named, "labels": labels[self._where].unsqueeze(0)})
 
-    def of_states(self, encoder: Any, given: tuple[Any, ...], output: Any) -> Any:
+    def of_states(self, encoder: Any, args: tuple[Any, ...], output: Any) -> Any:
         where, self._where = self._where, None  # the encoder may also be called by itself
         if where is None:
             return None

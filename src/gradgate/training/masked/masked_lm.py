@@ -1,4 +1,4 @@
-"""Running text for masked language modelling, packed into blocks of equal length."""
+"""Train by masked language modelling on running text, packed into blocks of equal length."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _BATCH = 1000
 
 
 def packed(texts: Sequence[str], tokenizer: Any, length: int) -> list[dict[str, list[int]]]:
-    """All texts one after another, cut into blocks of ``length`` tokens; the last block may be shorter.
+    """Join all texts and cut them into blocks of ``length`` tokens; the last block may be shorter.
 
-    Each text begins and ends with the tokenizer's special tokens. A block may begin within a text, so that long ones
-    are not cut off and short ones are not filled up.
+    Each text begins and ends with the tokenizer's special tokens. A block may begin within a text, so that long texts
+    are not truncated and short ones are not padded.
     """
     batches = (list(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH))
     each = chain.from_iterable(tokenizer(batch, return_token_type_ids=False)["input_ids"] for batch in batches)
@@ -44,7 +44,7 @@ def packed(texts: Sequence[str], tokenizer: Any, length: int) -> list[dict[str, 
 
 
 def hold_out(texts: Sequence[str], share: float, seed: int) -> tuple[list[str], list[str]]:
-    """Texts to train on and texts to score on, drawn at random, each in the order of the source.
+    """Split texts at random into those to train on and those to score on, each in the order of the source.
 
     Raises:
         UsageError: if one of the two would be empty.
@@ -62,11 +62,11 @@ _NUMBER = "number"
 
 
 class Shuffled(Dataset[dict[str, Any]]):
-    """So many rows as a training meets, in a fresh order for each pass over them; to be read in sequence.
+    """The rows of a training, in a new random order per pass; read it in sequence.
 
     Args:
-        rows: ``input_ids`` and what goes with them, by name.
-        total: how many to give out; more than there are begins another pass.
+        rows: ``input_ids`` and their companions, by name.
+        total: number of rows in all passes; may be more than ``rows`` has.
         seed: of the orders.
     """
 
@@ -85,7 +85,7 @@ class Shuffled(Dataset[dict[str, Any]]):
 
 
 def in_order(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows to evaluate on, each as it is; their masks are the same each time, and no training row's."""
+    """Number rows for evaluation, so that their masks are the same each time and differ from those of training."""
     return [{**row, _NUMBER: -1 - number} for number, row in enumerate(rows)]
 
 
@@ -95,7 +95,7 @@ class SeededMasking:
     Args:
         tokenizer: with a mask token.
         probability: of each token to be chosen.
-        seed: with the number of a batch's first row, of the choice.
+        seed: of the choice, together with the number of a batch's first row.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, probability: float, seed: int) -> None:
@@ -108,14 +108,14 @@ class SeededMasking:
         self._collator.generator = torch.Generator().manual_seed(int(state[0] >> 1))
         plain = [{name: value for name, value in row.items() if name != _NUMBER} for row in rows]
         batch: dict[str, Tensor] = dict(self._collator(plain))
-        if bool((batch["labels"] == IGNORED).all()):  # few short texts: a loss over nothing is no number
+        if bool((batch["labels"] == IGNORED).all()):  # few short texts: the mean loss of no token is NaN
             place = min(1, len(plain[0]["input_ids"]) - 1)
             batch["labels"][0, place] = plain[0]["input_ids"][place]
         return batch
 
 
 _BEFORE = "before.json"
-_PARTS = 10  # of a training, between which it is scored and saved
+_PARTS = 10  # a training is scored and saved after each tenth
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class Stage:
     """One training by masked language modelling.
 
     Attributes:
-        config: model, length, learning rate and the like; its task and method do not count.
+        config: model, length, learning rate and the like; its task and method are ignored.
         settings: everything that decides the result, for the folder.
-        prepare: puts what learns into the model and freezes the rest; it also takes the names of the parameters that
-            the pretrained weights lacked.
-        save: writes what has learned, without the model's head.
+        prepare: puts the adapter into the model and freezes the rest; receives the model and the names of the
+            parameters that the pretrained weights lacked.
+        save: writes the trained weights, without the model's head.
         probability: of each token to be chosen for masking.
         train, dev: rows of token ids; without ``dev`` nothing is scored.
     """
@@ -142,10 +142,10 @@ class Stage:
 
 
 def train_masked(stage: Stage, tokenizer: Any, folder: RunFolder, progress: RunProgress, stop: Event) -> dict[str, Any]:
-    """Train, or go on where the folder holds a checkpoint, and write what has learned, which is the last thing to do.
+    """Train, or resume from the folder's checkpoint, then write the trained weights and last ``scores.json``.
 
     Returns:
-        Steps, and the loss and perplexity on ``dev`` before and after; what ``scores.json`` then holds.
+        The content of ``scores.json``: steps, and the loss and perplexity on ``dev`` before and after.
 
     Raises:
         RunError: for a model or tokenizer that cannot fill in masked words.
@@ -233,11 +233,11 @@ def _check_mask(tokenizer: Any, model: str) -> None:
 
 
 def _score_before(trainer: RunTrainer, folder: RunFolder) -> dict[str, float]:
-    """Before the first step; kept for a training that goes on."""
+    """Score dev before the first step, or read that score from the folder if training resumes."""
     file = folder.path / _BEFORE
     if launch.on_first(file.is_file):
-        kept: dict[str, float] = launch.on_first(lambda: read_json(file))
-        return kept
+        stored: dict[str, float] = launch.on_first(lambda: read_json(file))
+        return stored
     scores = _score(trainer)
     launch.on_first(lambda: write_json(file, scores))
     return scores

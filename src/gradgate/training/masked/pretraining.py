@@ -1,4 +1,4 @@
-"""Task-adaptive pre-training: the adapter, or the whole model, first fills in masked words of the training texts.
+"""Pretrain the adapter, or the full model, on masked words of the training texts (task-adaptive pre-training).
 
 AdapterEff (He et al. 2021), Sec. 3.1: https://arxiv.org/abs/2106.03164; Gururangan et al. 2020:
 https://arxiv.org/abs/2004.10964. Labels, dev and test texts are not used.
@@ -34,13 +34,13 @@ from gradgate.training.weight_history import put_weights, write_weights
 
 PROBABILITY = 0.15
 _Learner = tuple[Callable[[Any, frozenset[str]], None], Callable[[Any], None]]
-"""As a stage of training has them: what prepares a model, and what saves what has learned."""
+"""``prepare`` and ``save`` of a :class:`Stage`."""
 _PER_TOKEN = ("input_ids", "token_type_ids")
 
 
 @dataclass(frozen=True)
 class _Settings:
-    """The run that is begun with what is trained: its method does not matter."""
+    """The settings of the run that starts from the pretrained weights, without its method."""
 
     config: RunConfig
 
@@ -49,34 +49,34 @@ class _Settings:
 
 
 def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progress: RunProgress, stop: Event) -> None:
-    """Train the run's adapter, or its model, on the texts of its training split; what is done is not done again.
+    """Train the run's adapter, or its model, on the texts of its training split; do nothing if that is finished.
 
-    :func:`begin_with` then puts it into the model of the task.
+    :func:`begin_with` then puts the weights into the model of the task.
 
     Args:
-        config: of the run; learning rate, batch size, schedule and seed hold here too.
+        config: of the run; its learning rate, batch size, schedule and seed apply here too.
         features: the encoded training split; its token ids are read, cut to the run's ``max_length``.
         folder: of the pre-training.
 
     Raises:
-        RunError: for a model that cannot fill in masked words, or whose encoder is no part of its own.
+        RunError: for a model that cannot fill in masked words, or has no separate encoder.
     """
     length = config.model_copy(update={**(config.tapt or {}), "lr": config.peak_lr, "adapter": None})
-    own = RunFolder(folder)
-    prepare, save = _of_model(config, own) if config.adapter is None else _of_adapter(config.adapter.kind, config, own)
+    out = RunFolder(folder)
+    prepare, save = _of_model(config, out) if config.adapter is None else _of_adapter(config.adapter.kind, config, out)
     what = "model" if config.adapter is None else "adapter"
     progress.note(f"First the {what} learns from the task's texts (TAPT).")
     stage = Stage(length, _Settings(config), prepare, save, PROBABILITY, list(_rows(features)))
-    train_masked(stage, tokenizer, own, progress, stop)
+    train_masked(stage, tokenizer, out, progress, stop)
 
 
 def begin_with(model: Any, config: RunConfig, folder: Path) -> None:
-    """Put what :func:`adapt` has trained into the model of the task; its head stays as it is.
+    """Put the weights that :func:`adapt` has trained into the model of the task; its head stays unchanged.
 
-    A pooler that the model for masked words has not stays as it was pretrained.
+    A pooler that the model for masked words lacks keeps its pretrained weights.
 
     Raises:
-        GradgateError: if its files are absent, damaged or of another model.
+        GradgateError: if the files are absent, damaged or of another model.
     """
     if config.adapter is not None:
         config.adapter.kind.restore(model, folder / NAME)
@@ -85,7 +85,7 @@ def begin_with(model: Any, config: RunConfig, folder: Path) -> None:
 
 
 def encoder_of(model: Any) -> dict[str, Tensor]:
-    """The parameters of a model without its head, by their names in the whole model; each distinct tensor once."""
+    """Return the parameters of a model without its head, by their full names; each distinct tensor once."""
     return {f"{model.base_model_prefix}.{name}": tensor for name, tensor in named_parameters(model.base_model).items()}
 
 
@@ -97,15 +97,15 @@ def _of_adapter(kind: AdapterKind, config: RunConfig, folder: RunFolder) -> _Lea
 
 
 def _of_model(config: RunConfig, folder: RunFolder) -> _Learner:
-    if launch.on_first(lambda: folder.finished and not folder.encoder.is_file()):  # a run that kept no model
+    if launch.on_first(lambda: folder.finished and not folder.encoder.is_file()):  # removed by keep_model=False
         launch.on_first(folder.scores_file.unlink)
 
     def check(model: Any, fresh: frozenset[str]) -> None:
         if model.base_model is model or model.config.is_encoder_decoder:
             raise RunError(
-                f"{config.model!r} is a {model.config.model_type} model, whose encoder is no part of its own, so it "
-                f"cannot be pre-trained whole on masked words. Expected an encoder under a head: BERT, RoBERTa, XLM-R "
-                f"and their like. Give one of these as --model, or leave out --tapt-steps and --tapt-epochs."
+                f"{config.model!r} is a {model.config.model_type} model, which has no separate encoder, so it cannot "
+                f"be pre-trained on masked words. Expected an encoder under a head: BERT, RoBERTa, XLM-R and their "
+                f"like. Give one of these as --model, or leave out --tapt-steps and --tapt-epochs."
             )
 
     def save(model: Any) -> None:
@@ -115,7 +115,7 @@ def _of_model(config: RunConfig, folder: RunFolder) -> _Learner:
 
 
 def _rows(features: Any) -> Iterator[Row]:
-    """The token ids of each text; of multiple choice, of each text with each choice."""
+    """Yield the token ids of each text; for multiple choice, of each text with each choice."""
     names = [name for name in _PER_TOKEN if name in features.column_names]
     for row in features.select_columns(names):
         if row["input_ids"] and isinstance(row["input_ids"][0], list):
@@ -131,20 +131,20 @@ _OF_RUN = (
 
 
 _OWN_HEAD = (
-    "{model} has no pretrained head for masked words, so a fresh one learns with this adapter. Adapters of several "
-    "languages that learn so have a head each, and a task adapter that was trained on one of them may fail on another."
+    "{model} has no pretrained head for masked words, so a fresh one learns with this adapter. Language adapters that "
+    "are trained this way have different heads, and a task adapter that was trained on one may fail on another."
 )
 
 
 def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | None = None) -> dict[str, Any]:
-    """Train a language adapter on a frozen model, or go on where the folder holds a checkpoint.
+    """Train a language adapter on a frozen model, or resume from the folder's checkpoint.
 
-    The folder is then one that :func:`gradgate.adapters.load` takes, with ``run.json`` (what was done on what) and
+    :func:`gradgate.adapters.load` reads the folder, which also has ``run.json`` (settings, data, versions) and
     ``scores.json`` (loss and perplexity on the held-out texts before and after). The head for masked words is not
-    kept: a language adapter runs under a task's adapter and head.
+    stored: a language adapter runs under a task's adapter and head.
 
     Raises:
-        GradgateError: for anything that a user can mend.
+        GradgateError: for any fault that a user can fix.
         FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped it after saving.
     """
@@ -157,8 +157,8 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
     launch.join(on_cpu(run))
     silence_libraries()
     folder = RunFolder(Path(out))
-    with ExitStack() as held:
-        if launch.on_first(lambda: folder.claim_alone(config, held)):
+    with ExitStack() as locks:
+        if launch.on_first(lambda: folder.claim_alone(config, locks)):
             progress.note(f"{folder.path} is finished; nothing to do.")
             return launch.on_first(lambda: read_json(folder.scores_file))
         return _pretrain(config, run, folder, progress)
@@ -203,11 +203,11 @@ def _check_name(name: str) -> None:
 
 
 def _note(folder: RunFolder, config: PretrainConfig, data: dict[str, Any], versions: dict[str, str]) -> None:
-    begun = read_json(folder.run_file).get("data")
-    if begun is not None and begun["fingerprint"] != data["fingerprint"] and folder.history_file.is_file():
+    before = read_json(folder.run_file).get("data")
+    if before is not None and before["fingerprint"] != data["fingerprint"] and folder.history_file.is_file():
         raise RunError(
-            f"{folder.path} was begun on other texts: {config.language_data} has changed since. Give another --out, or "
-            f"put the texts back to go on."
+            f"{folder.path} was started on other texts: {config.language_data} has changed since. Give another --out, "
+            f"or restore the texts to resume."
         )
     write_json(folder.run_file, {"config": config.record(), "data": data, "versions": versions})
 

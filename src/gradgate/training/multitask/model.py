@@ -1,4 +1,4 @@
-"""One encoder with a head for each of several tasks."""
+"""Share one encoder among the heads of several tasks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MultitaskModel(nn.Module):
         self.heads = nn.ModuleDict({_key(task): head for task, head in heads.items()})
         for head in heads.values():
             head._modules.pop(head.base_model_prefix, None)
-            # Found as an attribute, but no part of the head: its parameters are named once, under the encoder.
+            # An attribute of the head but not a submodule, so that the encoder's parameters are named only once.
             head.__dict__[head.base_model_prefix] = encoder
 
     def forward(
@@ -44,18 +44,18 @@ class MultitaskModel(nn.Module):
         task_ids: Tensor | None = None,
         **inputs: Any,
     ) -> Any:
-        """What the model of one task returns.
+        """Return the output of one task's model.
 
         Args:
             input_ids, attention_mask, inputs: as that model takes them.
-            task_ids: shape ``(rows,)``, the index of the task that all rows belong to; None is the first task.
+            task_ids: shape ``(rows,)``, int64, the index of the task of all rows; None is the first task.
         """
         task = self.tasks[0 if task_ids is None else int(task_ids[0])]
-        given = {"input_ids": input_ids, "attention_mask": attention_mask}
-        return self.head(task)(**{name: value for name, value in given.items() if value is not None}, **inputs)
+        tensors = {"input_ids": input_ids, "attention_mask": attention_mask}
+        return self.head(task)(**{name: value for name, value in tensors.items() if value is not None}, **inputs)
 
     def head(self, task: str) -> nn.Module:
-        """The model of a task; its own parameters are those of its head."""
+        """Return the model of a task, whose own parameters are those of its head."""
         return self.heads[_key(task)]
 
     @property
@@ -67,12 +67,12 @@ class MultitaskModel(nn.Module):
 def load_multitask(
     config: RunConfig, tasks: Mapping[str, tuple[Kind, TaskData]], tokenizer: Any
 ) -> tuple[MultitaskModel, frozenset[str]]:
-    """The pretrained encoder with fresh heads, and the names of the parameters that the pretrained weights lacked.
+    """Load the pretrained encoder with fresh heads; return it and the names of the parameters its weights lacked.
 
-    The encoder is the largest that any head brings along: some kinds of head leave out its pooler, which others need.
+    The encoder is the largest of those that the heads come with: some kinds of head omit the pooler, others need it.
 
     Raises:
-        RunError: for a model that cannot be loaded, or that keeps no encoder apart from its head.
+        RunError: for a model that cannot be loaded, or has no encoder apart from its head.
     """
     heads: dict[str, Any] = {}
     encoder: Any = None
@@ -84,8 +84,8 @@ def load_multitask(
         base = model._modules.pop(prefix, None)
         if base is None:
             raise RunError(
-                f"{type(model).__name__} keeps no encoder apart from its head, so that tasks cannot share it. Train "
-                f"one task at a time, or give another --model."
+                f"{type(model).__name__} has no encoder apart from its head, so that tasks cannot share it. Train one "
+                f"task at a time, or give another --model."
             )
         inside = {name.removeprefix(f"{prefix}.") for name in missing if name.startswith(f"{prefix}.")}
         fresh |= {f"heads.{_key(task)}.{name}" for name in missing if not name.startswith(f"{prefix}.")}
@@ -114,7 +114,7 @@ def save_heads(model: MultitaskModel, folder: Path) -> None:
 
 
 def _key(task: str) -> str:
-    """A name that a module may have: no dots, and none of ModuleDict's own attributes."""
+    """Return a task's key in a ModuleDict: without dots, and unlike ModuleDict's own attributes."""
     return f"{task.replace('.', '_')}_head"
 
 

@@ -1,4 +1,4 @@
-"""A run of several tasks: one encoder learns them together, after MT-DNN (Liu et al. 2019)."""
+"""Train one encoder on several tasks together, after MT-DNN (Liu et al. 2019)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ TEST = "test"
 
 @dataclass(frozen=True)
 class EncodedMultitask:
-    """Several tasks with their splits as the model takes them.
+    """Several tasks with their splits, encoded for the model.
 
     Attributes:
-        encoded_tasks: by task.
+        encoded_tasks: the splits by task.
         batches: draws the training batches.
     """
 
@@ -43,27 +43,27 @@ class EncodedMultitask:
 
     @property
     def windows(self) -> int:
-        """Rows that as many full batches as an epoch has would have."""
+        """Rows in an epoch if every batch were full."""
         return len(self.batches) * self.batches.batch_size
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about the data as the model takes them."""
+        """Messages for the user about the encoded data; none."""
         return ()
 
     def predictions(self) -> dict[str, str]:
-        """Name -> content of the files for what was predicted last for the dev splits."""
+        """Return name -> content of the files of the latest predictions for each task."""
         return {name: text for task in self.encoded_tasks for name, text in self._filed(task).items()}
 
     def trainer(self, **options: Any) -> MultitaskTrainer:
-        """A Trainer for them; ``options`` are all but the data."""
+        """Build a Trainer for this data; ``options`` are Trainer's others."""
         return MultitaskTrainer(encoded_tasks=self.encoded_tasks, batches=self.batches, **options)
 
     def scores(self, trainer: MultitaskTrainer, dev: dict[str, float], folder: RunFolder) -> SplitScores:
-        """Score the weights in the model on each task's test splits, and write the prediction files of these.
+        """Score the model's weights on each task's test splits, and write their prediction files.
 
         Returns:
-            The means over tasks, and each task's own scores. The tests have a mean only where every task has one.
+            The means over tasks, and each task's own scores. The tests have a mean only if every task has one.
         """
         tasks = {task: self._task_scores(trainer, task, dev, folder) for task in self.encoded_tasks}
         means = [mean for scores in tasks.values() if (mean := scores.test_mean) is not None]
@@ -75,12 +75,12 @@ class EncodedMultitask:
         )
 
     def test_metrics(self, trainer: MultitaskTrainer) -> dict[str, dict[str, float]]:
-        """``TASK/SPLIT`` -> metrics; what was predicted for dev stays the latest."""
-        found: dict[str, dict[str, float]] = {}
+        """Return ``TASK/SPLIT`` -> metrics; the predictions for dev stay the latest."""
+        scores: dict[str, dict[str, float]] = {}
         for task, encoded in self.encoded_tasks.items():
             with encoded.scorer.set_aside():
-                found |= {f"{task}/{split}": trainer.score(task, split) for split in encoded.tests}
-        return found
+                scores |= {f"{task}/{split}": trainer.score(task, split) for split in encoded.tests}
+        return scores
 
     def _filed(self, task: str) -> dict[str, str]:
         return {f"{task}/{split}": text for split, text in self.encoded_tasks[task].predictions().items()}
@@ -93,8 +93,8 @@ class EncodedMultitask:
         for split in encoded.tests:
             tests[split] = trainer.score(task, split)
             write_predictions(folder, self._filed(task))
-        own = {name.removeprefix(f"{task}/"): value for name, value in dev.items() if name.startswith(f"{task}/")}
-        return encoded.split_scores(own, tests)
+        of_task = {name.removeprefix(f"{task}/"): value for name, value in dev.items() if name.startswith(f"{task}/")}
+        return encoded.split_scores(of_task, tests)
 
 
 class PreparedMultitask:
@@ -111,18 +111,18 @@ class PreparedMultitask:
 
     @classmethod
     def of(cls, config: RunConfig) -> PreparedMultitask:
-        """Read them.
+        """Read and check the tasks.
 
         Raises:
-            UsageError: settings that are of one task only, an adapter, or several processes.
-            DataError: a fault in the data.
+            UsageError: for settings of a single task, an adapter, or several processes.
+            DataError: for a fault in the data.
         """
         if launch.count() > 1:
             raise UsageError(several_in_one_process(config))
         return cls(find_multitask_of(config))
 
     def record(self) -> TaskRecord:
-        """What results say about the data."""
+        """Return the record of the tasks for ``run.json``."""
         tasks = tuple(task.record() for task in self.tasks.values())
         marks = json.dumps([[task.name, task.fingerprint] for task in tasks] + [self.mix.text])
         return TaskRecord(
@@ -138,7 +138,7 @@ class PreparedMultitask:
         )
 
     def check_size(self, config: RunConfig) -> None:
-        """UsageError if a task has fewer training rows than are to be drawn of each."""
+        """Raise UsageError if a task has fewer training rows than ``train_size``."""
         for name, task in self.tasks.items():
             try:
                 task.check_size(config)
@@ -146,7 +146,7 @@ class PreparedMultitask:
                 raise UsageError(f"{name}: {error}") from None
 
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedMultitask:
-        """The splits as the model takes them; ``train_size`` rows are drawn of each task."""
+        """Encode the splits for the model; ``train_size`` rows are drawn per task."""
         self.check_size(config)
         encoded_tasks = {name: task.encode(config, tokenizer) for name, task in self.tasks.items()}
         sizes = [encoded.windows for encoded in encoded_tasks.values()]
@@ -157,11 +157,11 @@ class PreparedMultitask:
         return EncodedMultitask(encoded_tasks, TaskBatches(sizes, config.batch_size, self.mix, config.seed))
 
     def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-        """The encoder with fresh heads, and the names of what the pretrained weights lacked."""
+        """Load the encoder with fresh heads; return it and the names of the parameters its weights lacked."""
         tasks = {name: (task.kind, task.data) for name, task in self.tasks.items()}
         return load_multitask(config, tasks, tokenizer)
 
     def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
-        """Write the encoder, from which single tasks can be trained, and the heads next to it."""
+        """Write the encoder as a pretrained model, and the heads next to it."""
         save_encoder(model, config, folder.model)
         save_heads(model, folder.heads)

@@ -1,4 +1,4 @@
-"""Batches of one task each, in an order that is a function of the seed and the epoch alone."""
+"""Train on batches of one task each, in an order that depends only on the seed and the epoch."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ _ORDER, _CHOICE, _ROWS = range(3)
 
 
 class TaskBatches(Sampler[list[int]]):
-    """Draws batches of indices into the tasks' training sets laid end to end.
+    """Draws batches of indices into the concatenated training sets of the tasks.
 
-    An epoch has as many batches as the tasks have together. By size, it is every batch of every task, in random order
-    (MT-DNN's Algorithm 1). With a temperature, the task of each batch is drawn by its probability, and a task whose
-    rows are used up begins another pass over them.
+    An epoch has as many batches as the tasks have together. Without a temperature, it has every batch of every task,
+    in random order (MT-DNN's Algorithm 1). With one, the task of each batch is drawn by its probability, and a task
+    whose rows are used up begins another pass over them.
 
     Args:
         sizes: training examples of each task.
         batch_size: rows of a batch; the last one of a pass over a task may have fewer.
         mix: shares of the tasks.
-        seed: of everything drawn; no generator is kept, so an epoch is the same after a resume.
+        seed: of all draws; the object has no random state, so an epoch is the same after a resume.
     """
 
     def __init__(self, sizes: Sequence[int], batch_size: int, mix: TaskMixing, seed: int) -> None:
         self.sizes, self.batch_size, self.mix, self.seed = tuple(sizes), batch_size, mix, seed
         self.epoch = 0
-        # The loader of a resumed epoch wraps this in one that skips, and sets the epoch of what it finds in there.
+        # In a resumed epoch, accelerate wraps this in a sampler that skips batches, and sets the epoch of ``.sampler``.
         self.sampler = self
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch that the next iteration draws."""
+        """Set the epoch that the next iteration draws."""
         self.epoch = epoch
 
     def reseeded(self, seed: int) -> TaskBatches:
-        """Batches of the same tasks in another order."""
+        """Return batches of the same tasks in another order."""
         return TaskBatches(self.sizes, self.batch_size, self.mix, seed)
 
     @property
@@ -67,7 +67,7 @@ class TaskBatches(Sampler[list[int]]):
             yield [starts[task] + row for row in next(passes[task])]
 
     def _tasks(self, epoch: int) -> list[int]:
-        """The task of each batch."""
+        """Return the task of each batch."""
         counts = self.counts
         if self.mix.temperature is None:
             every = np.repeat(np.arange(len(counts)), counts)
@@ -88,7 +88,7 @@ class TaskBatches(Sampler[list[int]]):
 
 @dataclass(frozen=True)
 class TaskCollator:
-    """Makes a batch of one task's rows as that task's kind does, with the task's index.
+    """Collates a batch of one task's rows with that task's collator, and adds the task's index.
 
     Args:
         collators: of each task, by its index.
@@ -99,8 +99,8 @@ class TaskCollator:
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         task = rows[0][TASK_IDS]
         assert all(row[TASK_IDS] == task for row in rows), "a batch is of one task"
-        own = [{name: value for name, value in row.items() if name != TASK_IDS} for row in rows]
-        return {**self.collators[task](own), TASK_IDS: torch.full((len(rows),), task)}
+        features = [{name: value for name, value in row.items() if name != TASK_IDS} for row in rows]
+        return {**self.collators[task](features), TASK_IDS: torch.full((len(rows),), task)}
 
 
 MEAN = "mean"
@@ -111,21 +111,21 @@ _GOLD = ("labels", "start_positions", "end_positions")
 class MultitaskTrainer(RunTrainer):
     """Trains a :class:`~gradgate.training.multitask.model.MultitaskModel` on batches of one task each.
 
-    Batches that are accumulated for one step count by their rows, whatever their tasks.
+    Batches that are accumulated for one step are weighted by their rows, whatever their tasks.
 
     Args:
         encoded_tasks: task -> its splits, in the order of the model's tasks.
         batches: draws the training batches.
-        options: as of Trainer, but for the data and what scores them.
+        options: those of Trainer, without the data and the scorer.
     """
 
     def __init__(self, *, encoded_tasks: Mapping[str, EncodedSingleTask], batches: TaskBatches, **options: Any) -> None:
         self.encoded_tasks, self.batches = encoded_tasks, batches
         model, tokenizer = options["model"], options["processing_class"]
         self._features = {
-            (task, split): _with_task(held.features, index, model.head(task))
+            (task, name): _with_task(split.features, index, model.head(task))
             for index, (task, encoded) in enumerate(encoded_tasks.items())
-            for split, held in encoded.splits.items()
+            for name, split in encoded.splits.items()
         }
         super().__init__(
             train_dataset=ConcatDataset([self._features[task, TRAIN] for task in encoded_tasks]),
@@ -135,7 +135,7 @@ class MultitaskTrainer(RunTrainer):
         )
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Batches as ``batches`` draws them."""
+        """Return a loader of the batches that ``batches`` draws."""
         loader: DataLoader[Any] = DataLoader(
             self.train_dataset,
             batch_sampler=self.batches,
@@ -145,7 +145,7 @@ class MultitaskTrainer(RunTrainer):
         return self.accelerator.prepare(loader)  # type: ignore[no-any-return]
 
     def score(self, task: str, split: str) -> dict[str, float]:
-        """The metrics of one split of one task; what was predicted is in the task's scorer."""
+        """Return the metrics of one split of one task; the task's scorer stores the predictions."""
         encoded, features = self.encoded_tasks[task], self._features[task, split]
         encoded.scorer.split = split
         self.compute_metrics = encoded.scorer
@@ -155,27 +155,27 @@ class MultitaskTrainer(RunTrainer):
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Score dev of every task: ``eval_mean``, ``eval_loss`` (also a mean), and ``eval_TASK/METRIC`` of each."""
         with self.telling_step():
-            found = {task: self.score(task, DEV) for task in self.encoded_tasks}
+            dev = {task: self.score(task, DEV) for task in self.encoded_tasks}
         metrics = {
-            f"eval_{MEAN}": fmean(found[task][encoded.metric] for task, encoded in self.encoded_tasks.items()),
-            "eval_loss": fmean(scores["loss"] for scores in found.values()),
-            **{f"eval_{task}/{name}": value for task, scores in found.items() for name, value in scores.items()},
+            f"eval_{MEAN}": fmean(dev[task][encoded.metric] for task, encoded in self.encoded_tasks.items()),
+            "eval_loss": fmean(scores["loss"] for scores in dev.values()),
+            **{f"eval_{task}/{name}": value for task, scores in dev.items() for name, value in scores.items()},
         }
         self.log(metrics)
         self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def items(self, batch: dict[str, Any]) -> torch.Tensor:
-        """One for each row."""
+        """Return one item per row."""
         rows: torch.Tensor = batch[TASK_IDS]
         return rows
 
     def _remove_unused_columns(self, dataset: Dataset, description: str | None = None) -> Dataset:
-        return dataset  # each task's features have what its own head takes
+        return dataset  # _with_task has selected the columns that each head takes
 
 
 def _with_task(features: Dataset, index: int, head: torch.nn.Module) -> Dataset:
-    """The columns that a head's model takes, and the task's index."""
+    """Select the columns that a head's model takes, and add the task's index."""
     takes = inspect.signature(head.forward).parameters
-    kept = features.select_columns([name for name in features.column_names if name in takes])
-    return kept.add_column(TASK_IDS, [index] * len(kept))
+    selected = features.select_columns([name for name in features.column_names if name in takes])
+    return selected.add_column(TASK_IDS, [index] * len(selected))
