@@ -100,7 +100,7 @@ def test_what_is_tracked_is_free_to_differ() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fishes", "no.* by the name 'fishes'.*'fisher'.*Expected fisher:every=50,batches=8"),
+        ("fishes", "cannot track 'fishes'.*'fisher'.*Expected fisher:every=50,batches=8"),
         ("fisher:every=0", "every=0 is not a number of optimizer steps; expected 1 or more"),
         ("fisher:each=5", "'fisher' has no option 'each'.*every=50"),
         ("fisher:every=often", "every='often' of 'fisher' cannot be read"),

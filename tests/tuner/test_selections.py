@@ -100,9 +100,9 @@ def test_a_saved_state_goes_on_with_its_rows() -> None:
         ("groups:open=@vison", SelectorError, "there is no mark '@vison'"),
         ("groups:open=embeddings[500:]", SelectorError, "has 96 rows"),
         ("groups", MethodError, r"needs open=\.\.\. or closed=\.\.\."),
-        ("groups:open=head,closed=embeddings", MethodError, "expected nothing where open says what learns"),
+        ("groups:open=head,closed=embeddings", MethodError, "expected nothing if open says what learns"),
         ("freeze", MethodError, r"needs layers=\.\.\. or only=\.\.\."),
-        ("freeze:layers=1,only=@mlp", MethodError, "no layers and no tower beside it"),
+        ("freeze:layers=1,only=@mlp", MethodError, "neither layers nor tower beside it"),
         ("freeze:only=@experts", SelectorError, "'@experts' matches nothing"),
     ],
 )
