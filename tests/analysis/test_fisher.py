@@ -23,8 +23,9 @@ from gradgate.analysis.fisher import (
 from gradgate.errors import RunError
 from gradgate.measure.track import FisherRecord
 from gradgate.report import write_report
-from gradgate.report.sections.fisher import FisherSection, curve_table, order_table, schedules_seen, seen
-from gradgate.report.sections.fisher_figures import draw_curves
+from gradgate.report.sections.analyzed.fisher import FisherSection
+from gradgate.report.sections.analyzed.fisher_figures import draw_curves
+from gradgate.report.sections.analyzed.fisher_tables import caption, curve_table, order_table, schedules_caption
 from gradgate.study.results import read_study
 from support.command_line import Command
 from support.study_folder import write_study
@@ -79,7 +80,7 @@ def test_while_the_head_learns_alone_there_is_no_value() -> None:
     run = TrackedRun("lpft", 0, (record(0, (1, 1, 1, 1), 0), record(5, (1, 2, 3, 6))))
     assert np.isnan(run.normalised[0])
     assert run.peak == 3
-    assert seen([run]) == "Per open layer, tr(F) of lpft peaks at 3 at step 5 and ends at 3."
+    assert caption([run]) == "Per open layer, tr(F) of lpft peaks at 3 at step 5 and ends at 3."
 
 
 def test_the_moving_average_is_centred_and_narrower_at_the_ends() -> None:
@@ -104,11 +105,11 @@ def test_schedules_correlate_with_their_scores(study: Path) -> None:
     found = correlation(runs, lambda run: run.peak)
     assert found is not None
     assert found[0] == pytest.approx(1)
-    assert "the peak 1.00 (p = 0)" in schedules_seen(runs)
-    assert "over 4 schedules" in schedules_seen(runs)  # full is none
+    assert "the peak 1.00 (p = 0)" in schedules_caption(runs)
+    assert "over 4 schedules" in schedules_caption(runs)  # full is none
     fewer = [run for run in runs if not run.arm.startswith("order")]
     assert correlation(fewer, lambda run: run.peak) is None
-    assert schedules_seen(fewer).startswith("A correlation with the score needs four schedules")
+    assert schedules_caption(fewer).startswith("A correlation with the score needs four schedules")
 
 
 def test_the_report_has_a_section_with_tables_and_figures(study: Path) -> None:

@@ -18,7 +18,7 @@ from gradgate.analysis.runs import find_runs
 from gradgate.errors import UsageError
 from gradgate.layers import named_parameters
 from gradgate.report import write_report
-from gradgate.report.sections.forgetting_course import ForgettingCourseSection
+from gradgate.report.sections.analyzed.forgetting_course import ForgettingCourseSection
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import Silent
 from gradgate.settings.forgetting import read_forgetting

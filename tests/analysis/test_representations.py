@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from gradgate.analysis.finished import Computing, Loader
 from gradgate.analysis.hidden_states import Request, hidden_states, measure, sample_tokens
-from gradgate.analysis.representations import representations_folder, seen, similarities
+from gradgate.analysis.representations import caption, representations_folder, similarities
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import RunError, UsageError
 from gradgate.runs.progress import Silent
@@ -52,7 +52,7 @@ def test_frozen_layers_are_unchanged_and_trained_ones_are_not(runs, tmp_path):
     assert {row.tokens for row in rows} == {60}
     arms = similarities(rows, "dev")
     assert [len(arm.rsa) for arm in arms] == [3, 3, 3]
-    assert "full changes most" in seen(arms)
+    assert "full changes most" in caption(arms)
 
 
 def test_a_run_that_learned_nothing_is_the_pretrained_model(settings, tmp_path):

@@ -21,11 +21,11 @@ from rich.console import Console
 
 from gradgate.report import render_table, write_report
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
-from gradgate.report.findings import find
 from gradgate.report.formats import visible
 from gradgate.report.page import render_page
 from gradgate.report.sections import find_sections
 from gradgate.report.sections.curves import draw_curves, find_curves
+from gradgate.report.study_summary import summarize_study
 from gradgate.study.results import read_study
 from support.study_folder import fail, write_study
 
@@ -232,7 +232,7 @@ def test_a_run_that_lacks_what_is_needed_is_reported_as_failed(change: dict[str,
 def test_curves_leave_out_what_is_no_number(number: float, tmp_path: Path) -> None:
     write_study(tmp_path, scores={"full": FULL})
     _spoil(tmp_path / "runs" / "method-0" / "seed-1", "history", number)
-    findings = find(read_study(tmp_path))
+    findings = summarize_study(read_study(tmp_path))
     ElementTree.fromstring(draw_curves(findings, find_curves(findings)).svg)
 
 
@@ -265,7 +265,7 @@ def test_tables_and_the_page_take_any_name_and_number(
         record = json.loads(path.read_text())
         record["cost"]["seconds_total"] = cost
         path.write_text(json.dumps(record))
-    findings = find(read_study(folder))
+    findings = summarize_study(read_study(folder))
     sections = find_sections(findings)
     tables = [table for section in sections for table in section.tables()]
     page = render_page(findings, sections, tables, [])

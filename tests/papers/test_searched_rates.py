@@ -16,7 +16,7 @@ from gradgate.papers.comparison import write_tables
 from gradgate.papers.measured import seed_spreads
 from gradgate.papers.planning import ReproduceRequest
 from gradgate.papers.reproduce import read_reproduction, run_plan
-from gradgate.report.sections.rates import searched_runs
+from gradgate.report.sections.from_papers.learning_rates import searched_runs
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space

@@ -8,8 +8,13 @@ from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LandscapeRow
 from gradgate.analysis.representations import RepresentationRow
 from gradgate.report import write_report
-from gradgate.report.sections.landscape import LandscapeSection, draw_landscape, flatness_table
-from gradgate.report.sections.representations import RepresentationsSection, draw_representations, similarity_table
+from gradgate.report.sections.analyzed.landscape import LandscapeSection, flatness_table
+from gradgate.report.sections.analyzed.landscape_figures import draw_landscape
+from gradgate.report.sections.analyzed.representations import (
+    RepresentationsSection,
+    draw_representations,
+    similarity_table,
+)
 from support.study_folder import write_study
 
 ARMS = ("full", "gradual:every=40")

@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from gradgate.report import render_table, write_report
-from gradgate.report.findings import find
 from gradgate.report.sections.forgetting import ForgettingSection, forgetting_table
-from gradgate.report.sections.scores import ScoresSection, main_table
+from gradgate.report.sections.main_table import main_table
+from gradgate.report.sections.scores import ScoresSection
+from gradgate.report.study_summary import summarize_study
 from gradgate.study.results import read_study
 from support.study_folder import forget, write_study
 
@@ -28,7 +29,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_the_main_table_has_a_column(study: Path) -> None:
-    table = main_table(find(read_study(study)))
+    table = main_table(summarize_study(read_study(study)))
     place = [column.key for column in table.columns].index("forgetting")
     assert table.columns[place].title == "Forgetting, loss"
     assert [row[place].text for row in table.rows] == ["0.000 ± 0.000", "+0.600 ± 0.100", "+0.300 ± 0.000"]
@@ -38,7 +39,7 @@ def test_the_main_table_has_a_column(study: Path) -> None:
 
 
 def test_a_study_without_it_has_no_column_and_its_own_order(tmp_path: Path) -> None:
-    found = find(read_study(write_study(tmp_path, tuple(SCORES), scores=SCORES)))
+    found = summarize_study(read_study(write_study(tmp_path, tuple(SCORES), scores=SCORES)))
     assert ForgettingSection.find(found) is None
     assert not {"forgetting", "frontier"} & {column.key for column in main_table(found).columns}
     assert "on_frontier" not in main_table(found).records[0]
@@ -74,7 +75,7 @@ def test_the_report_has_the_section(study: Path, draw_only) -> None:
 
 def test_a_run_that_lost_every_number_is_left_out(study: Path) -> None:
     forget(study, {"gradual:every=40": [float("nan")] * 3})
-    found = find(read_study(study))
+    found = summarize_study(read_study(study))
     table = forgetting_table(found, found.forgetting)
     shown = {row[0].text: [entry.text for entry in row[4:]] for row in table.rows}
     assert shown["gradual:every=40"][0] == "–"

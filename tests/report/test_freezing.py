@@ -1,4 +1,4 @@
-"""The curve of frozen layers: relative quality, what it saves, and where it cannot be given."""
+"""The curve of frozen layers: relative quality, what it saves, and where it is undefined."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import yaml
 from rich.console import Console
 
 from gradgate.report import render_table, write_report
-from gradgate.report.findings import find
-from gradgate.report.sections.freezing import FreezeCurve, FreezingSection, find_curve
+from gradgate.report.sections.from_papers.freezing import FreezeCurve, FreezingSection, find_curve
+from gradgate.report.study_summary import summarize_study
 from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.pooled import read_pooled
 from gradgate.study.results import read_study
@@ -37,7 +37,7 @@ def _own_figures_alone(draw_only: Callable[..., None]) -> None:
 
 
 def curve_of(folder: Path, **study: Any) -> FreezeCurve | None:
-    return find_curve(find(read_study(write_study(folder, **{**UNITS, **study}))))
+    return find_curve(summarize_study(read_study(write_study(folder, **{**UNITS, **study}))))
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -55,7 +55,7 @@ def grow(folder: Path, layers: int, embeddings: int, layer: int, head: int) -> N
 
 def shown(folder: Path) -> str:
     console = Console(width=140, record=True, file=io.StringIO())
-    render_table(folder, console)
+    render_table(folder, console, all_sections=True)
     return " ".join(console.export_text().split())
 
 
@@ -82,7 +82,7 @@ def test_over_languages_relative_quality_is_the_mean_of_their_ratios(tmp_path: P
             record["tests"] = {split: {"macro_f1": score} for split, score in zip(splits, row, strict=True)}
             record["averages"] = {"zero-shot": {"macro_f1": sum(row[1:]) / 2}}
             file.write_text(json.dumps(record))
-    curve = find_curve(find(read_study(tmp_path)))
+    curve = find_curve(summarize_study(read_study(tmp_path)))
     assert curve is not None
     # Of the averages 0.6, 0.4 and 0.5 the ratios would be 0.667 and 0.833.
     assert [point.quality for point in curve.points] == pytest.approx([0.75, 0.75])
@@ -97,10 +97,10 @@ def test_over_tasks_relative_quality_is_the_mean_of_their_ratios(tmp_path: Path)
     for path, name, full in zip(parts.paths(tmp_path), ("alpha", "beta"), (0.4, 0.8), strict=True):
         scores = {"full": [full], "freeze:layers=1": [0.4], "freeze:layers=2": [0.2]}
         write_study(path, methods=tuple(SCORES), seeds=(0,), scores=scores, name=name)
-    curve = find_curve(find(read_pooled(tmp_path)))
+    curve = find_curve(summarize_study(read_pooled(tmp_path)))
     assert curve is not None
     assert [point.quality for point in curve.points] == pytest.approx([0.75, 0.375])
-    assert "freezing.svg" in {path.name for path in write_report(tmp_path).figures}
+    assert "freezing.svg" in {path.name for path in write_report(tmp_path, all_sections=True).figures}
 
 
 def test_the_table_has_quality_and_savings_in_every_form(tmp_path: Path) -> None:
@@ -130,11 +130,11 @@ def test_the_files_that_the_runs_have_stored_are_counted(tmp_path: Path) -> None
             scores = json.loads(path.read_text())
             scores["cost"]["files"] = {"stored": task, "whole": whole, "base": base}
             path.write_text(json.dumps(scores))
-    write_report(tmp_path)
+    write_report(tmp_path, all_sections=True)
     text = (tmp_path / "tables" / "freezing.md").read_text()
     assert "| 6.40 kB of 6.40 kB |" in text
     assert "| 2.78 kB of 6.40 kB |" in text  # 780 + 8 × 250 of 8 × 800
-    assert "| not kept |" in text
+    assert "| not stored |" in text
     full, first, second = rows(tmp_path)
     assert (full["saved_8_tasks_files"], second["saved_8_tasks_files"]) == ("0.0", "")
     assert float(first["saved_8_tasks_files"]) == pytest.approx(1 - 2780 / 6400)
@@ -144,7 +144,7 @@ def test_a_model_of_12_layers_has_the_savings_with_the_sizes_of_the_paper_too(tm
     methods = ("full", "freeze:layers=9", "freeze:layers=12")
     write_study(tmp_path, methods=methods, scores={method: [0.8, 0.7] for method in methods})
     grow(tmp_path, 12, embeddings=192_000_000, layer=7_100_000, head=600_000)
-    write_report(tmp_path)
+    write_report(tmp_path, all_sections=True)
     _, nine, twelve = rows(tmp_path)
     assert round(float(nine["saved_8_tasks_paper"]), 2) == 0.72
     assert round(float(twelve["saved_8_tasks_paper"]), 2) == 0.87
@@ -154,7 +154,7 @@ def test_a_model_of_12_layers_has_the_savings_with_the_sizes_of_the_paper_too(tm
 
 
 def test_the_figure_says_in_words_what_it_shows(tmp_path: Path) -> None:
-    written = write_report(write_study(tmp_path, **UNITS))
+    written = write_report(write_study(tmp_path, **UNITS), all_sections=True)
     assert tmp_path / "figures" / "freezing.svg" in written.figures
     root = ElementTree.parse(tmp_path / "figures" / "freezing.svg").getroot()
     described = root.findtext("{http://www.w3.org/2000/svg}desc")
@@ -203,7 +203,7 @@ def test_points_given_by_hand_make_a_curve_in_whatever_order(
 ) -> None:
     curve = curve_of(tmp_path, methods=names, scores={name: [0.8, 0.7] for name in names})
     assert (None if curve is None else [point.frozen for point in curve.points]) == frozen
-    written = write_report(tmp_path)
+    written = write_report(tmp_path, all_sections=True)
     assert any(path.name == "freezing.svg" for path in written.figures) == (frozen is not None)
 
 
@@ -217,9 +217,9 @@ def test_an_unfinished_study_compares_what_both_have_finished(tmp_path: Path) ->
 @pytest.mark.parametrize("full", [[0.0, 0.0, 0.0], [-0.1, 0.05, -0.02]], ids=["zero", "negative"])
 def test_a_reference_of_zero_or_less_has_no_shares(full: list[float], tmp_path: Path, recwarn: Any) -> None:
     write_study(tmp_path, methods=tuple(SCORES), scores={**SCORES, "full": full}, metric="matthews_correlation")
-    written = write_report(tmp_path)
+    written = write_report(tmp_path, all_sections=True)
     assert not any(path.name == "freezing.svg" for path in written.figures)
-    assert "Relative quality cannot be given: full scored" in shown(tmp_path)
+    assert "Relative quality is undefined: full scored" in shown(tmp_path)
     assert "a share of a score has a meaning only above 0" in written.html.read_text(encoding="utf-8")
     assert [row["relative_quality"] for row in rows(tmp_path)] == ["", "", ""]
     assert rows(tmp_path)[1]["saved_8_tasks_model"] != ""
@@ -240,7 +240,7 @@ def test_errors_are_turned_over_so_that_less_than_1_is_always_worse(tmp_path: Pa
     assert curve is not None
     assert [point.quality for point in curve.points] == pytest.approx([1.0, 0.5])
     assert curve.points[0].ratios == pytest.approx((1.2, 0.3 / 0.35))
-    assert "score of full over its own" in write_report(tmp_path).html.read_text(encoding="utf-8")
+    assert "score of full over its own" in write_report(tmp_path, all_sections=True).html.read_text(encoding="utf-8")
 
 
 def test_an_error_of_zero_has_no_ratio(tmp_path: Path) -> None:
@@ -255,22 +255,22 @@ def test_no_common_seed_is_said(tmp_path: Path) -> None:
     write_study(tmp_path, **UNITS)
     for path in [*tmp_path.glob("runs/method-0/seed-[12]"), *tmp_path.glob("runs/method-[12]/seed-0")]:
         (path / "scores.json").unlink()
-    assert "cannot be given: no point has finished a seed that full has finished too" in shown(tmp_path)
-    assert "freezing.svg" not in {path.name for path in write_report(tmp_path).figures}
+    assert "is undefined: no point has finished a seed that full has finished too" in shown(tmp_path)
+    assert "freezing.svg" not in {path.name for path in write_report(tmp_path, all_sections=True).figures}
 
 
 def test_without_any_readable_plan_there_is_no_curve_and_still_a_report(tmp_path: Path) -> None:
     write_study(tmp_path, **UNITS)
     for path in tmp_path.glob("runs/*/seed-*/plan.yaml"):
         path.write_text("groups: [")
-    assert not any("freezing" in path.name for path in write_report(tmp_path).tables)
+    assert not any("freezing" in path.name for path in write_report(tmp_path, all_sections=True).tables)
 
 
 def test_24_layers_fit(tmp_path: Path, recwarn: Any) -> None:
     names = ("full", *(f"freeze:layers={count}" for count in range(1, 25)))
     write_study(tmp_path, methods=names, scores={name: [0.8, 0.7] for name in names})
     grow(tmp_path, 24, embeddings=52, layer=12, head=1)
-    write_report(tmp_path)
+    write_report(tmp_path, all_sections=True)
     root = ElementTree.parse(tmp_path / "figures" / "freezing.svg").getroot()
     ticks = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
     assert {"full", "2", "12", "24"} <= ticks
@@ -279,9 +279,9 @@ def test_24_layers_fit(tmp_path: Path, recwarn: Any) -> None:
 
 
 def _markdown(folder: Path) -> str:
-    write_report(folder)
+    write_report(folder, all_sections=True)
     return (folder / "tables" / "freezing.md").read_text(encoding="utf-8")
 
 
 def _page(folder: Path) -> str:
-    return write_report(folder).html.read_text(encoding="utf-8")
+    return write_report(folder, all_sections=True).html.read_text(encoding="utf-8")

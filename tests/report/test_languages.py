@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gradgate.report import write_report
-from gradgate.report.findings import find
 from gradgate.report.sections.gains import GainsSection, gain_table
-from gradgate.report.sections.scores import main_table
+from gradgate.report.sections.main_table import main_table
+from gradgate.report.study_summary import summarize_study
 from gradgate.report.verdict import verdict
 from gradgate.study.export import records
 from gradgate.study.results import read_study
@@ -40,7 +40,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_methods_are_compared_on_the_zero_shot_average(study: Path) -> None:
-    findings = find(read_study(study))
+    findings = summarize_study(read_study(study))
     assert findings.split == "zero-shot"
     assert findings.reference.score.mean == pytest.approx(0.6)  # of 0.6 and 0.5, and of 0.7 and 0.6
     assert main_table(findings).columns[1].title == "macro-F1 × 100, zero-shot average"
@@ -50,7 +50,7 @@ def test_methods_are_compared_on_the_zero_shot_average(study: Path) -> None:
 
 
 def test_each_language_has_its_score_and_gain(study: Path) -> None:
-    table = gain_table(find(read_study(study)))
+    table = gain_table(summarize_study(read_study(study)))
     rows = {row[0].text: [entry.line for entry in row[1:]] for row in table.rows}
     assert list(rows) == ["zero-shot average", "average of all languages", "distant average", "en (source)", "de", "sw"]
     assert rows["de"] == ["65.0 ± 7.1", "72.5 ± 10.6 (+7.5)"]
@@ -78,6 +78,6 @@ def test_the_report_has_the_languages_as_files_and_on_the_page(study: Path) -> N
 
 def test_a_study_in_one_language_is_told_as_before(tmp_path: Path) -> None:
     study = write_study(tmp_path / "study", scores={"full": [0.7]}, tests=("test", "test_hard"))
-    findings = find(read_study(study))
+    findings = summarize_study(read_study(study))
     assert (findings.split, findings.results.averages) == ("test", ())
     assert not (study / "tables/languages.csv").exists()

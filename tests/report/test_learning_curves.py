@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gradgate.report import write_report
-from gradgate.report.findings import find
-from gradgate.report.sections.epoch_curves import EpochCurvesSection
-from gradgate.report.sections.losses import LossesSection, whole_windows
+from gradgate.report.sections.from_papers.epoch_curves import EpochCurvesSection
+from gradgate.report.sections.from_papers.losses import LossesSection, whole_windows
+from gradgate.report.study_summary import summarize_study
 from gradgate.study.results import read_study
 from support.study_folder import METRIC, write_study
 
@@ -59,7 +59,7 @@ def test_the_csv_has_losses_that_are_drawn_with_their_neighbours(study: Path) ->
     for file in study.glob("runs/*/*/history.jsonl"):
         line = json.dumps({"step": 11, "epoch": 1.0, "split": "train", "loss": 12.0})
         file.write_text(f"{file.read_text()}{line}\n")
-    section = LossesSection.find(find(read_study(study)))
+    section = LossesSection.find(summarize_study(read_study(study)))
     assert section is not None
     assert section.curves[0].windows == {11: [2.0, 2.0]}  # (10 * 1 + 12) / 11
     assert "full goes from 2.000 to 2.000 on train" in section.drawings()[0].text
@@ -69,7 +69,7 @@ def test_the_csv_has_losses_that_are_drawn_with_their_neighbours(study: Path) ->
 
 
 def test_losses_of_train_and_dev_are_drawn_and_written(study: Path) -> None:
-    section = LossesSection.find(find(read_study(study)))
+    section = LossesSection.find(summarize_study(read_study(study)))
     assert section is not None
     assert section.curves[0].train == {10: [1.0, 1.0]}
     assert section.curves[0].dev == {40: [0.5, 0.5], 80: [0.4, 0.4]}
@@ -86,13 +86,13 @@ def test_losses_of_train_and_dev_are_drawn_and_written(study: Path) -> None:
 def test_a_loss_that_rises_is_said(study: Path) -> None:
     for history in study.glob("runs/method-0/*/history.jsonl"):
         history.write_text(history.read_text().replace('"loss": 0.4', '"loss": 0.9'))
-    section = LossesSection.find(find(read_study(study)))
+    section = LossesSection.find(summarize_study(read_study(study)))
     assert section is not None
     assert "ends at 0.900 on dev, after 0.500 at step 40" in section.drawings()[0].text
 
 
 def test_test_scores_are_means_over_the_target_languages(study: Path) -> None:
-    section = EpochCurvesSection.find(find(read_study(study)))
+    section = EpochCurvesSection.find(summarize_study(read_study(study)))
     assert section is not None
     assert section.splits == ("de.test", "sw.test")
     assert section.curves[0].scores[40] == [pytest.approx(0.6), pytest.approx(0.55)]
@@ -109,4 +109,4 @@ def test_test_scores_are_means_over_the_target_languages(study: Path) -> None:
 
 def test_without_such_scores_there_is_no_section(tmp_path: Path) -> None:
     folder = write_study(tmp_path, scores={"full": [0.5]})
-    assert EpochCurvesSection.find(find(read_study(folder))) is None
+    assert EpochCurvesSection.find(summarize_study(read_study(folder))) is None

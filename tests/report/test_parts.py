@@ -14,8 +14,9 @@ from rich.console import Console
 from scipy import stats
 
 from gradgate.report import render_table, write_report
-from gradgate.report.findings import find
-from gradgate.report.sections.t_statistics import TStatisticsSection, over_parts
+from gradgate.report.sections.from_papers.t_statistics import TStatisticsSection
+from gradgate.report.split_tests import best_over_parts
+from gradgate.report.study_summary import summarize_study
 from gradgate.report.verdict import cautions, verdict
 from gradgate.runs.state import RunState
 from gradgate.study.parts import Parts, TaskChoice
@@ -59,8 +60,8 @@ def means(method: str) -> list[float]:
 
 def test_methods_are_compared_on_the_mean_over_tasks_of_each_seed(tmp_path: Path) -> None:
     write_parts(tmp_path)
-    findings = find(read_pooled(tmp_path))
-    full, gradual = findings.methods
+    findings = summarize_study(read_pooled(tmp_path))
+    full, gradual = findings.arms
     assert gradual.score.mean == pytest.approx(fmean(means(METHOD)), abs=1e-12)
     assert gradual.score.sd == pytest.approx(stdev(means(METHOD)), abs=1e-12)
     assert full.score.values == pytest.approx(means("full"), abs=1e-12)
@@ -78,7 +79,7 @@ def test_tasks_are_pairs_of_a_test_of_their_own(tmp_path: Path) -> None:
     assert [(row["method"], row["paired_by"], row["pairs"]) for row in rows] == [(METHOD, "task", "3")]
     assert float(rows[0]["t"]) == pytest.approx(wanted.statistic)
     assert float(rows[0]["p"]) == pytest.approx(wanted.pvalue)
-    said = over_parts(find(read_pooled(tmp_path)))
+    said = best_over_parts(summarize_study(read_pooled(tmp_path)))
     assert said == f"{METHOD} is ahead of full on 3 of 3 tasks; with tasks as pairs, p = {wanted.pvalue:.3f}."
 
 
@@ -105,8 +106,8 @@ def test_a_seed_that_failed_on_one_task_makes_no_mean_and_is_told(tmp_path: Path
     assert (lost.state, lost.scores) == ("failed", None)
     assert lost.failure is not None
     assert lost.failure.message == "beta: The loss became nan."
-    findings = find(results)
-    assert findings.methods[1].score.values == pytest.approx(means(METHOD)[:2], abs=1e-12)
+    findings = summarize_study(results)
+    assert findings.arms[1].score.values == pytest.approx(means(METHOD)[:2], abs=1e-12)
     assert (results.count(RunState.FINISHED), results.count(RunState.FAILED)) == (17, 1)
     page = write_report(tmp_path).html.read_text()
     assert f"beta: {METHOD}, seed 2" in page
@@ -124,9 +125,9 @@ def test_what_has_not_begun_leaves_the_rest_to_be_read(tmp_path: Path) -> None:
 
 def test_scores_of_different_metrics_are_called_scores(tmp_path: Path) -> None:
     write_parts(tmp_path, {"alpha": "matthews", "beta": "f1", "gamma": "pearson"})
-    findings = find(read_pooled(tmp_path))
+    findings = summarize_study(read_pooled(tmp_path))
     assert findings.format.label == "score × 100"
-    assert findings.methods[0].score.values == pytest.approx(means("full"), abs=1e-12)
+    assert findings.arms[0].score.values == pytest.approx(means("full"), abs=1e-12)
 
 
 def test_tasks_without_a_test_split_are_said_to_be_compared_on_dev(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_tasks_without_a_test_split_are_said_to_be_compared_on_dev(tmp_path: Pat
         (path / "study.json").write_text(json.dumps(record))
         for scores in path.glob("runs/*/seed-*/scores.json"):
             scores.write_text(json.dumps({**json.loads(scores.read_text()), "tests": {}}))
-    findings = find(read_pooled(tmp_path))
+    findings = summarize_study(read_pooled(tmp_path))
     assert any(note.startswith("beta and gamma have no test split") for note in cautions(findings))
     page = write_report(tmp_path).html.read_text()
     assert "the dev score of beta and gamma also ranks the methods" in page
@@ -147,7 +148,7 @@ def test_tasks_without_a_test_split_are_said_to_be_compared_on_dev(tmp_path: Pat
 def test_a_part_that_was_not_begun_is_told(tmp_path: Path) -> None:
     paths = write_parts(tmp_path)
     (paths[2] / "study.json").unlink()
-    assert any("1 of 3 tasks have not begun" in note for note in cautions(find(read_pooled(tmp_path))))
+    assert any("1 of 3 tasks have not begun" in note for note in cautions(summarize_study(read_pooled(tmp_path))))
 
 
 def test_the_page_of_a_part_is_the_same_whoever_writes_it(tmp_path: Path) -> None:
@@ -164,10 +165,10 @@ def test_falling_metrics_that_differ_are_called_errors(tmp_path: Path) -> None:
         record = json.loads((path / "study.json").read_text())
         record["task"]["metric_higher_is_better"] = False
         (path / "study.json").write_text(json.dumps(record))
-    findings = find(read_pooled(tmp_path))
+    findings = summarize_study(read_pooled(tmp_path))
     assert findings.format.label == "error"
     assert findings.best[0].name == "full"
-    said = over_parts(findings)
+    said = best_over_parts(findings)
     assert said is not None
     assert said.startswith(f"{METHOD} is ahead of full on 0 of 3 tasks")
 
@@ -190,7 +191,7 @@ def test_models_stand_in_the_same_place_as_tasks(tmp_path: Path) -> None:
         "model",
         ("mean over models",),
     )
-    assert find(results).reference.score.mean == pytest.approx(0.62)
+    assert summarize_study(results).reference.score.mean == pytest.approx(0.62)
     write_report(tmp_path)
     assert (tmp_path / "tables" / "models.csv").is_file()
 

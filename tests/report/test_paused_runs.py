@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gradgate.report import write_report
-from gradgate.report.findings import find
+from gradgate.report.study_summary import summarize_study
 from gradgate.report.verdict import cautions, verdict
 from gradgate.runs.state import RunState
 from gradgate.study.export import records
@@ -47,7 +47,7 @@ def test_the_page_says_what_is_paused(study: Path) -> None:
     assert "Not finished yet:" not in page
     assert "1 of 3" in page
     assert "(1 failed, 1 paused)" in page
-    assert cautions(find(read_study(study)))[0] == "6 runs planned: 4 finished, 1 failed and 1 paused."
+    assert cautions(summarize_study(read_study(study)))[0] == "6 runs planned: 4 finished, 1 failed and 1 paused."
 
 
 def test_the_tables_have_the_status(study: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_study_of_paused_runs_alone_has_a_report(tmp_path: Path) -> None:
         pause(folder, "full", seed)
     page = write_report(folder).html.read_text(encoding="utf-8")
     assert "full, seed 1: paused at step 12 of 80" in page
-    found = find(read_study(folder))
+    found = summarize_study(read_study(folder))
     assert verdict(found) == "Nothing has finished yet."
     assert cautions(found)[0] == "2 runs planned: 0 finished and 2 paused."
 

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from gradgate.report import formats
-from gradgate.report.drawing import look
-from gradgate.report.findings import find
-from gradgate.report.sections.rates import draw_rates, find_rates, rate_table
+from gradgate.report.drawing import style_of
+from gradgate.report.sections.from_papers.learning_rates import find_rates
+from gradgate.report.sections.from_papers.rates import draw_rates, rate_table
+from gradgate.report.study_summary import summarize_study
 from gradgate.study.results import read_study
 from support.study_folder import METRIC, write_study
 
@@ -35,7 +36,7 @@ def searched(tmp_path):
 
 
 def test_the_runs_of_a_search_are_shown_on_dev(searched):
-    findings = find(read_study(searched))
+    findings = summarize_study(read_study(searched))
     rates = find_rates(findings)
     assert (rates.split, rates.all) == ("dev", (2e-5, 1e-4))
     (full,) = rates.methods  # head has one rate, so there is nothing to compare
@@ -52,7 +53,7 @@ def test_methods_are_in_the_order_of_the_study(tmp_path):
             search(tmp_path, method, rate, 0, 0.5)
     search(tmp_path, "head", 1e-4, 0, 0.5)
     search(tmp_path, "head", 2e-5, 0, 0.5)
-    rates = find_rates(find(read_study(tmp_path)))
+    rates = find_rates(summarize_study(read_study(tmp_path)))
     assert [(method.label, method.place) for method in rates.methods] == [("lpft", 0), ("full", 1), ("head", 2)]
 
 
@@ -60,15 +61,15 @@ def test_a_method_has_the_colour_that_it_has_elsewhere(tmp_path):
     write_study(tmp_path, scores={"lpft": [0.7], "full": [0.8]}, methods=("lpft", "full"), seeds=(0,))
     for rate in (1e-4, 2e-5):  # lpft has no rates, so that full is the only method of the figure
         search(tmp_path, "full", rate, 0, 0.5)
-    findings = find(read_study(tmp_path))
+    findings = summarize_study(read_study(tmp_path))
     svg = draw_rates(findings, find_rates(findings)).svg
-    assert f"stroke: {look(1).colour}" in svg
+    assert f"stroke: {style_of(1).colour}" in svg
 
 
 @pytest.mark.parametrize("damage", ["{", '{"dev": {}}', '{"dev": {"macro_f1": NaN}}', '{"dev": {"macro_f1": null}}'])
 def test_runs_of_a_search_that_have_no_score_are_left_out(searched, damage):
     (searched / "search" / "full" / "lr=0.0001" / "seed-0" / "scores.json").write_text(damage)
-    (full,) = find_rates(find(read_study(searched))).methods
+    (full,) = find_rates(summarize_study(read_study(searched))).methods
     assert full.scores[1e-4] == (0.9,)
 
 
@@ -89,7 +90,7 @@ def test_adapters_that_differ_in_their_rate_alone_are_one_method(tmp_path):
             for name, content in (("run", {"config": config}), ("scores", record)):
                 (path / f"{name}.json").write_text(json.dumps(content))
             (path / "history.jsonl").touch()
-    rates = find_rates(find(read_study(tmp_path)))
+    rates = find_rates(summarize_study(read_study(tmp_path)))
     assert rates.split == "test"
     (houlsby,) = rates.methods
     assert {rate: len(scores) for rate, scores in houlsby.scores.items()} == {1e-4: 2, 1e-3: 2}
@@ -97,7 +98,7 @@ def test_adapters_that_differ_in_their_rate_alone_are_one_method(tmp_path):
 
 
 def test_a_study_with_one_rate_has_no_such_figure(tmp_path):
-    assert find_rates(find(read_study(write_study(tmp_path, scores=SCORES)))) is None
+    assert find_rates(summarize_study(read_study(write_study(tmp_path, scores=SCORES)))) is None
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from rich.console import Console
 from gradgate.errors import RunError
 from gradgate.methods.plan_file import read_timeline
 from gradgate.report import render_table, write_report
-from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
 from gradgate.report.sections.curves import draw_curves, find_curves
 from gradgate.report.sections.timeline import TimelineSection
+from gradgate.report.study_summary import summarize_study
 from gradgate.report.table import Entry, ranked, significance
 from gradgate.study.results import read_study
 from support.study_folder import fail, write_study
@@ -69,7 +69,7 @@ def no_figures(draw_only):
 
 
 def tables_of(folder, **study):
-    sections = find_sections(find(read_study(write_study(folder, **study))))
+    sections = find_sections(summarize_study(read_study(write_study(folder, **study))))
     return {table.name: table for section in sections for table in section.tables()}
 
 
@@ -208,7 +208,7 @@ def test_curves_run_over_epochs_or_else_over_steps(tmp_path, noted):
     write_study(tmp_path, methods=("full",), seeds=(0,), scores={"full": [0.7]})
     file = next(tmp_path.glob("runs/*/*/history.jsonl"))
     file.write_text(file.read_text() if noted else file.read_text().replace('"epoch"', '"unknown"'))
-    findings = find(read_study(tmp_path))
+    findings = summarize_study(read_study(tmp_path))
     drawing = draw_curves(findings, find_curves(findings))
     assert ("epochs" in drawing.svg, "optimizer steps" in drawing.svg) == (noted, True)
 
@@ -252,17 +252,10 @@ def test_links_of_the_page_lead_to_files(tmp_path):
     _, html = report(tmp_path, scores=SCORES, tests=("en", "de"))
     links = [attrs["href"] for tag, attrs in Page(html).tags if tag == "a"]
     inside = {link.removeprefix("#") for link in links if link.startswith("#")}
-    assert inside == {
-        "table-main",
-        "table-t-statistics",
-        "table-losses",
-        "table-curves",
-        "table-evaluations",
-        "table-timeline",
-    }
+    assert inside == {"table-main", "table-curves", "table-timeline"}
     assert inside <= set(Page(html).ids)
     files = [link for link in links if not link.startswith("#")]
-    assert len(files) == 11 * 3 + 7 * 2
+    assert len(files) == 8 * 3 + 4 * 2 + 3  # of three more tables, the CSV files
     assert all((tmp_path / link).is_file() for link in files)
 
 
@@ -275,7 +268,7 @@ def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(p
         "What was open when. full keeps 4 of 4 groups open throughout; "
         "gradual:every=40 starts with 1 of 4 groups open and has 3 open from step 40."
     ) in labels
-    assert len(labels) == 6
+    assert len(labels) == 4
     assert len(page.ids) == len(set(page.ids))
     root = ElementTree.parse(folder / "figures" / "cost.svg").getroot()
     described = root.find("{http://www.w3.org/2000/svg}desc").text

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from gradgate.report import render_table, sections, write_report
 from gradgate.report.drawing import Drawing, finish, styled
-from gradgate.report.findings import Findings, find
 from gradgate.report.sections.base import Section
+from gradgate.report.study_summary import StudySummary, summarize_study
 from gradgate.report.table import Column, Entry, Table
 from gradgate.study.results import read_study
 from support.study_folder import write_study
@@ -25,7 +25,7 @@ class WeatherSection(Section):
     """A subject that no report has."""
 
     @classmethod
-    def find(cls, findings: Findings) -> WeatherSection:
+    def find(cls, findings: StudySummary) -> WeatherSection:
         return cls(findings)
 
     def tables(self) -> list[Table]:
@@ -69,6 +69,8 @@ def test_a_section_reaches_the_page_the_files_and_the_terminal(tmp_path: Path, m
 
 
 def test_figures_and_tables_of_all_sections_have_names_of_their_own(tmp_path: Path) -> None:
-    found = sections.find_sections(find(read_study(write_study(tmp_path, scores=SCORES, tests=("en", "de")))))
+    found = sections.find_sections(
+        summarize_study(read_study(write_study(tmp_path, scores=SCORES, tests=("en", "de"))))
+    )
     for given in ([t.name for s in found for t in s.tables()], [d.name for s in found for d in s.drawings()]):
         assert len(given) == len(set(given))

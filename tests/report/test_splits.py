@@ -7,8 +7,9 @@ import json
 import pytest
 from scipy import stats
 
-from gradgate.report.findings import find
-from gradgate.report.sections.t_statistics import draw_t, find_t, t_table
+from gradgate.report.sections.from_papers.t_statistics import draw_t, t_table
+from gradgate.report.split_tests import find_split_tests
+from gradgate.report.study_summary import summarize_study
 from gradgate.study.results import read_study
 from support.study_folder import finish, write_study
 
@@ -27,12 +28,12 @@ def study(folder, scores, splits=SPLITS):
             record = json.loads(file.read_text())
             record["tests"] = {split: {"macro_f1": score} for split, score in zip(splits, row, strict=False)}
             file.write_text(json.dumps(record))
-    return find(read_study(folder))
+    return summarize_study(read_study(folder))
 
 
 def test_each_split_has_its_t_over_seeds_and_all_have_one_over_languages(tmp_path):
     findings = study(tmp_path, {"full": FULL, "head": HEAD})
-    together, *single = find_t(findings)
+    together, *single = find_split_tests(findings)
     means = [[sum(column) / 3 for column in zip(*scores, strict=True)] for scores in (HEAD, FULL)]
     assert together.unit == "language"
     assert together.tests[0].t == pytest.approx(stats.ttest_rel(*means).statistic)
@@ -48,7 +49,7 @@ def test_each_split_has_its_t_over_seeds_and_all_have_one_over_languages(tmp_pat
 
 def test_the_table_and_the_figure_have_the_same_numbers(tmp_path):
     findings = study(tmp_path, {"full": FULL, "head": HEAD})
-    lines = find_t(findings)
+    lines = find_split_tests(findings)
     table, drawing = t_table(findings, lines), draw_t(findings, lines)
     assert [row[0].text for row in table.rows] == ["over languages", "en (source)", "de", "sw"]
     for row in table.rows:
@@ -62,4 +63,4 @@ def test_the_table_and_the_figure_have_the_same_numbers(tmp_path):
     ids=["one method", "nothing to pair", "one split"],
 )
 def test_without_a_test_there_is_nothing_to_show(tmp_path, scores, splits):
-    assert find_t(study(tmp_path, scores, splits)) == []
+    assert find_split_tests(study(tmp_path, scores, splits)) == []

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from gradgate.report import write_report
-from gradgate.report.findings import find
-from gradgate.report.sections.evidence import EvidenceSection
-from gradgate.report.sections.stability import StabilitySection, stability_table
+from gradgate.report.sections.evidence import EvidenceSection, SplitEvidenceSection
+from gradgate.report.sections.from_papers.stability import StabilitySection, stability_table
+from gradgate.report.study_summary import summarize_study
 from gradgate.statistics import holm, pairs_needed
 from gradgate.study.results import read_study
 from support.study_folder import fail, finish, write_study
@@ -20,8 +20,8 @@ FULL, GRADUAL, HEAD = [0.68, 0.70, 0.72], [0.70, 0.73, 0.74], [0.60, 0.66, 0.64]
 SCORES = {"full": FULL, "gradual:every=40": GRADUAL, "head": HEAD}
 
 
-def tables(folder):
-    section = EvidenceSection.find(find(read_study(folder)))
+def tables(folder, kind=EvidenceSection):
+    section = kind.find(summarize_study(read_study(folder)))
     return {table.name: table for table in section.tables()} if section else {}
 
 
@@ -38,11 +38,11 @@ def test_every_test_of_a_method_is_shown(tmp_path):
     # Differences 0.02, 0.03, 0.02: t = 7, d_z = 7 / sqrt(3), g = d_z / sqrt(pi).
     gradual = shown["gradual:every=40"]
     assert (gradual["pairs"], gradual["difference"]) == ("3 of 3", "+2.3 [+0.9 to +3.8]")
-    assert (gradual["t"], gradual["effect"], gradual["ranks"]) == ("7.00", "4.04 (g 2.28)", "1.00")
+    assert (gradual["t"], gradual["effect"], gradual["rank_biserial"]) == ("7.00", "4.04 (g 2.28)", "1.00")
     assert (gradual["p"], gradual["wilcoxon"]) == ("0.020 (Holm 0.040)", "0.250 (Holm 0.500)")
     assert gradual["bootstrap"] == "+2.0 to +3.0"
     needed = pairs_needed(7 / 3**0.5), pairs_needed(7 / 3**0.5, level=0.025)
-    assert gradual["needed"] == f"{needed[0]} ({needed[1]} with Holm)"
+    assert gradual["pairs_needed"] == f"{needed[0]} ({needed[1]} with Holm)"
     assert shown["full"]["difference"] == "reference"
     raw = [stats.ttest_rel(SCORES[name], FULL).pvalue for name in ("gradual:every=40", "head")]
     assert [records[name]["p_holm"] for name in ("gradual:every=40", "head")] == pytest.approx(holm(raw))
@@ -87,7 +87,7 @@ def test_several_test_splits_are_pairs_too(tmp_path, splits, unit):
             record = json.loads(file.read_text())
             record["tests"] = {split: {"macro_f1": score} for split, score in zip(splits, row, strict=False)}
             file.write_text(json.dumps(record))
-    table = tables(tmp_path)["statistics-splits"]
+    table = tables(tmp_path, SplitEvidenceSection)["statistics-splits"]
     assert table.title == f"Statistics: differences to full, paired by {unit}"
     (record,) = table.records
     # Only seed 0 is common: differences 0.1, 0 and 0.1 for the three languages.
@@ -107,7 +107,9 @@ def test_equal_scores_leave_the_tests_empty(tmp_path):
     write_study(tmp_path, scores={"full": FULL, "gradual:every=40": FULL})
     table = tables(tmp_path)["statistics"]
     shown = lines(table)["gradual:every=40"]
-    assert {shown[key] for key in ("t", "p", "wilcoxon", "effect", "ranks", "needed", "bootstrap")} == {"–"}
+    assert {shown[key] for key in ("t", "p", "wilcoxon", "effect", "rank_biserial", "pairs_needed", "bootstrap")} == {
+        "–"
+    }
     assert table.notes == ("The same score as the reference for all 3 seeds: no test.",)
 
 
@@ -121,7 +123,7 @@ def test_what_only_some_methods_cannot_say_is_told_of_them_once(tmp_path):
 def test_mean_against_best_over_the_dev_evaluations(tmp_path):
     write_study(tmp_path, scores={"full": FULL})
     # Each run of the folder has two evaluations, the second 0.1 higher.
-    table = stability_table(find(read_study(tmp_path)))
+    table = stability_table(summarize_study(read_study(tmp_path)))
     full, gradual = table.records
     assert (full["runs"], full["evaluations"]) == (3, 6)
     assert (full["mean"], full["best"], full["gap"]) == pytest.approx((0.66, 0.71, 0.05))
@@ -132,7 +134,7 @@ def test_an_evaluation_that_is_not_finite_leaves_its_run_out(tmp_path):
     write_study(tmp_path, scores={"full": FULL})
     file = tmp_path / "runs" / "method-0" / "seed-1" / "history.jsonl"
     file.write_text(file.read_text() + '{"step": 90, "split": "dev", "macro_f1": NaN}\n')
-    table = stability_table(find(read_study(tmp_path)))
+    table = stability_table(summarize_study(read_study(tmp_path)))
     assert table.records[0]["runs"] == 2
     assert lines(table)["full"]["runs"] == "2 of 3"
 
@@ -141,7 +143,7 @@ def test_the_figure_of_mean_and_best_says_who_is_steadiest(tmp_path):
     write_study(tmp_path, scores={"full": FULL, "gradual:every=40": FULL})
     for file in tmp_path.glob("runs/method-1/*/history.jsonl"):
         file.write_text(file.read_text().replace('"step": 40, "epoch": 1.0, "split": "dev"', '"split": "train"'))
-    section = StabilitySection.find(find(read_study(tmp_path)))
+    section = StabilitySection.find(summarize_study(read_study(tmp_path)))
     (drawing,) = section.drawings()
     assert drawing.caption.startswith("The best evaluation of full is 5.0 from the mean of all.")
     assert "Mean and best: full 66.0 and 71.0." in drawing.text

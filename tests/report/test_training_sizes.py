@@ -12,9 +12,9 @@ import pytest
 
 from gradgate.papers.check import check_study
 from gradgate.report import write_report
-from gradgate.report.findings import find
+from gradgate.report.sections.from_papers.training_sizes import TrainingSizesSection, caption
 from gradgate.report.sections.gains import GainsSection
-from gradgate.report.sections.training_sizes import TrainingSizesSection, seen
+from gradgate.report.study_summary import summarize_study
 from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.pooled import read_pooled
 from support.study_folder import write_study
@@ -63,9 +63,9 @@ def test_a_size_that_has_not_finished_everywhere_is_no_end_of_the_comparison(
     part = read_pooled(study).parts[1][1].folder
     for scores in part.glob("runs/method-1/*/scores.json"):
         scores.unlink()
-    section = TrainingSizesSection.find(find(read_pooled(study)))
+    section = TrainingSizesSection.find(summarize_study(read_pooled(study)))
     assert section is not None
-    assert seen(section) == "No two sizes have finished for every method yet."
+    assert caption(section) == "No two sizes have finished for every method yet."
     write_report(study)
 
 
@@ -77,4 +77,4 @@ def test_each_size_is_a_place_of_its_own_for_claims(study: Path) -> None:
 
 def test_one_size_has_no_section(tmp_path: Path) -> None:
     write_study(tmp_path, scores={"full": (0.5, 0.6)})
-    assert TrainingSizesSection.find(find(read_pooled(tmp_path))) is None
+    assert TrainingSizesSection.find(summarize_study(read_pooled(tmp_path))) is None

@@ -14,8 +14,9 @@ from transformers import AutoModelForSequenceClassification
 from gradgate import adapters
 from gradgate.errors import AdapterError, MethodError, RunError, UsageError
 from gradgate.report import write_report
-from gradgate.report.findings import find
-from gradgate.report.sections.scores import ScoresSection, main_table
+from gradgate.report.sections.main_table import main_table
+from gradgate.report.sections.scores import ScoresSection
+from gradgate.report.study_summary import summarize_study
 from gradgate.runs.records import ModelRecord, TaskRecord
 from gradgate.settings.arm import read_arm
 from gradgate.settings.run import RunConfig, make_config
@@ -111,7 +112,7 @@ def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_fine_tuning_and_adapters_stand_side_by_side(done: Path) -> None:
-    table = main_table(find(read_study(done)))
+    table = main_table(summarize_study(read_study(done)))
     assert [row["method"] for row in table.records] == ["full", SMALL]
     full, small = table.records
     assert full["reference"] == small["reference"] == "full"
@@ -142,7 +143,7 @@ def test_the_export_has_adapter_and_method_apart(done: Path) -> None:
 
 def test_studies_from_before_bytes_were_counted_have_no_column_for_them(tmp_path: Path) -> None:
     write_study(tmp_path, scores={"full": [0.5, 0.6, 0.7]})
-    table = main_table(find(read_study(tmp_path)))
+    table = main_table(summarize_study(read_study(tmp_path)))
     assert "stored" not in {column.key for column in table.columns}
     assert table.records[0]["bytes_stored"] is None
 

@@ -11,9 +11,9 @@ import pytest
 from gradgate.errors import UsageError
 from gradgate.methods import Full
 from gradgate.report import write_report
-from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
-from gradgate.report.sections.scores import main_table
+from gradgate.report.sections.main_table import main_table
+from gradgate.report.study_summary import summarize_study
 from gradgate.settings.arm import Arm
 from gradgate.settings.recorded import recorded_adapter
 from gradgate.settings.run import make_config
@@ -51,7 +51,7 @@ def done(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_every_column_holds_for_all_of_them(done: tuple[Path, list[str]]) -> None:
-    rows = {str(row["method"]): row for row in main_table(find(read_study(done[0]))).records}
+    rows = {str(row["method"]): row for row in main_table(summarize_study(read_study(done[0]))).records}
     assert list(rows) == ["full", "freeze:layers=1", "lora:r=1", "lora:r=1 + freeze:layers=1"]
     for column in ("parameters_trained", "bytes_stored", "seconds_per_step", "peak_memory_bytes", "trainable_share"):
         assert all(row[column] for row in rows.values()), column
@@ -66,7 +66,7 @@ def test_one_rate_for_all_is_said_at_the_start_and_in_the_report(
     draw_only()
     expected = "lora:r=1 and the model itself share the learning rate of 0.001. LoRA's best one is about 10 times that"
     assert [expected in note for note in done[1]].count(True) == 1
-    sections = find_sections(find(read_study(done[0])))
+    sections = find_sections(summarize_study(read_study(done[0])))
     assert [expected in caution for section in sections for caution in section.cautions()].count(True) == 1
     assert "-m lora:r=8,lr=0.01" in write_report(done[0]).html.read_text()
 

@@ -45,7 +45,7 @@ def timeline_of(spec: str, steps: int, folder: Path) -> Timeline:
 
 def picture_of(timeline: Timeline, spec: str) -> str:
     """An SVG element that follows the page's light and dark modes, with a caption for those who cannot see it."""
-    from gradgate.report.sections.timeline import MethodPlan, draw_timeline
+    from gradgate.report.sections.timeline_figure import MethodPlan, draw_timeline
 
     name = "".join(letter if letter.isalnum() else "-" for letter in spec)
     drawn = draw_timeline([MethodPlan(spec, 0, timeline)])

@@ -1,4 +1,4 @@
-"""What is known of how a study's runs forgot other text while they trained: one value for each step that was kept."""
+"""Read how a study's runs forgot other text while they trained: one value for each checkpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ForgettingRow:
         metric, higher_is_better: what was measured.
         step: optimizer steps done; 0 is the pretrained model without an adapter.
         best: whether these are the weights that were best on dev, which is the last row of a run.
-        value: None where it is not finite.
+        value: None if it is not finite.
     """
 
     arm: ArmName
@@ -47,17 +47,17 @@ class ForgettingRow:
 
 
 def forgetting_folder(path: Path) -> AnalysisFolder[ForgettingRow]:
-    """The folder of this analysis at ``path``."""
+    """Return the folder of this analysis at ``path``."""
     return AnalysisFolder(path, NAME, ForgettingRow)
 
 
 def texts_of(rows: Iterable[ForgettingRow]) -> tuple[str, ...]:
-    """The texts that were measured on, in their order."""
+    """Return the texts that were measured on, in their order."""
     return tuple(dict.fromkeys(row.text for row in rows))
 
 
 def curves(rows: Iterable[ForgettingRow], text: str) -> dict[str, dict[int, list[float]]]:
-    """Arm to the values of its seeds by step, in the order of the steps."""
+    """Return arm to the values of its seeds by step, in the order of the steps."""
     found: dict[str, dict[int, list[float]]] = {}
     for row in sorted(rows, key=lambda row: row.step):
         if row.text == text and row.value is not None and isfinite(row.value):
@@ -66,12 +66,12 @@ def curves(rows: Iterable[ForgettingRow], text: str) -> dict[str, dict[int, list
 
 
 def has_course(rows: Sequence[ForgettingRow]) -> bool:
-    """Whether any run has more than the points before and after."""
+    """Return whether any run has more than the points before and after."""
     return any(sum(other.key == row.key for other in rows) > 2 for row in rows if row.best)
 
 
-def seen(rows: Sequence[ForgettingRow], text: str) -> str:
-    """What the values show, in a sentence."""
+def caption(rows: Sequence[ForgettingRow], text: str) -> str:
+    """Say what the values show, in a sentence."""
     own = [row for row in rows if row.text == text]
     worse = -1 if own[0].higher_is_better else 1
     parts = []

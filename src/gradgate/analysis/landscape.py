@@ -1,4 +1,4 @@
-"""What is known of the loss around the weights of a study's runs: on a line to the pretrained ones, and on a plane."""
+"""Read the loss around the weights of a study's runs: on a line to the pretrained ones, and on a plane."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LandscapeRow:
         x: on the line the share of the way, 0 where the run began and 1 at its tuned weights; on the plane how much of
             the first direction is added to the tuned weights.
         y: how much of the second direction; None on the line.
-        loss: None where it is not finite.
+        loss: None if it is not finite.
         distance: the length of the line's way from 0 to 1 in weights; None on the plane.
     """
 
@@ -63,12 +63,12 @@ class Flatness:
 
 
 def landscape_folder(path: Path) -> AnalysisFolder[LandscapeRow]:
-    """The folder of this analysis at ``path``."""
+    """Return the folder of this analysis at ``path``."""
     return AnalysisFolder(path, NAME, LandscapeRow)
 
 
 def lines(rows: Iterable[LandscapeRow], arm: str, split: str) -> dict[int, list[tuple[float, float | None]]]:
-    """Seed to the losses of its run on the line: pairs of ``x`` and loss, in order."""
+    """Return seed to the losses of its run on the line: pairs of ``x`` and loss, in order."""
     found: dict[int, list[tuple[float, float | None]]] = {}
     for row in rows:
         if (row.arm, row.split, row.where) == (arm, split, LINE):
@@ -77,7 +77,7 @@ def lines(rows: Iterable[LandscapeRow], arm: str, split: str) -> dict[int, list[
 
 
 def flatness(points: Sequence[tuple[float, float | None]]) -> Flatness | None:
-    """The width of the minimum around the tuned weights, on the line that He et al. 2021 draw in Fig. 6.
+    """Return the width of the minimum around the tuned weights, on the line that He et al. 2021 draw in Fig. 6.
 
     The paper names no number. This one is the length of the interval around 1 in which ``loss(x) <= loss(1) + 0.5``,
     with straight lines between the points. The unit is the way that the run itself went.
@@ -98,7 +98,7 @@ def flatness(points: Sequence[tuple[float, float | None]]) -> Flatness | None:
 
 
 def _reach(points: Sequence[tuple[float, float | None]], level: float) -> tuple[float, bool]:
-    """Where the loss first rises above the level, and whether it never does."""
+    """Return where the loss first rises above the level, and whether it never does."""
     for (x, loss), (beyond, above) in pairwise(points):
         assert loss is not None
         if above is None:
@@ -109,13 +109,13 @@ def _reach(points: Sequence[tuple[float, float | None]], level: float) -> tuple[
 
 
 def flatness_of(rows: Sequence[LandscapeRow], arm: str, split: str = DEV) -> list[Flatness]:
-    """The flatness of each run of an arm."""
+    """Return the flatness of each run of an arm."""
     found = (flatness(points) for points in lines(rows, arm, split).values())
     return [flat for flat in found if flat is not None]
 
 
-def seen(rows: Sequence[LandscapeRow]) -> str:
-    """What the lines show, in one sentence."""
+def caption(rows: Sequence[LandscapeRow]) -> str:
+    """Say what the lines show, in one sentence."""
     widths = {arm: flat for arm in dict.fromkeys(row.arm for row in rows) if (flat := flatness_of(rows, arm))}
     if not widths:
         return "No run has a line: only the heads were trained."
@@ -132,6 +132,6 @@ def seen(rows: Sequence[LandscapeRow]) -> str:
 
 
 def width_text(found: Sequence[Flatness]) -> str:
-    """The mean width; ``at least`` where the interval of a run may be wider."""
+    """Return the mean width, with ``at least`` if the interval of a run may be wider."""
     bound = "at least " if any(flat.at_least for flat in found) else ""
     return f"{bound}{fmean(flat.width for flat in found):.2f}"

@@ -1,4 +1,4 @@
-"""What is known of the representations of a study's runs: similarity to the pretrained model, layer by layer."""
+"""Read the representations of a study's runs: their similarity to the pretrained model, layer by layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.runs.records import DEV
-from gradgate.settings.recorded import ArmName
+from gradgate.statistics import Summary, summarize
 
 NAME = "representations"
 
@@ -23,9 +23,9 @@ class RepresentationRow:
         run: its mark, see :class:`gradgate.analysis.runs.RunReference`.
         split: where the tokens are from.
         tokens: how many.
-        layer: 0 is what the embeddings give out, 1 the lowest layer.
+        layer: 0 is the output of the embeddings, 1 the lowest layer.
         layers: the number of the highest.
-        rsa, cka: the similarities; None where one is not defined.
+        rsa, cka: the similarities; None if one is not defined.
     """
 
     arm: ArmName
@@ -41,7 +41,7 @@ class RepresentationRow:
 
 @dataclass(frozen=True)
 class ArmSimilarity:
-    """Means over the seeds of one arm, by layer from 0 on; None where no seed has a value.
+    """Means over the seeds of one arm, by layer from 0 on; None if no seed has a value.
 
     Attributes:
         rsa, cka: a list of values, one for each seed, for each layer.
@@ -51,30 +51,34 @@ class ArmSimilarity:
     rsa: tuple[tuple[float, ...], ...]
     cka: tuple[tuple[float, ...], ...]
 
+    def summary(self, measure: str, layer: int) -> Summary:
+        """Return the values of ``rsa`` or ``cka`` at a layer, summarized over the seeds."""
+        return summarize(getattr(self, measure)[layer])
+
     def mean(self, measure: str, layer: int) -> float | None:
-        """The mean over seeds of ``rsa`` or ``cka`` at a layer."""
+        """Return the mean over seeds of ``rsa`` or ``cka`` at a layer."""
         values = getattr(self, measure)[layer]
         return fmean(values) if values else None
 
     def overall(self, measure: str = "rsa") -> float | None:
-        """The mean over the layers above the embeddings."""
+        """Return the mean over the layers above the embeddings."""
         means = [self.mean(measure, layer) for layer in range(1, len(self.rsa))]
         known = [mean for mean in means if mean is not None]
         return fmean(known) if known else None
 
 
 def representations_folder(path: Path) -> AnalysisFolder[RepresentationRow]:
-    """The folder of this analysis at ``path``."""
+    """Return the folder of this analysis at ``path``."""
     return AnalysisFolder(path, NAME, RepresentationRow)
 
 
 def splits_of(rows: Iterable[RepresentationRow]) -> tuple[str, ...]:
-    """The splits whose tokens were looked at, dev first."""
+    """Return the splits whose tokens were compared, dev first."""
     return tuple(sorted({row.split for row in rows}, key=lambda split: (split != DEV, split)))
 
 
 def similarities(rows: Sequence[RepresentationRow], split: str) -> list[ArmSimilarity]:
-    """One for each arm, in the order of the rows."""
+    """Return one for each arm, in the order of the rows."""
     chosen = [row for row in rows if row.split == split]
     depth = max(row.layers for row in chosen)
     found = []
@@ -90,8 +94,8 @@ def similarities(rows: Sequence[RepresentationRow], split: str) -> list[ArmSimil
     return found
 
 
-def seen(arms: Sequence[ArmSimilarity]) -> str:
-    """What the similarities show, in one sentence."""
+def caption(arms: Sequence[ArmSimilarity]) -> str:
+    """Say what the similarities show, in one sentence."""
     known = sorted(
         ((mean, arm) for arm in arms if (mean := arm.overall()) is not None), key=lambda pair: pair[0], reverse=True
     )

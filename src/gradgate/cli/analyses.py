@@ -72,7 +72,7 @@ def representations(
 
     from gradgate.analysis.finished import Computing  # torch loads after the folders are checked
     from gradgate.analysis.hidden_states import Request, measure
-    from gradgate.report.sections.representations import draw_representations, similarity_table
+    from gradgate.report.sections.analyzed.representations import draw_representations, similarity_table
 
     computing = Computing(
         batch_size=batch_size, device=device, threads=threads, data=data, trust_remote_code=trust_remote_code
@@ -129,7 +129,7 @@ def landscape(
 
     from gradgate.analysis.finished import Computing  # torch loads after the folders are checked
     from gradgate.analysis.loss_surface import Request, measure
-    from gradgate.report.sections.landscape import draw_landscape, flatness_table
+    from gradgate.report.sections.analyzed.landscape import draw_landscape, flatness_table
 
     computing = Computing(
         batch_size=batch_size, device=device, threads=threads, data=data, trust_remote_code=trust_remote_code
@@ -162,7 +162,7 @@ def fisher(
     from gradgate.analysis.fisher import NAME, find_tracked
     from gradgate.files import write_text
     from gradgate.report.export import to_csv
-    from gradgate.report.sections.fisher import fisher_drawings, fisher_tables, schedules_seen, seen, shown_as
+    from gradgate.report.sections.analyzed.fisher import fisher_drawings, fisher_tables, schedules_seen, seen, shown_as
 
     groups = find_tracked(paths)
     check_shared(paths, out)
@@ -212,7 +212,7 @@ def forgetting(
 
     from gradgate.analysis.finished import Computing  # torch loads after the folders are checked
     from gradgate.analysis.forgetting_course import NO_COURSE, measure
-    from gradgate.report.sections.forgetting_course import course_tables, draw_courses
+    from gradgate.report.sections.analyzed.forgetting_course import course_tables, draw_courses
 
     computing = Computing(
         batch_size=batch_size, device=device, threads=threads, data=data, trust_remote_code=trust_remote_code

@@ -32,9 +32,9 @@ from gradgate.papers.claims.numbers import (
     Numbers,
     Place,
 )
-from gradgate.report.findings import find
 from gradgate.report.formats import ScoreFormat
-from gradgate.report.sections.rates import searched_runs
+from gradgate.report.sections.from_papers.learning_rates import searched_runs
+from gradgate.report.study_summary import summarize_study
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
 from gradgate.settings.arm import OWN_SETTINGS
@@ -250,7 +250,7 @@ def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
         The study's label to the rank of the rate, from 0, to the standard deviation over the seeds: in points if the
         metric is a share. Empty for a search with one seed.
     """
-    shown = find(results).format
+    shown = summarize_study(results).format
     scores: dict[str, dict[float, dict[str, dict[int, float]]]] = {}
     for run in searched_runs(results, shown.metric):
         others = json.dumps({name: run.config.get(name) for name in OWN_SETTINGS if name != "lr"}, sort_keys=True)

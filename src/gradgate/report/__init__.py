@@ -1,4 +1,4 @@
-"""A study folder turned into tables, figures, one page, and a table for the terminal."""
+"""Turn a study folder into tables, figures, one page, and a table for the terminal."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from rich.text import Text
 from gradgate.files import write_files
 from gradgate.report.drawing import Drawing
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
-from gradgate.report.findings import Findings, find
 from gradgate.report.formats import visible
 from gradgate.report.page import PAGE, render_page
-from gradgate.report.sections import find_answer, find_sections
+from gradgate.report.sections import find_answer, find_cautions, find_sections
 from gradgate.report.sections.base import Section
+from gradgate.report.study_summary import StudySummary, summarize_study
 from gradgate.report.table import Table
-from gradgate.report.verdict import cautions
 from gradgate.study.pooled import read_pooled
 from gradgate.study.results import StudyResults
 
@@ -47,72 +46,106 @@ class Report:
 
 @dataclass(frozen=True)
 class ComposedReport:
-    """What a report says, before it is written anywhere; tables and figures are made once."""
+    """What a report says, before it is written anywhere; tables and figures are made once.
 
-    findings: Findings
+    Attributes:
+        all_sections: whether the page and the terminal have the sections that only a paper needs too. The files of
+            tables and figures are those of all sections in any case.
+    """
+
+    study: StudySummary
+    all_sections: bool = False
 
     @classmethod
     def of(cls, results: StudyResults) -> ComposedReport:
-        """The report on some results."""
-        return cls(find(results))
+        """Compose the report on some results."""
+        return cls(summarize_study(results))
 
     @cached_property
     def sections(self) -> list[Section]:
         """The sections that the study has data for."""
-        return find_sections(self.findings)
+        return find_sections(self.study)
+
+    @cached_property
+    def shown(self) -> list[Section]:
+        """The sections on the page and in the terminal."""
+        return [section for section in self.sections if self.all_sections or section.on_page]
 
     @cached_property
     def tables(self) -> list[Table]:
         """The tables of all sections; the first one leads."""
-        return [table for section in self.sections for table in section.tables()]
+        return [table for section in self.sections for table in self._tables[section.name]]
 
     @cached_property
     def drawings(self) -> list[Drawing]:
         """The figures of all sections."""
-        return [drawing for section in self.sections for drawing in section.drawings()]
+        return [drawing for section in self.sections for drawing in self._drawings[section.name]]
+
+    @property
+    def shown_tables(self) -> list[Table]:
+        """The tables on the page."""
+        return [table for section in self.shown for table in self._tables[section.name]]
+
+    @property
+    def shown_drawings(self) -> list[Drawing]:
+        """The figures on the page."""
+        return [drawing for section in self.shown for drawing in self._drawings[section.name]]
 
     @property
     def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         """The tables that stand for the report where there is little room, each with the columns to show."""
-        return [each for section in self.sections for each in section.printed()]
+        return [each for section in self.shown for each in section.printed()]
 
     @property
     def answer(self) -> tuple[str, list[str]]:
         """The answer of the study in a sentence, and those that add to it."""
-        return find_answer(self.findings, self.sections)
+        return find_answer(self.study, self.shown)
 
     @property
     def cautions(self) -> list[str]:
         """What to bear in mind."""
-        return [*cautions(self.findings), *(caution for section in self.sections for caution in section.cautions())]
+        return find_cautions(self.study, self.shown)
 
     def write(self, folder: Path, page: str = PAGE) -> Report:
         """Write the page, ``tables/`` and ``figures/``; RunError if a file cannot be written."""
         exports = {f"{table.name}.{end}": writer(table) for table in self.tables for end, writer in _WRITERS.items()}
-        html = render_page(self.findings, self.sections, self.tables, self.drawings)
+        further = [table for table in self.tables if table not in self.shown_tables]
+        html = render_page(self.study, self.shown, self.shown_tables, self.shown_drawings, further)
         write_files(folder / "tables", exports)
         figures = write_drawings(folder / "figures", self.drawings)
         write_files(folder, {page: html})
         return Report(folder / page, tuple(folder / "tables" / name for name in exports), figures)
 
+    @cached_property
+    def _tables(self) -> dict[str, list[Table]]:
+        return {section.name: section.tables() for section in self.sections}
 
-def write_report(folder: Path) -> Report:
+    @cached_property
+    def _drawings(self) -> dict[str, list[Drawing]]:
+        return {section.name: section.drawings() for section in self.sections}
+
+
+def write_report(folder: Path, *, all_sections: bool = False) -> Report:
     """Write ``report.html``, ``tables/`` (.csv, .md, .tex) and ``figures/`` (.svg, .pdf) into a study folder.
 
     A study of several tasks or models gets one for each of its parts too, in their folders. Equal studies give equal
     bytes. A page is one file that loads nothing else.
 
+    Args:
+        all_sections: show the sections that only a paper needs, too.
+
     Raises:
         RunError: if the folder holds no study, ``study.json`` is damaged, or a file cannot be written.
     """
-    return write_whole(ComposedReport.of(read_pooled(folder)), folder)
+    return write_whole(ComposedReport(summarize_study(read_pooled(folder)), all_sections), folder)
 
 
 def write_whole(report: ComposedReport, folder: Path, page: str = PAGE) -> Report:
     """Write a report, and those of its parts into their places below ``folder``."""
-    results = report.findings.results
-    for _, part in results.parts:
-        ComposedReport.of(part).write(folder / part.folder.relative_to(results.folder))
+    results = report.study.results
+    for _, part in report.study.parts:
+        place = part.results.folder.relative_to(results.folder)
+        ComposedReport(part, report.all_sections).write(folder / place)
     return report.write(folder, page)
 
 
@@ -125,9 +158,9 @@ def write_drawings(folder: Path, drawings: Sequence[Drawing]) -> tuple[Path, ...
     return tuple(folder / name for name in pictures)
 
 
-def render_table(folder: Path, console: Console) -> None:
+def render_table(folder: Path, console: Console, *, all_sections: bool = False) -> None:
     """Print the answer, the main table and its cautions: the same numbers as in the report."""
-    print_report(ComposedReport.of(read_pooled(folder)), console)
+    print_report(ComposedReport(summarize_study(read_pooled(folder)), all_sections), console)
 
 
 def print_report(report: ComposedReport, console: Console) -> None:

@@ -92,7 +92,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Look:
+class Style:
     """Colour, marker and line of one method, the same in every figure."""
 
     colour: str
@@ -100,9 +100,9 @@ class Look:
     dash: str | tuple[float, tuple[float, ...]]
 
 
-def look(index: int) -> Look:
+def style_of(index: int) -> Style:
     """Of the method with this place in the study; colour, marker and dash repeat at different lengths."""
-    return Look(
+    return Style(
         COLOURS[index % len(COLOURS)],
         MARKERS[index % len(MARKERS)],
         DASHES[index // len(COLOURS) % len(DASHES)],

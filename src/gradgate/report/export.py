@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import Literal
+from typing import Any, Literal
 
 from rich.cells import cell_len
 from rich.table import Table as RichTable
@@ -130,7 +130,7 @@ def _latex_entry(entry: Entry, bold: bool) -> str:
     return f"{text} {_latex(entry.detail)}" if entry.detail else text
 
 
-def _alignment(column: Column) -> str:
+def _alignment(column: Column[Any]) -> str:
     return "r" if column.numeric else "l"
 
 

@@ -1,4 +1,4 @@
-"""The page: one HTML file that carries its style, its figures and a few lines of script."""
+"""Render the page: one HTML file that carries its style, its figures and a few lines of script."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from gradgate.report.drawing import Drawing
-from gradgate.report.findings import Findings, find
 from gradgate.report.formats import count, counted, visible
-from gradgate.report.sections import find_answer
+from gradgate.report.sections import find_answer, find_cautions
 from gradgate.report.sections.base import Section
+from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
-from gradgate.report.verdict import cautions, verdict
+from gradgate.report.verdict import verdict
 from gradgate.runs.state import RunState
 from gradgate.study.results import RunResult, StudyResults
 
@@ -34,90 +34,93 @@ TEMPLATES = Environment(
 
 
 def render_page(
-    findings: Findings, sections: Sequence[Section], tables: Sequence[Table], drawings: Sequence[Drawing]
+    study: StudySummary,
+    sections: Sequence[Section],
+    tables: Sequence[Table],
+    drawings: Sequence[Drawing],
+    further: Sequence[Table] = (),
 ) -> str:
-    """The report as HTML; the first table leads.
+    """Return the report as HTML; the first table leads.
 
     Figures are inline SVG rather than a plotting library's script: the page then has kilobytes instead of megabytes,
     prints as sharp as it looks, needs no script to be read, and may forbid all others.
 
     Args:
-        tables: of all sections.
-        drawings: of all sections.
+        tables: those on the page.
+        drawings: those on the page.
+        further: tables that are files only.
     """
-    results = findings.results
+    results, record = study.results, study.record
     script = _source("sort.js")
-    answer, remarks = find_answer(findings, list(sections))
+    answer, remarks = find_answer(study, sections)
     page = TEMPLATES.get_template("report.html.j2").render(
-        study=results.study,
+        study=record,
         answer=answer,
         remarks=remarks,
-        cautions=[*cautions(findings), *(caution for section in sections for caution in section.cautions())],
-        planned=_planned(findings),
+        cautions=find_cautions(study, sections),
+        planned=_planned(study),
         main=tables[0],
         others=tables[1:],
+        further=further,
         titles={table.name: table.title for table in tables},
         drawings=[(drawing, Markup(drawing.inline)) for drawing in drawings],
-        failed=[(cell, _place(cell, findings)) for cell in results.runs if cell.state == "failed"],
+        failed=[(cell, _place(cell, study)) for cell in results.runs if cell.state == "failed"],
         missing=[cell for cell in results.runs if cell.state == "missing"],
         paused=[(cell, cell.paused) for cell in results.runs if cell.paused],
-        settings=_readable(results.study.settings),
-        versions=_readable(results.study.versions),
+        settings=_readable(record.settings),
+        versions=_readable(record.versions),
         method_notes=[note for section in sections for note in section.notes()],
         style=Markup(_source("report.css")),
         script=Markup(script),
-        parts=[(name, _page_of(part, findings), verdict(find(part))) for name, part in results.parts],
+        parts=[(name, _page_of(part.results, study), verdict(part)) for name, part in study.parts],
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
     )
     return visible(page)
 
 
 def _breakable(name: str) -> Markup:
-    """A method's name that may break behind its colons and commas rather than inside a word."""
+    """Return a method's name that may break behind its colons and commas rather than inside a word."""
     return Markup(re.sub("([:,/])", r"\1<wbr>", str(escape(name))))
 
 
 def _glued(text: str) -> str:
-    """Text whose signs and units stay with their numbers at the end of a line."""
+    """Return text whose signs and units stay with their numbers at the end of a line."""
     return re.sub(r"(?<=[±=<×]) | (?=[±=<×])|(?<=\d) (?=[kMB]\b)", "\u00a0", text)
 
 
 def _source(name: str) -> str:
-    """A file of this package as it stands; never anything that a study holds."""
+    """Return a file of this package as it is; never anything from a study."""
     assert TEMPLATES.loader is not None
     return TEMPLATES.loader.get_source(TEMPLATES, name)[0]
 
 
-def _planned(findings: Findings) -> str:
-    results = findings.results
-    study = results.study
-    methods, seeds = counted(len(study.methods), "method"), counted(len(study.seeds), "seed")
-    if len(study.adapters) > 1 and len(study.arms) == len(study.adapters) * len(study.methods):
-        methods = f"{counted(len(study.adapters), 'form')} of the model × {methods}"
-    elif len(study.arms) > len(study.methods):
-        methods = counted(len(study.arms), "method")
+def _planned(study: StudySummary) -> str:
+    results, record = study.results, study.record
+    methods, seeds = counted(len(record.methods), "method"), counted(len(record.seeds), "seed")
+    if len(record.adapters) > 1 and len(record.arms) == len(record.adapters) * len(record.methods):
+        methods = f"{counted(len(record.adapters), 'form')} of the model × {methods}"
+    elif len(record.arms) > len(record.methods):
+        methods = counted(len(record.arms), "method")
     parts = f"{counted(len(results.parts), results.split_unit)} × " if results.parts else ""
     finished = results.count(RunState.FINISHED)
     return f"{parts}{methods} × {seeds}: {finished} of {counted(len(results.runs), 'run')} finished"
 
 
-def _place(cell: RunResult, findings: Findings) -> str:
-    return "" if cell.folder is None else str(cell.folder.relative_to(findings.results.folder))
+def _place(cell: RunResult, study: StudySummary) -> str:
+    return "" if cell.folder is None else str(cell.folder.relative_to(study.results.folder))
 
 
-def _page_of(part: StudyResults, findings: Findings) -> str:
-    return f"{part.folder.relative_to(findings.results.folder).as_posix()}/{PAGE}"
+def _page_of(part: StudyResults, study: StudySummary) -> str:
+    return f"{part.folder.relative_to(study.results.folder).as_posix()}/{PAGE}"
 
 
 def _readable(values: dict[str, Any]) -> dict[str, str]:
-    """Values as text; what is None is named in one line at the end."""
-    given = {name: value for name, value in values.items() if value is not None}
-    shown = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
-    return (
-        {**shown, "not set": ", ".join(name for name in values if name not in given)}
-        if len(given) < len(values)
-        else shown
-    )
+    """Return the values that are set as text."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued)

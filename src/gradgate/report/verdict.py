@@ -1,59 +1,49 @@
-"""The answer of a study in one sentence, and what to bear in mind when reading it."""
+"""Answer a study in one sentence, and say what to bear in mind when reading it."""
 
 from __future__ import annotations
 
-from gradgate.report.findings import Findings, MethodFindings
 from gradgate.report.formats import counted, listed, p_equation, p_value
+from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
 from gradgate.study.results import COMBINATION, SIZE
 
 LEVEL = 0.05
+_DEV_ONLY = "no test split: the dev score picked the checkpoint and also ranks the methods, so it is optimistic."
+_UNFINISHED = {RunState.FAILED: "failed", RunState.PAUSED: "paused", RunState.MISSING: "not finished yet"}
 
 
-def verdict(findings: Findings) -> str:
-    """Which method was best, by how much, and whether chance explains it."""
-    best = findings.best
+def verdict(study: StudySummary) -> str:
+    """Say which arm was best, by how much, and whether chance explains it."""
+    best = study.best
     if not best:
         return "Nothing has finished yet."
-    winner, where = best[0], _where(findings)
-    value = findings.format.with_spread(winner.score.mean, winner.score.sd)
-    score = f"{value} {findings.format.name} ({counted(winner.score.n, 'seed')})"
+    winner, where = best[0], _where(study)
+    value = study.format.with_spread(winner.score.mean, winner.score.sd)
+    score = f"{value} {study.format.name} ({counted(winner.score.n, 'seed')})"
     if len(best) > 1:
-        return f"{listed([method.name for method in best])} are level on {where}: {score}."
-    if len(findings.scored) == 1:
-        return f"{winner.name} reached {score} on {where}. {_alone(findings)}"
-    extreme = "highest" if findings.results.study.task.metric_higher_is_better else "best (lowest)"
+        return f"{listed([arm.name for arm in best])} are level on {where}: {score}."
+    if len(study.scored) == 1:
+        return f"{winner.name} reached {score} on {where}. {_alone(study)}"
+    extreme = "highest" if study.higher_is_better else "best (lowest)"
     lead = f"{winner.name} scored {extreme} on {where}: {score}"
-    if winner is findings.reference:
-        return f"{lead}. {_runner_up(findings)}"
-    return f"{lead}, {_difference(findings, winner)}."
+    if winner is study.reference:
+        return f"{lead}. {_runner_up(study)}"
+    return f"{lead}, {_difference(study, winner)}."
 
 
-def cautions(findings: Findings) -> list[str]:
-    """What limits the answer: few seeds, unfinished runs, no test split, anything odd in the folder."""
-    results = findings.results
-    notes = []
-    unfinished = [(status, results.count(status)) for status in (RunState.FAILED, RunState.PAUSED, RunState.MISSING)]
-    if any(number for _, number in unfinished):
-        words = {"failed": "failed", "paused": "paused", "missing": "not finished yet"}
-        parts = [f"{number} {words[status]}" for status, number in unfinished if number]
-        finished = f"{results.count(RunState.FINISHED)} finished"
-        notes.append(f"{counted(len(results.runs), 'run')} planned: {listed([finished, *parts])}.")
-    if not findings.scored:
+def cautions(study: StudySummary) -> list[str]:
+    """Return what limits the answer: few seeds, unfinished runs, no test split, anything odd in the folder."""
+    results = study.results
+    notes = _run_notes(study)
+    if not study.scored:
         return [*notes, *results.problems]
-    notes += _seed_notes(findings)
-    if findings.split == DEV:
-        notes.append(
-            "There is no test split: the dev score picked the checkpoint and also ranks the methods, "
-            "so it is optimistic."
-        )
-    untested = untested_parts(findings)
+    notes += _seed_notes(study)
+    if study.split == DEV:
+        notes.append(f"There is {_DEV_ONLY}")
+    untested = untested_parts(study)
     if untested:
-        notes.append(
-            f"{listed(untested)} {'has' if len(untested) == 1 else 'have'} no test split: the dev score picked the "
-            "checkpoint and also ranks the methods, so it is optimistic."
-        )
+        notes.append(f"{listed(untested)} {'has' if len(untested) == 1 else 'have'} {_DEV_ONLY}")
     shared = {COMBINATION: "tasks, models or rows", SIZE: "their rows"}.get(results.split_unit)
     if shared is not None:
         notes.append(
@@ -63,20 +53,30 @@ def cautions(findings: Findings) -> list[str]:
     return [*notes, *results.problems]
 
 
-def untested_parts(findings: Findings) -> list[str]:
-    """The tasks or models of a study of several that are compared on dev, for want of a test split."""
-    return [name for name, part in findings.results.parts if part.main_split == DEV]
+def untested_parts(study: StudySummary) -> list[str]:
+    """Return the tasks or models of a study of several that have no test split and are compared on dev."""
+    return [name for name, part in study.results.parts if part.main_split == DEV]
 
 
-def _seed_notes(findings: Findings) -> list[str]:
+def _run_notes(study: StudySummary) -> list[str]:
+    """Return how many runs have finished, if not all have."""
+    results = study.results
+    unfinished = [f"{results.count(state)} {word}" for state, word in _UNFINISHED.items() if results.count(state)]
+    if not unfinished:
+        return []
+    finished = f"{results.count(RunState.FINISHED)} finished"
+    return [f"{counted(len(results.runs), 'run')} planned: {listed([finished, *unfinished])}."]
+
+
+def _seed_notes(study: StudySummary) -> list[str]:
     notes: dict[str, list[str]] = {}
-    for method in findings.scored:
-        if method.score.note:
-            notes.setdefault(method.score.note, []).append(method.name)
-        # A comparison over as many seeds as the method has is limited by what was said of the method.
-        if method.versus and method.versus.note and (method.versus.n < method.score.n or method.versus.sd == 0):
-            notes.setdefault(f"{method.versus.note} (against {findings.reference.name})", []).append(method.name)
-    everyone = [method.name for method in findings.scored]
+    for arm in study.scored:
+        if arm.score.note:
+            notes.setdefault(arm.score.note, []).append(arm.name)
+        # A comparison over as many seeds as the arm has is limited by what was said of the arm.
+        if arm.versus and arm.versus.note and (arm.versus.n < arm.score.n or arm.versus.sd == 0):
+            notes.setdefault(f"{arm.versus.note} (against {study.reference.name})", []).append(arm.name)
+    everyone = [arm.name for arm in study.scored]
     return [
         f"{note[0].upper()}{note[1:]}." if names == everyone else f"{_some(names)}: {note}."
         for note, names in notes.items()
@@ -87,41 +87,40 @@ def _some(names: list[str]) -> str:
     return listed(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
-def _where(findings: Findings) -> str:
-    if findings.split in findings.results.averages:
-        return f"the {findings.split_label}"
-    return f"the {findings.split} split" if findings.split == DEV else findings.split
+def _where(study: StudySummary) -> str:
+    if study.split in study.results.averages:
+        return f"the {study.split_label}"
+    return f"the {study.split} split" if study.split == DEV else study.split
 
 
-def _difference(findings: Findings, method: MethodFindings) -> str:
-    """The difference to the reference with its evidence and what that evidence allows to say."""
-    reference = findings.reference
-    versus = method.versus
+def _difference(study: StudySummary, arm: ArmSummary) -> str:
+    """Describe the difference to the reference, its evidence and what that evidence allows to say."""
+    reference, versus = study.reference, arm.versus
     if versus is None or versus.difference is None:
         return f"not compared to {reference.name}, which shares no finished seed with it"
     over = "over" if versus.difference > 0 else "against"
-    by = f"{findings.format.difference(versus.difference)} {over} {reference.name}"
+    by = f"{study.format.difference(versus.difference)} {over} {reference.name}"
     if versus.n == 1:
-        return f"{by} on the one seed that both finished: one seed cannot tell that from chance"
-    if versus.p is None or method.p is None:
-        return f"{by} ({versus.note}): whether that is more than chance cannot be said"
-    pairs = "" if versus.n == method.score.n == reference.score.n else f"{counted(versus.n, 'common seed')}, "
-    after = "also" if p_value(method.p) == p_value(versus.p) else p_value(method.p)
-    corrected = f", {after} after Holm's correction for {findings.tests_done} tests"
+        return f"{by} on the one seed that both finished: inconclusive, as one seed has no spread"
+    if versus.p is None or arm.p is None:
+        return f"{by} ({versus.note}): inconclusive"
+    pairs = "" if versus.n == arm.score.n == reference.score.n else f"{counted(versus.n, 'common seed')}, "
+    after = "also" if p_value(arm.p) == p_value(versus.p) else p_value(arm.p)
+    corrected = f", {after} after Holm's correction for {study.tests_done} tests"
     evidence = (
-        f"{pairs}95% CI {findings.format.interval(versus.interval)}, {p_equation(versus.p)}"
-        f"{corrected if findings.tests_done > 1 else ''}"
+        f"{pairs}95% CI {study.format.interval(versus.interval)}, {p_equation(versus.p)}"
+        f"{corrected if study.tests_done > 1 else ''}"
     )
-    judged = "more than chance alone explains" if method.p < LEVEL else "not distinguishable from chance"
+    judged = "significantly different" if arm.p < LEVEL else "not significantly different"
     return f"{by} ({evidence}): {judged}"
 
 
-def _runner_up(findings: Findings) -> str:
-    second = findings.others[0]
-    return f"It is the reference; the nearest, {second.name}, is at {_difference(findings, second)}."
+def _runner_up(study: StudySummary) -> str:
+    second = study.others[0]
+    return f"It is the reference; the nearest, {second.name}, is at {_difference(study, second)}."
 
 
-def _alone(findings: Findings) -> str:
-    if len(findings.methods) == 1:
+def _alone(study: StudySummary) -> str:
+    if len(study.arms) == 1:
         return "It is the only method of this study, so there is nothing to compare it to."
     return "No other method has a finished run yet."

@@ -12,8 +12,8 @@ import pytest
 
 from gradgate.errors import RunError, UsageError
 from gradgate.report import write_report
-from gradgate.report.findings import find
 from gradgate.report.sections import find_sections
+from gradgate.report.study_summary import summarize_study
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.state import RunState
@@ -119,7 +119,7 @@ def test_the_report_and_the_exports_have_the_rate(done: Path, tmp_path: Path) ->
     study = Path(shutil.copytree(done, tmp_path / "study"))
     (table,) = [
         table
-        for section in find_sections(find(read_study(study)))
+        for section in find_sections(summarize_study(read_study(study)))
         for table in section.tables()
         if table.name == "race"
     ]

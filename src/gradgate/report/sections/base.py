@@ -11,7 +11,7 @@ from typing_extensions import Self
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.errors import RunError
 from gradgate.report.drawing import Drawing
-from gradgate.report.findings import Findings
+from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 
 if TYPE_CHECKING:
@@ -27,39 +27,53 @@ class Section(ABC):
     Write a subclass into a file of this package and add it to ``SECTIONS``. It overrides what it has something for.
     """
 
-    findings: Findings
+    study: StudySummary
 
     @classmethod
     @abstractmethod
-    def find(cls, findings: Findings) -> Section | None:
-        """The section with its data; None for a study that has none for it."""
+    def find(cls, study: StudySummary) -> Section | None:
+        """Return the section with its data; None if the study has none for it."""
+
+    @property
+    def name(self) -> str:
+        """The name of its class, as each section occurs once in a report."""
+        return type(self).__name__
+
+    @property
+    def on_page(self) -> bool:
+        """Whether the page and the terminal show the section by default.
+
+        Sections that a paper needs and a user's question does not are shown with ``--all-sections`` and by
+        ``reproduce``. Their tables and figures are written in any case.
+        """
+        return True
 
     def tables(self) -> list[Table]:
-        """Shown on the page, and written as CSV, Markdown and LaTeX under their names."""
+        """Return the tables, which are written as CSV, Markdown and LaTeX under their names."""
         return []
 
     def drawings(self) -> list[Drawing]:
-        """Figures, shown on the page, and written as SVG and PDF under their names."""
+        """Return the figures, which are written as SVG and PDF under their names."""
         return []
 
     def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
-        """Tables for the terminal, each with the keys of the columns to show there, most important first."""
+        """Return the tables for the terminal, each with the keys of its columns, most important first."""
         return []
 
     def answer(self) -> str | None:
-        """The answer of the study where it is another than the comparison of finished runs, which then is a remark."""
+        """Return the study's answer if it is not the comparison of finished runs, which then is a remark."""
         return None
 
     def remarks(self) -> list[str]:
-        """Sentences that add to the study's answer."""
+        """Return sentences that add to the study's answer."""
         return []
 
     def notes(self) -> list[str]:
-        """How the section's numbers are made, for a reader who was not there."""
+        """Say how the section's numbers are made, for a reader who was not there."""
         return []
 
     def cautions(self) -> list[str]:
-        """What could not be read, and why."""
+        """Say what could not be read, and why."""
         return []
 
 
@@ -74,15 +88,15 @@ class AnalyzedSection(Section, Generic[Row]):
     problem: str = ""
 
     @classmethod
-    def find(cls, findings: Findings) -> Self | None:
-        """None for a study that was not analyzed."""
-        folder = AnalysisFolder.of(findings.results.folder, cls.analysis, cls.row)
+    def find(cls, study: StudySummary) -> Self | None:
+        """Return None for a study that was not analyzed."""
+        folder = AnalysisFolder.of(study.results.folder, cls.analysis, cls.row)
         try:
-            rows = [row for row in folder.read() if row.arm in findings.results.study.arm_names]
+            rows = [row for row in folder.read() if row.arm in study.record.arm_names]
         except RunError as error:
-            return cls(findings, [], str(error))
-        return cls(findings, rows) if rows else None
+            return cls(study, [], str(error))
+        return cls(study, rows) if rows else None
 
     def cautions(self) -> list[str]:
-        """Why what was measured cannot be read."""
+        """Say why what was measured cannot be read."""
         return [self.problem] if self.problem else []

@@ -1,4 +1,4 @@
-"""Learning curves: each method's score on dev at each evaluation, over its seeds."""
+"""Show learning curves: each method's score on dev at each evaluation, over its seeds."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, look, styled, wrapped
-from gradgate.report.findings import Findings, MethodFindings
-from gradgate.report.formats import NONE
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
+from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.sections.base import Section
-from gradgate.report.table import Column, Entry, Table, spread_entry, spread_record
+from gradgate.report.study_summary import ArmSummary, StudySummary
+from gradgate.report.table import Column, Entry, Table, records_of, spread_entry, spread_fields, step_column
 from gradgate.runs.records import comparable
+from gradgate.statistics import Summary, summarize
 
 
 @dataclass(frozen=True)
 class CurvePoint:
     """The scores of the seeds that were evaluated after ``step`` steps.
 
-    ``epoch``: passes over the training data until then; None where that was not noted.
+    Attributes:
+        epoch: passes over the training data until then; None if that was not noted.
     """
 
     step: int
     epoch: float | None
-    scores: tuple[float, ...]
+    scores: Summary
 
 
 @dataclass(frozen=True)
 class Curve:
     """One method's evaluations on dev, in order."""
 
-    method: MethodFindings
+    arm: ArmSummary
     points: tuple[CurvePoint, ...]
 
 
@@ -45,99 +47,93 @@ class CurvesSection(Section):
     curves: list[Curve]
 
     @classmethod
-    def find(cls, findings: Findings) -> CurvesSection | None:
-        """None without an evaluation."""
-        curves = find_curves(findings)
-        return cls(findings, curves) if curves else None
+    def find(cls, study: StudySummary) -> CurvesSection | None:
+        """Return None without an evaluation."""
+        curves = find_curves(study)
+        return cls(study, curves) if curves else None
 
     def tables(self) -> list[Table]:
-        """One row an evaluation."""
-        return [curve_table(self.findings, self.curves)]
+        """Return one row per evaluation."""
+        return [curve_table(self.study, self.curves)]
 
     def drawings(self) -> list[Drawing]:
-        """The curves."""
-        return [draw_curves(self.findings, self.curves)]
+        """Draw the curves."""
+        return [draw_curves(self.study, self.curves)]
 
 
-def find_curves(findings: Findings) -> list[Curve]:
-    """One curve for each method that has finite scores on dev."""
-    curves = [Curve(method, _points(method, findings.format.metric)) for method in findings.scored]
+def find_curves(study: StudySummary) -> list[Curve]:
+    """Return one curve for each arm that has finite scores on dev."""
+    curves = [Curve(arm, _points(arm, study.format.metric)) for arm in study.scored]
     return [curve for curve in curves if curve.points]
 
 
-def _points(method: MethodFindings, metric: str) -> tuple[CurvePoint, ...]:
+def _points(arm: ArmSummary, metric: str) -> tuple[CurvePoint, ...]:
     scores: dict[int, list[float]] = defaultdict(list)
     epochs: dict[int, float] = {}
-    for cell in method.finished:
+    for cell in arm.finished:
         for record in cell.history:
             value = record.metrics.get(metric)
             if comparable(value):
                 scores[record.step].append(value)
                 if comparable(epoch := record.metrics.get("epoch")):
                     epochs[record.step] = epoch
-    return tuple(CurvePoint(step, epochs.get(step), tuple(values)) for step, values in sorted(scores.items()))
+    return tuple(CurvePoint(step, epochs.get(step), summarize(values)) for step, values in sorted(scores.items()))
 
 
-def curve_table(findings: Findings, curves: list[Curve]) -> Table:
-    """One row an evaluation, one column a method."""
-    metric = findings.format
-    found = {(curve.method.name, point.step): point for curve in curves for point in curve.points}
-    epochs = {point.step: point.epoch for point in found.values()}
-    steps = sorted(epochs)
-    titles = [curve.method.name for curve in curves]
-    return Table(
-        "curves",
-        f"Learning curves: {metric.label}, dev",
-        (
-            Column("step", "Step", "optimizer steps done", numeric=False),
-            Column("epoch", "Epoch", "passes over the training data"),
-            *(Column(title, title, "mean ± standard deviation over seeds") for title in titles),
+def curve_table(study: StudySummary, curves: list[Curve]) -> Table:
+    """Return one row per evaluation, one column per method."""
+    metric = study.format
+    points = [(curve.arm.name, point) for curve in curves for point in curve.points]
+    epochs = {point.step: point.epoch for _, point in points}
+    columns = (
+        step_column(),
+        Column(
+            "epoch",
+            "Epoch",
+            "passes over the training data",
+            show=lambda step: Entry(epoch_text(epochs[step]), epochs[step]),
         ),
-        tuple(
-            (
-                Entry(str(step), step),
-                Entry(epoch_text(epochs[step]), epochs[step]),
-                *(
-                    spread_entry(list(point.scores), metric) if (point := found.get((title, step))) else Entry(NONE)
-                    for title in titles
-                ),
-            )
-            for step in steps
-        ),
-        tuple(
-            {
-                "method": curve.method.name,
-                "step": point.step,
-                "epoch": point.epoch,
-                "metric": metric.metric,
-                **spread_record(list(point.scores)),
-            }
-            for curve in curves
-            for point in curve.points
-        ),
+        *(_arm_column(curve, metric) for curve in curves),
+    )
+    fields: tuple[Column[tuple[str, CurvePoint]], ...] = (
+        Column("method", raw=lambda row: row[0]),
+        Column("step", raw=lambda row: row[1].step),
+        Column("epoch", raw=lambda row: row[1].epoch),
+        Column("metric", raw=lambda row: metric.metric),
+        *spread_fields(lambda row: row[1].scores),
+    )
+    title = f"Learning curves: {metric.label}, dev"
+    return Table.of("curves", title, sorted(epochs), columns, records=records_of(points, fields))
+
+
+def _arm_column(curve: Curve, metric: ScoreFormat) -> Column[int]:
+    at = {point.step: point.scores for point in curve.points}
+    name = curve.arm.name
+    return Column(
+        name, name, "mean ± standard deviation over seeds", show=lambda step: spread_entry(at.get(step), metric)
     )
 
 
 def epoch_text(epoch: float | None) -> str:
-    """``2.5``, or a dash."""
+    """Return ``2.5``, or a dash."""
     return NONE if epoch is None else f"{epoch:.3g}"
 
 
 _CAPTION = "Lines are means over the seeds, bands ± one standard deviation."
 
 
-def draw_curves(findings: Findings, curves: list[Curve]) -> Drawing:
-    """The dev score over epochs (over steps where epochs were not noted), with a band of one standard deviation.
+def draw_curves(study: StudySummary, curves: list[Curve]) -> Drawing:
+    """Draw the dev score over epochs (over steps if epochs were not noted), with a band of one standard deviation.
 
     Args:
         curves: at least one.
     """
-    metric = findings.format
+    metric = study.format
     pace = _steps_per_epoch(curves)
     with styled((2.9 if pace is None else 3.3) + 0.19 * len(curves)) as figure:
         axes = figure.add_subplot()
         for curve in curves:
-            _draw_curve(axes, findings, curve, pace or 1.0)
+            _draw_curve(axes, study, curve, pace or 1.0)
         axes.set(xlabel="optimizer steps" if pace is None else "epochs", ylabel=wrapped(f"{metric.label}, dev"))
         axes.xaxis.set_major_locator(
             MaxNLocator("auto", integer=pace is None or axes.get_xlim()[1] > 3, steps=[1, 2, 5, 10])
@@ -148,11 +144,11 @@ def draw_curves(findings: Findings, curves: list[Curve]) -> Drawing:
             top.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         legend_below(figure)
-        return finish(figure, "curves", "Learning curves on dev", _CAPTION, _text(findings, curves), "curves")
+        return finish(figure, "curves", "Learning curves on dev", _CAPTION, _text(study, curves), "curves")
 
 
 def _steps_per_epoch(curves: list[Curve]) -> float | None:
-    """The same for all runs of a study, which share their data and batches; None where it is not known."""
+    """Return the optimizer steps per epoch, which all runs of a study share; None if unknown."""
     points = [point for curve in curves for point in curve.points]
     if any(not point.epoch or not point.step for point in points):
         return None
@@ -160,29 +156,28 @@ def _steps_per_epoch(curves: list[Curve]) -> float | None:
     return last.step / last.epoch if last.epoch else None
 
 
-def _draw_curve(axes: Axes, findings: Findings, curve: Curve, pace: float) -> None:
-    style, factor = look(findings.methods.index(curve.method)), findings.format.factor
+def _draw_curve(axes: Axes, study: StudySummary, curve: Curve, pace: float) -> None:
+    style, factor = style_of(study.place(curve.arm)), study.format.factor
     places = np.array([point.step / pace for point in curve.points])
-    means = factor * np.array([np.mean(point.scores) for point in curve.points])
-    sds = [np.std(point.scores, ddof=1) if len(point.scores) > 1 else 0.0 for point in curve.points]
-    spread = factor * np.array(sds)
+    means = factor * np.array([point.scores.mean for point in curve.points], dtype=float)
+    spread = factor * np.array([point.scores.sd or 0.0 for point in curve.points])
     marker = style.marker if len(places) <= 25 else ""
-    label = legend_label(curve.method.name, 40)
+    label = legend_label(curve.arm.name, 40)
     axes.plot(places, means, color=style.colour, ls=style.dash, lw=1.6, marker=marker, ms=3.5, label=label)
     axes.fill_between(places, means - spread, means + spread, color=style.colour, alpha=0.14, lw=0)
 
 
-def _text(findings: Findings, curves: list[Curve]) -> str:
-    sign = 1 if findings.results.study.task.metric_higher_is_better else -1
-    value = findings.format.value
+def _text(study: StudySummary, curves: list[Curve]) -> str:
+    sign = 1 if study.record.task.metric_higher_is_better else -1
+    value = study.format.value
     parts = []
     for curve in curves:
-        stations = [(point, float(np.mean(point.scores))) for point in curve.points]
+        stations = [(point, point.scores.mean or 0.0) for point in curve.points]
         (first, start), (last, end) = stations[0], stations[-1]
         top, peak = max(stations, key=lambda station: sign * station[1])
         epoch = "" if last.epoch is None else f" (epoch {epoch_text(last.epoch)})"
         parts.append(
-            f"{curve.method.name} goes from {value(start)} at step {first.step} to {value(end)} at step {last.step}"
+            f"{curve.arm.name} goes from {value(start)} at step {first.step} to {value(end)} at step {last.step}"
             f"{epoch}, best {value(peak)} at step {top.step}"
         )
     return f"{'; '.join(parts)}."

@@ -1,81 +1,77 @@
-"""How the numbers of a report are made, for a reader who was not there."""
+"""Say how the numbers of a report are made, for a reader who was not there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradgate.report.findings import Findings
 from gradgate.report.formats import listed
 from gradgate.report.sections.base import Section
+from gradgate.report.study_summary import StudySummary
 from gradgate.report.verdict import untested_parts
 from gradgate.runs.records import DEV
 
 _SPREAD = (
     "± is the sample standard deviation over seeds (n − 1). A seed sets the head's initial weights, the order of the "
-    "data, dropout and masks."
+    "data, dropout and masks. Failed and unfinished runs are left out, not counted as zero."
 )
 _COSTS = (
-    "Time per step is the median step, the median over seeds; memory is the highest peak; both hold for the machine "
-    "that ran the study.",
-    "Failed and unfinished runs are left out of means, not counted as zero.",
+    "Time per step is the median step, the median over seeds; memory is the highest peak; both on the machine that ran "
+    "the study."
 )
 
 
 @dataclass(frozen=True)
 class HowMadeSection(Section):
-    """What holds for every number of the study; sections add what holds for theirs."""
+    """What holds for every number of the study; other sections add what holds for theirs."""
 
     @classmethod
-    def find(cls, findings: Findings) -> HowMadeSection:
+    def find(cls, study: StudySummary) -> HowMadeSection:
         """Every study has it."""
-        return cls(findings)
+        return cls(study)
 
     def notes(self) -> list[str]:
-        """Checkpoints, comparison, spread, tests and costs."""
+        """Describe checkpoints, comparison, spread, tests and costs."""
         return [
-            *_how_chosen(self.findings),
-            *_how_compared(self.findings),
+            *_how_chosen(self.study),
+            *_how_compared(self.study),
             _SPREAD,
-            *_how_tested(self.findings),
-            *_COSTS,
+            *_how_tested(self.study),
+            _COSTS,
         ]
 
 
-def _how_chosen(findings: Findings) -> list[str]:
-    higher = findings.results.study.task.metric_higher_is_better
-    extreme = "highest" if higher else "lowest"
-    notes = [f"Each run keeps the checkpoint with the {extreme} {findings.format.name} on dev."]
-    if findings.results.study.task.split:
-        notes.append(f"The rows of one file were divided once for all runs; {findings.results.study.task.split}.")
-    untested = untested_parts(findings)
-    if findings.split == DEV:
-        return [*notes, "There is no test split; the same dev score also ranks the methods."]
+def _how_chosen(study: StudySummary) -> list[str]:
+    extreme = "highest" if study.higher_is_better else "lowest"
+    chosen = f"Each run keeps the checkpoint with the {extreme} {study.format.name} on dev"
+    divided = study.record.task.split
+    notes = [f"The rows of one file were divided once for all runs; {divided}."] if divided else []
+    untested = untested_parts(study)
+    if study.split == DEV:
+        return [f"{chosen}. There is no test split; the same dev score also ranks the methods.", *notes]
     if untested:
-        where = "" if len(untested) == len(findings.results.parts) else f" of {listed(untested)}"
-        return [*notes, f"Where there is no test split, the dev score{where} also ranks the methods."]
-    return [*notes, "That checkpoint is scored once on each test split; no choice is made on test."]
+        where = "" if len(untested) == len(study.results.parts) else f" of {listed(untested)}"
+        return [f"{chosen}. If there is no test split, the dev score{where} also ranks the methods.", *notes]
+    return [f"{chosen} and scores it once on each test split; no choice is made on test.", *notes]
 
 
-def _how_compared(findings: Findings) -> list[str]:
+def _how_compared(study: StudySummary) -> list[str]:
     notes = []
-    if findings.results.parts:
-        notes += _how_pooled(findings)
-    elif findings.results.averages:
+    if study.results.parts:
+        notes += _how_pooled(study)
+    elif study.results.averages:
         notes.append(
             f"Methods are compared on the zero-shot average: the unweighted mean over the languages other than "
-            f"{findings.results.study.task.source}, in which each run was trained and its checkpoint selected. Distant "
-            f"languages are those outside of the Indo-European family."
+            f"{study.record.task.source}, in which each run was trained and selected. Distant languages are those "
+            f"outside of the Indo-European family."
         )
-    if findings.format.factor == 100:
-        notes.append(
-            "Shares such as accuracy and F1, and correlations, are shown × 100; losses and errors as they are."
-        )
+    if study.format.factor == 100:
+        notes.append("Shares such as accuracy and F1, and correlations, are shown × 100; losses and errors are not.")
     return notes
 
 
-def _how_pooled(findings: Findings) -> list[str]:
-    unit = findings.results.split_unit
-    searched = any(part.study.search for _, part in findings.results.parts)
+def _how_pooled(study: StudySummary) -> list[str]:
+    unit = study.results.split_unit
+    searched = any(part.study.search for _, part in study.results.parts)
     return [
         f"Methods are compared on the unweighted mean over {unit}s of what each run scored on the main split of "
         f"its {unit}, for seeds that have finished on all of them. The page of a {unit} has what was measured there.",
@@ -85,16 +81,15 @@ def _how_pooled(findings: Findings) -> list[str]:
     ]
 
 
-def _how_tested(findings: Findings) -> list[str]:
-    if len(findings.methods) == 1:
+def _how_tested(study: StudySummary) -> list[str]:
+    if len(study.arms) == 1:
         return []
     return [
-        f"Differences to {findings.reference.name} are paired by seed, with a 95% t-interval of the mean paired "
-        "difference and a two-sided paired t-test. Intervals are not corrected; p is, by Holm's method over the "
-        "methods compared. The t-test takes paired differences as roughly normal, which few seeds cannot confirm.",
-        "Wilcoxon's signed-rank test takes no normality. It is exact, leaves out differences of 0, and is "
-        "corrected by Holm's method among its own kind. Where all paired differences are the same, t is not "
-        "defined and is not given. Bootstrap intervals (BCa, 9999 resamples) cannot leave the range of what was "
-        "seen.",
+        f"Differences to {study.reference.name} are paired by seed, with a 95% t-interval (not corrected) and a "
+        "two-sided paired t-test, Holm-corrected over the methods. It takes differences as roughly normal, which few "
+        "seeds cannot confirm.",
+        "Wilcoxon's signed-rank test (exact, Holm-corrected among its own kind) does not; it leaves out differences of "
+        "0. If all differences are equal, t is undefined. Bootstrap intervals (BCa, 9999 resamples) stay within the "
+        "range of the data.",
         "The best of several methods looks better than it is, because it was picked for its score.",
     ]

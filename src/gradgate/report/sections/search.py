@@ -1,59 +1,59 @@
-"""What a study searched before it compared, in sentences."""
+"""Say what a study searched before it compared."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradgate.report.findings import Findings
 from gradgate.report.sections.base import Section
+from gradgate.report.study_summary import StudySummary
 from gradgate.settings.arm import format_settings
 from gradgate.study.study_file import SearchRecord, StudyRecord
 
 
 @dataclass(frozen=True)
 class SearchSection(Section):
-    """How the settings of each method were chosen."""
+    """How the settings of each arm were chosen."""
 
     @classmethod
-    def find(cls, findings: Findings) -> SearchSection | None:
-        """None without a search."""
-        return cls(findings) if findings.results.study.search else None
+    def find(cls, study: StudySummary) -> SearchSection | None:
+        """Return None without a search."""
+        return cls(study) if study.record.search else None
 
     def notes(self) -> list[str]:
-        """What was tried, and what was chosen."""
-        return search_notes(self.findings.results.study)
+        """Say what was tried, and what was chosen."""
+        return search_notes(self.study.record)
 
 
-def search_notes(study: StudyRecord) -> list[str]:
-    """What was tried, how it was judged, and what each method runs with; empty without a search."""
-    search = study.search
+def search_notes(record: StudyRecord) -> list[str]:
+    """Say what was tried, how it was judged, and what each arm runs with; return nothing without a search."""
+    search = record.search
     if search is None:
         return []
     seeds = ", ".join(map(str, search.seeds))
     notes = [
         f"Searched before the comparison: {'; '.join(search.space)}. The same {len(search.settings)} settings "
-        f"were tried for each method, with seed {seeds}, and judged by {study.task.metric} on dev alone; no test "
+        f"were tried for each method, with seed {seeds}, and judged by {record.task.metric} on dev alone; no test "
         f"split was scored in the search."
         + (" Runs whose dev scores fell below the median of their method's were ended early." * search.prune)
     ]
-    for name in study.arm_names:
+    for name in record.arm_names:
         results = search.results.get(name)
         if results:
             tried = "; ".join(f"{format_settings(result.setting)}: {result.dev:.4f}" for result in results)
-            notes.append(f"{name} runs with {format_settings(results[0].setting)} (dev {study.task.metric}: {tried}).")
+            notes.append(f"{name} runs with {format_settings(results[0].setting)} (dev {record.task.metric}: {tried}).")
         elif results is not None:
             notes.append(f"{name}: no setting of its search has finished.")
-    return [*notes, *_at_ends(study, search)]
+    return [*notes, *_at_ends(record, search)]
 
 
-def _at_ends(study: StudyRecord, search: SearchRecord) -> list[str]:
-    """Which methods chose the lowest or highest rate that was tried: a better one may lie beyond."""
+def _at_ends(record: StudyRecord, search: SearchRecord) -> list[str]:
+    """Name the arms that chose the lowest or highest rate that was tried: a better one may lie beyond."""
     rates = sorted({setting["lr"] for setting in search.settings if "lr" in setting})
     if len(rates) < 2:
         return []
     notes = []
     for rate, side in ((rates[0], "lowest"), (rates[-1], "highest")):
-        chosen = [name for name in study.arm_names if search.chosen.get(name, {}).get("lr") == rate]
+        chosen = [name for name in record.arm_names if search.chosen.get(name, {}).get("lr") == rate]
         if chosen:
             notes.append(
                 f"{', '.join(chosen)}: the {side} rate that was tried, {rate:g}, was the best, so a better one may lie "

@@ -1,11 +1,11 @@
-"""A caution for a study that trains adapters and the model itself at one learning rate."""
+"""Warn of a study that trains adapters and the model itself at one learning rate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradgate.report.findings import Findings
 from gradgate.report.sections.base import Section
+from gradgate.report.study_summary import StudySummary
 from gradgate.study.shared_rate import shared_rate
 
 
@@ -16,13 +16,13 @@ class SharedRateSection(Section):
     caution: str
 
     @classmethod
-    def find(cls, findings: Findings) -> SharedRateSection | None:
-        """None where the rates are fair, or the study has no adapter that wants another than the model."""
-        study = findings.results.study
-        rate = study.settings.get("lr")
-        caution = shared_rate(study.arms, rate if isinstance(rate, int | float) else None, study.tried)
-        return cls(findings, caution) if caution else None
+    def find(cls, study: StudySummary) -> SharedRateSection | None:
+        """Return None if the rates are fair, or the study has no adapter that needs another than the model."""
+        record = study.record
+        rate = record.settings.get("lr")
+        caution = shared_rate(record.arms, rate if isinstance(rate, int | float) else None, record.tried)
+        return cls(study, caution) if caution else None
 
     def cautions(self) -> list[str]:
-        """One sentence or two."""
+        """Return a sentence or two."""
         return [self.caution]

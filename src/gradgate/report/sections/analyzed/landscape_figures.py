@@ -1,113 +1,37 @@
-"""The loss around the weights that each run found, where it was analyzed."""
+"""Draw the loss around the weights that each run found."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from gradgate.analysis.landscape import (
-    NAME,
-    PLANE,
-    RISE,
-    LandscapeRow,
-    flatness_of,
-    lines,
-    seen,
-    width_text,
-)
+from gradgate.analysis.landscape import NAME, PLANE, RISE, LandscapeRow, caption, flatness_of, lines, width_text
 from gradgate.report import formats
-from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_below, legend_label, look, styled
+from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_below, legend_label, style_of, styled
 from gradgate.report.formats import NONE
-from gradgate.report.sections.base import AnalyzedSection
-from gradgate.report.table import Column, Entry, Raw, Table, spread_record
 from gradgate.runs.records import DEV, TRAIN
 
 Losses = NDArray[np.float64]
 Plane = tuple[Losses, Losses]
 """The coordinates of a side, and the losses: the second direction upwards, the first to the right."""
 
-_SPLITS = (TRAIN, DEV)
+SPLITS = (TRAIN, DEV)
 _LEVELS = 9  # colours of the plane
 
 
-@dataclass(frozen=True)
-class LandscapeSection(AnalyzedSection[LandscapeRow]):
-    """The losses that ``gradgate analyze landscape`` has measured."""
-
-    analysis = NAME
-    row = LandscapeRow
-
-    def tables(self) -> list[Table]:
-        """One row an arm."""
-        return [flatness_table(self.rows)] if self.rows else []
-
-    def drawings(self) -> list[Drawing]:
-        """The lines, and the planes."""
-        return draw_landscape(self.rows, self.findings.results.study.arm_names)
-
-
-def flatness_table(rows: Sequence[LandscapeRow]) -> Table:
-    """The width of each arm's minimum, and the losses at the ends of its way."""
-    arms = list(dict.fromkeys(row.arm for row in rows))
-    return Table(
-        NAME,
-        "The loss around the tuned weights",
-        (
-            Column("method", "Method", numeric=False),
-            Column(
-                "flatness", "Flatness", f"interval of the way around the tuned weights with dev loss ≤ theirs + {RISE}"
-            ),
-            Column("distance", "Way", "Euclidean distance from the weights before to those after, without the head"),
-            *(
-                Column(f"{split}_{x}", f"Loss, {split}, {name}", "mean over seeds, on the sample of rows")
-                for split in _SPLITS
-                for x, name in ((0, "before"), (1, "tuned"))
-            ),
-        ),
-        tuple(_row(rows, arm) for arm in arms),
-        tuple(_record(rows, arm) for arm in arms),
-    )
-
-
-def _row(rows: Sequence[LandscapeRow], arm: str) -> tuple[Entry, ...]:
-    record = _record(rows, arm)
-    found = flatness_of(rows, arm)
-    text = width_text(found).replace("at least ", "≥ ") if found else NONE
-    numbers = [record[key] for key in ("distance", *(f"{split}_{x}" for split in _SPLITS for x in (0, 1)))]
-    return (
-        Entry(arm, arm),
-        Entry(text, record["mean"]),
-        *(Entry(formats.decimal(value if isinstance(value, float) else None), value) for value in numbers),
-    )
-
-
-def _record(rows: Sequence[LandscapeRow], arm: str) -> dict[str, Raw]:
-    found = flatness_of(rows, arm)
-    ways = [row.distance for row in rows if row.arm == arm and row.distance is not None]
-    ends = {f"{split}_{x}": _mean_at(rows, arm, split, float(x)) for split in _SPLITS for x in (0, 1)}
-    return {
-        "method": arm,
-        "measure": "flatness",
-        **spread_record([flat.width for flat in found]),
-        "at_least": sum(flat.at_least for flat in found),
-        "distance": float(np.mean(ways)) if ways else None,
-        **ends,
-    }
-
-
-def _mean_at(rows: Sequence[LandscapeRow], arm: str, split: str, place: float) -> float | None:
+def mean_at(rows: Sequence[LandscapeRow], arm: str, split: str, place: float) -> float | None:
+    """Return the mean loss of an arm at a place on its line, over the runs; None without one."""
     found = [dict(points).get(place) for points in lines(rows, arm, split).values()]
     known = [loss for loss in found if loss is not None]
     return float(np.mean(known)) if known else None
 
 
 def draw_landscape(rows: Sequence[LandscapeRow], order: Sequence[str]) -> list[Drawing]:
-    """The losses on the lines of all arms, and on the plane of each, where these were measured.
+    """Draw the losses on the lines of all arms, and on the plane of each, if these were measured.
 
     Args:
         order: of the arms; their places decide the colours.
@@ -125,7 +49,7 @@ def draw_landscape(rows: Sequence[LandscapeRow], order: Sequence[str]) -> list[D
 def _draw_lines(rows: Sequence[LandscapeRow], arms: Sequence[str], order: Sequence[str]) -> Drawing:
     with styled(4.6 + 0.19 * len(arms)) as figure:
         panels = figure.subplots(2, sharex=True)
-        for axes, split in zip(panels, _SPLITS, strict=True):
+        for axes, split in zip(panels, SPLITS, strict=True):
             for arm in arms:
                 _draw_line(axes, rows, arm, split, order.index(arm), label=axes is panels[0])
             for place in (0, 1):
@@ -139,7 +63,7 @@ def _draw_lines(rows: Sequence[LandscapeRow], arms: Sequence[str], order: Sequen
 
 
 def _draw_line(axes: Axes, rows: Sequence[LandscapeRow], arm: str, split: str, place: int, label: bool) -> None:
-    style = look(place)
+    style = style_of(place)
     by_x: dict[float, list[float]] = {}
     for points in lines(rows, arm, split).values():
         for x, loss in points:
@@ -166,7 +90,7 @@ def _draw_line(axes: Axes, rows: Sequence[LandscapeRow], arm: str, split: str, p
 def _line_caption(rows: Sequence[LandscapeRow]) -> str:
     count = max(row.rows for row in rows)
     return (
-        f"{seen(rows)} That is flatness: the length of the interval around the tuned weights in which the dev loss is "
+        f"{caption(rows)} That is flatness: the length of the interval around the tuned weights with a dev loss of "
         f"at most {RISE} above theirs, on the line that He et al. 2021 draw in Fig. 6; its unit is the way that the "
         f"run went. Only what was trained moves. The head has its tuned weights at both ends, so that the loss before "
         f"training is that of the model as it began under the tuned head. Losses are means over up to {count} rows of "
@@ -177,8 +101,8 @@ def _line_caption(rows: Sequence[LandscapeRow]) -> str:
 def _line_text(rows: Sequence[LandscapeRow], arms: Sequence[str]) -> str:
     parts = []
     for arm in arms:
-        for split in _SPLITS:
-            before, tuned = (_mean_at(rows, arm, split, x) for x in (0.0, 1.0))
+        for split in SPLITS:
+            before, tuned = (mean_at(rows, arm, split, x) for x in (0.0, 1.0))
             parts.append(f"{arm}: {split} loss {_number(before)} before, {_number(tuned)} tuned")
         if found := flatness_of(rows, arm):
             parts.append(f"{arm}: flatness {width_text(found)}")
@@ -211,14 +135,14 @@ def _draw_planes(planes: dict[str, Plane], rows: int) -> Drawing:
 
 
 def _levels(planes: dict[str, Plane]) -> Losses:
-    """Where colours change: the same for all panels, and closer together where most losses are."""
+    """Return where colours change: the same for all panels, and closer together where most losses are."""
     finite = np.concatenate([losses[np.isfinite(losses)] for _, losses in planes.values()])
     low, high = float(finite.min()), float(np.quantile(finite, 0.95))
     return np.linspace(low, max(high, low + 1e-6), _LEVELS)
 
 
 def _plane(rows: Sequence[LandscapeRow], arm: str) -> Plane | None:
-    """The coordinates of a side, and the mean dev losses over the seeds; None where points are missing."""
+    """Return the coordinates of a side, and the mean dev losses over the seeds; None if points are missing."""
     found: dict[tuple[float, float], list[float]] = {}
     for row in rows:
         if (row.arm, row.where, row.split) == (arm, PLANE, DEV) and row.y is not None:

@@ -1,4 +1,4 @@
-"""Quality against frozen layers, as data: full fine-tuning and the runs of a study that freeze ever more layers.
+"""Read quality against frozen layers: full fine-tuning and the arms of a study that freeze ever more layers.
 
 Lee et al. 2019, Sec. 3 and 4: https://arxiv.org/abs/1911.03090
 """
@@ -16,7 +16,7 @@ from gradgate.methods import Freeze, Full, Head, Method
 from gradgate.methods import method as read_method
 from gradgate.methods.plan_file import read_timeline
 from gradgate.methods.timeline import Timeline
-from gradgate.report.findings import Findings, MethodFindings
+from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.runs.folder import RunFolder
 from gradgate.statistics import relative_quality
 from gradgate.study.results import TASK, RunResult
@@ -27,7 +27,7 @@ ENOUGH = 0.95
 
 @dataclass(frozen=True)
 class FreezePoint:
-    """One method that keeps the lowest ``frozen`` layers and the embeddings closed.
+    """One arm that keeps the lowest ``frozen`` layers and the embeddings closed.
 
     Attributes:
         ratios: relative quality of each seed that full fine-tuning has finished too, against the mean scores of full
@@ -36,7 +36,7 @@ class FreezePoint:
             over repeats); None if undefined. :func:`gradgate.statistics.relative_quality` defines both.
     """
 
-    method: MethodFindings
+    arm: ArmSummary
     frozen: int
     ratios: tuple[float, ...] = ()
     quality: float | None = None
@@ -60,8 +60,8 @@ class FreezeCurve:
         groups: the model's groups from the bottom up, name to number of parameters.
     """
 
-    findings: Findings
-    full: MethodFindings
+    study: StudySummary
+    full: ArmSummary
     points: tuple[FreezePoint, ...]
     groups: dict[str, int]
 
@@ -73,7 +73,7 @@ class FreezeCurve:
     @property
     def full_ratios(self) -> tuple[float, ...]:
         """The relative quality of each seed of full fine-tuning itself."""
-        return _point(self.findings, self.full, self.full, 0).ratios
+        return _point(self.study, self.full, self.full, 0).ratios
 
     @property
     def fewest_tuned(self) -> FreezePoint | None:
@@ -81,41 +81,41 @@ class FreezeCurve:
         return max((point for point in self.points if point.enough), key=lambda point: point.frozen, default=None)
 
     def sizes(self, param_counts: ParamCounts) -> Sizes:
-        """For :func:`gradgate.analysis.sharing.saved_share`."""
+        """Return the sizes that savings are counted with."""
         return model_sizes(self.groups, param_counts)
 
 
-def find_curve(findings: Findings) -> FreezeCurve | None:
-    """The curve, or None without full fine-tuning and two points that have finished seeds.
+def find_curve(study: StudySummary) -> FreezeCurve | None:
+    """Return the curve, or None without full fine-tuning and two points that have finished seeds.
 
-    It is None too where no run of these has a readable ``plan.yaml``, which says how many layers there are.
+    It is None too if no run of these has a readable ``plan.yaml``, which says how many layers there are.
     """
-    kinds: dict[str, Method | None] = dict.fromkeys(method.name for method in findings.methods)
+    kinds: dict[str, Method | None] = dict.fromkeys(arm.name for arm in study.arms)
     for name in kinds:
         with suppress(MethodError):  # a method of another version
             kinds[name] = read_method(name)
-    full = next((method for method in findings.scored if kinds[method.name] == Full()), None)
-    frozen = [m for m in findings.methods if isinstance(kind := kinds[m.name], Freeze | Head) and _is_point(kind)]
-    plan = _any_plan(findings, [full, *frozen]) if full else None
-    if full is None or plan is None or sum(bool(method.finished) for method in frozen) < 2:
+    full = next((arm for arm in study.scored if kinds[arm.name] == Full()), None)
+    frozen = [m for m in study.arms if isinstance(kind := kinds[m.name], Freeze | Head) and _is_point(kind)]
+    plan = _any_plan(study, [full, *frozen]) if full else None
+    if full is None or plan is None or sum(bool(arm.finished) for arm in frozen) < 2:
         return None
     points: dict[int, FreezePoint] = {}
     layers = len(model_sizes(plan.sizes).layers)
-    for method in frozen:
-        kind = kinds[method.name]
+    for arm in frozen:
+        kind = kinds[arm.name]
         count = kind.closed_of(layers) if isinstance(kind, Freeze) else layers
-        points.setdefault(count, _point(findings, method, full, count))
-    return FreezeCurve(findings, full, tuple(points[count] for count in sorted(points)), plan.sizes)
+        points.setdefault(count, _point(study, arm, full, count))
+    return FreezeCurve(study, full, tuple(points[count] for count in sorted(points)), plan.sizes)
 
 
 def _is_point(method: Freeze | Head) -> bool:
-    """Whether all is closed below some layer; not where a tower or other weights alone are."""
+    """Return whether all is closed below some layer, and not a tower or other weights alone."""
     return not (isinstance(method, Freeze) and (method.tower or method.only))
 
 
-def _any_plan(findings: Findings, methods: Sequence[MethodFindings]) -> Timeline | None:
-    """A plan that says how large the model's groups are; None too for a study of several models."""
-    results, names = findings.results, [method.name for method in methods]
+def _any_plan(study: StudySummary, arms: Sequence[ArmSummary]) -> Timeline | None:
+    """Return a plan that says how large the model's groups are; None too for a study of several models."""
+    results, names = study.results, [arm.name for arm in arms]
     if results.parts and results.split_unit != TASK:
         return None
     for cell in results.runs:
@@ -127,21 +127,21 @@ def _any_plan(findings: Findings, methods: Sequence[MethodFindings]) -> Timeline
     return None
 
 
-def _point(findings: Findings, method: MethodFindings, full: MethodFindings, frozen: int) -> FreezePoint:
-    units = findings.units
-    ours, theirs = (_complete(cells.finished, units) for cells in (method, full))
+def _point(study: StudySummary, arm: ArmSummary, full: ArmSummary, frozen: int) -> FreezePoint:
+    units = study.units
+    ours, theirs = (_complete(cells.finished, units) for cells in (arm, full))
     seeds = sorted(ours.keys() & theirs.keys())
     reference = [fmean(theirs[seed][place] for seed in seeds) for place in range(len(units))] if seeds else []
-    higher = findings.results.study.task.metric_higher_is_better
+    higher = study.record.task.metric_higher_is_better
     ratios = [relative_quality(ours[seed], reference, higher) for seed in seeds]
     means = [fmean(ours[seed][place] for seed in seeds) for place in range(len(reference))]
     known = tuple(ratio for ratio in ratios if ratio is not None)
     if len(known) < len(ratios):  # an error of 0 has no share of another
-        return FreezePoint(method, frozen)
-    return FreezePoint(method, frozen, known, relative_quality(means, reference, higher))
+        return FreezePoint(arm, frozen)
+    return FreezePoint(arm, frozen, known, relative_quality(means, reference, higher))
 
 
 def _complete(cells: Sequence[RunResult], units: Sequence[str]) -> dict[int, list[float]]:
-    """Seed to its scores on these splits, of the cells that have all of them."""
+    """Return seed to its scores on these splits, for the runs that have all of them."""
     rows = {cell.seed: [score for unit in units if (score := cell.score(unit)) is not None] for cell in cells}
     return {seed: row for seed, row in rows.items() if len(row) == len(units)}

@@ -1,4 +1,4 @@
-"""The loss on train and dev while the runs were trained (AdapterEff, Fig. 5 and 9)."""
+"""Show the loss on train and dev while the runs were trained (AdapterEff, Fig. 5 and 9)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, look, styled
-from gradgate.report.findings import Findings, MethodFindings
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
-from gradgate.report.table import Column, Entry, Table, spread_record
+from gradgate.report.study_summary import ArmSummary, StudySummary
+from gradgate.report.table import Column, Entry, Table, records_of, spread_fields, step_column
 from gradgate.runs.records import DEV, TRAIN, comparable
+from gradgate.statistics import Summary, summarize
 from gradgate.study.results import RunResult
 
 NAME, LOSS = "losses", "loss"
@@ -26,14 +27,14 @@ ByStep = dict[int, list[float]]
 
 @dataclass(frozen=True)
 class LossCurves:
-    """One method's losses.
+    """One arm's losses.
 
     Attributes:
         train: as they were noted.
         windows: those of train over whole windows, as they are drawn.
     """
 
-    method: MethodFindings
+    arm: ArmSummary
     train: ByStep
     windows: ByStep
     dev: ByStep
@@ -46,27 +47,32 @@ class LossesSection(Section):
     curves: list[LossCurves]
 
     @classmethod
-    def find(cls, findings: Findings) -> LossesSection | None:
-        """None unless a run has noted both."""
+    def find(cls, study: StudySummary) -> LossesSection | None:
+        """Return None unless a run has noted both."""
         found = [
             LossCurves(
-                method,
-                by_step(cell.losses for cell in method.finished),
-                by_step(whole_windows(cell.losses) for cell in method.finished),
-                by_step(map(_dev, method.finished)),
+                arm,
+                by_step(cell.losses for cell in arm.finished),
+                by_step(whole_windows(cell.losses) for cell in arm.finished),
+                by_step(map(_dev, arm.finished)),
             )
-            for method in findings.scored
+            for arm in study.scored
         ]
         curves = [curve for curve in found if curve.train and curve.dev]
-        return cls(findings, curves) if curves else None
+        return cls(study, curves) if curves else None
+
+    @property
+    def on_page(self) -> bool:
+        """For a paper only: learning curves have the scores."""
+        return False
 
     def tables(self) -> list[Table]:
-        """One row an evaluation on dev; the CSV has every noted loss."""
+        """Return one row per evaluation on dev; the CSV has every noted loss."""
         return [loss_table(self.curves)]
 
     def drawings(self) -> list[Drawing]:
-        """Train above, dev below."""
-        return [draw_losses(self.findings, self.curves)]
+        """Draw train above, dev below."""
+        return [draw_losses(self.study, self.curves)]
 
 
 def _dev(cell: RunResult) -> list[tuple[int, float]]:
@@ -75,7 +81,7 @@ def _dev(cell: RunResult) -> list[tuple[int, float]]:
 
 
 def by_step(runs: Iterable[Sequence[tuple[int, float]]]) -> ByStep:
-    """The values of several runs, by step."""
+    """Return the values of several runs by step."""
     found: ByStep = defaultdict(list)
     for run in runs:
         for step, value in run:
@@ -83,27 +89,38 @@ def by_step(runs: Iterable[Sequence[tuple[int, float]]]) -> ByStep:
     return dict(sorted(found.items()))
 
 
+@dataclass(frozen=True)
+class _Losses:
+    """The losses of one arm on one split at one step."""
+
+    arm: str
+    split: str
+    step: int
+    values: Summary
+
+
 def loss_table(curves: Sequence[LossCurves]) -> Table:
-    """One row an evaluation on dev, one column a method: dev, and in brackets the training loss noted last before."""
+    """Return one row per evaluation on dev, one column per method: dev, and in brackets the last training loss."""
     steps = sorted({step for curve in curves for step in curve.dev})
-    return Table(
-        NAME,
-        "Loss on dev (train)",
-        (
-            Column("step", "Step", "optimizer steps done", numeric=False),
-            *(
-                Column(c.method.name, c.method.name, "mean over seeds; train is the mean since its last note")
-                for c in curves
-            ),
-        ),
-        tuple((Entry(str(step), step), *(_entry(curve, step) for curve in curves)) for step in steps),
-        tuple(
-            {"method": curve.method.name, "split": split, "step": step, **spread_record(values)}
-            for curve in curves
-            for split, losses in ((TRAIN, curve.train), (DEV, curve.dev))
-            for step, values in losses.items()
-        ),
+    noted = [
+        _Losses(curve.arm.name, split, step, summarize(values))
+        for curve in curves
+        for split, losses in ((TRAIN, curve.train), (DEV, curve.dev))
+        for step, values in losses.items()
+    ]
+    fields: tuple[Column[_Losses], ...] = (
+        Column("method", raw=lambda row: row.arm),
+        Column("split", raw=lambda row: row.split),
+        Column("step", raw=lambda row: row.step),
+        *spread_fields(lambda row: row.values),
     )
+    columns = (step_column(), *map(_arm_column, curves))
+    return Table.of(NAME, "Loss on dev (train)", steps, columns, records=records_of(noted, fields))
+
+
+def _arm_column(curve: LossCurves) -> Column[int]:
+    about = "mean over seeds; train is the mean since its last note"
+    return Column(curve.arm.name, curve.arm.name, about, show=lambda step: _entry(curve, step))
 
 
 def _entry(curve: LossCurves, step: int) -> Entry:
@@ -115,24 +132,25 @@ def _entry(curve: LossCurves, step: int) -> Entry:
     return Entry(f"{value:.3f}", value, train)
 
 
-def draw_losses(findings: Findings, curves: Sequence[LossCurves]) -> Drawing:
-    """The losses over steps, a line for each method."""
+def draw_losses(study: StudySummary, curves: Sequence[LossCurves]) -> Drawing:
+    """Draw the losses over steps, one line per arm."""
     with styled(4.4 + 0.19 * len(curves)) as figure:
         panels = figure.subplots(2, sharex=True)
         for curve in curves:
-            place = findings.methods.index(curve.method)
-            draw_means(panels[0], curve.windows, place, curve.method.name)
+            place = study.place(curve.arm)
+            draw_means(panels[0], curve.windows, place, curve.arm.name)
             draw_means(panels[1], curve.dev, place, "")
         for axes, split in zip(panels, (TRAIN, DEV), strict=True):
             axes.set_ylabel(f"loss, {split}")
         steps_to_the_right(panels[-1])
         legend_below(figure)
-        caption = f"{seen(curves)} Lines are means over the seeds, bands ± one standard deviation."
-        return finish(figure, NAME, "Loss while training", caption, seen(curves), NAME)
+        said = caption(curves)
+        whole = f"{said} Lines are means over the seeds, bands ± one standard deviation."
+        return finish(figure, NAME, "Loss while training", whole, said, NAME)
 
 
 def whole_windows(noted: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Losses of train of one run, each the mean since the one before, without windows that an epoch's end cuts short.
+    """Return training losses of one run, each the mean since the one before, without windows that an epoch cuts short.
 
     One of less than half the longest is joined to the next, the last one to that before it: the mean over a few steps
     is far from its neighbours.
@@ -149,14 +167,14 @@ def whole_windows(noted: Sequence[tuple[int, float]]) -> list[tuple[int, float]]
 
 
 def _joined(one: tuple[int, int, float], other: tuple[int, int, float]) -> tuple[int, int, float]:
-    """Of two windows of steps: the last step, the length, and the mean loss."""
+    """Join two windows: the last step, the length, and the mean loss."""
     (_, first, before), (end, second, after) = one, other
     return end, first + second, (first * before + second * after) / (first + second)
 
 
 def draw_means(axes: Axes, values: Mapping[int, Sequence[float]], place: int, label: str, factor: float = 1.0) -> None:
-    """A line of means over the seeds with a band of one standard deviation; without a label it has no entry."""
-    style, steps = look(place), np.array(list(values))
+    """Draw a line of means over the seeds and a band of one standard deviation; without a label it has no entry."""
+    style, steps = style_of(place), np.array(list(values))
     means = factor * np.array([np.mean(found) for found in values.values()])
     spread = factor * np.array([np.std(found, ddof=1) if len(found) > 1 else 0.0 for found in values.values()])
     marker = style.marker if len(steps) <= 25 else ""
@@ -172,8 +190,8 @@ def steps_to_the_right(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
 
 
-def seen(curves: Sequence[LossCurves]) -> str:
-    """What the losses show, in one sentence."""
+def caption(curves: Sequence[LossCurves]) -> str:
+    """Say what the losses show, in one sentence."""
     parts = []
     for curve in curves:
         train = [float(np.mean(values)) for values in curve.windows.values()]
@@ -181,7 +199,7 @@ def seen(curves: Sequence[LossCurves]) -> str:
         lowest, last = min(dev, key=dev.__getitem__), max(dev)
         end = "its lowest" if lowest == last else f"after {dev[lowest]:.3f} at step {lowest}"
         parts.append(
-            f"{curve.method.name} goes from {train[0]:.3f} to {train[-1]:.3f} on train and ends at {dev[last]:.3f} on "
+            f"{curve.arm.name} goes from {train[0]:.3f} to {train[-1]:.3f} on train and ends at {dev[last]:.3f} on "
             f"dev, {end}"
         )
     return f"{'; '.join(parts)}."

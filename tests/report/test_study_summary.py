@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from gradgate.report.findings import find
+from gradgate.report.study_summary import summarize_study
 from gradgate.report.verdict import cautions, verdict
 from gradgate.study.results import read_study
 from support.study_folder import fail, finish, write_study
@@ -16,12 +16,12 @@ METHODS = ("full", "gradual:every=40", "head")
 
 
 def findings(folder, **study):
-    return find(read_study(write_study(folder, **study)))
+    return summarize_study(read_study(write_study(folder, **study)))
 
 
 def test_methods_are_compared_to_the_first_over_common_seeds(tmp_path):
     found = findings(tmp_path, scores={"full": FULL, "gradual:every=40": GRADUAL})
-    first, second = found.methods
+    first, second = found.arms
     assert first.versus is None
     assert second.versus.difference == pytest.approx(0.07 / 3)
     assert second.versus.p == pytest.approx(stats.ttest_rel(GRADUAL, FULL).pvalue)
@@ -33,17 +33,17 @@ def test_p_values_are_corrected_over_the_tests_that_were_done(tmp_path):
     scores = {"full": FULL, "gradual:every=40": GRADUAL, "head": [0.6, 0.66, 0.64]}
     found = findings(tmp_path, methods=(*METHODS, "bitfit"), scores=scores)
     assert found.tests_done == 2
-    raw = [method.versus.p for method in found.methods[1:3]]
-    assert found.methods[1].p == pytest.approx(2 * min(raw))
-    assert found.methods[2].p == pytest.approx(max(2 * raw[0], raw[1]))
-    assert found.methods[3].p is None
+    raw = [method.versus.p for method in found.arms[1:3]]
+    assert found.arms[1].p == pytest.approx(2 * min(raw))
+    assert found.arms[2].p == pytest.approx(max(2 * raw[0], raw[1]))
+    assert found.arms[3].p is None
 
 
 def test_the_answer_names_the_best_with_its_evidence(tmp_path):
     found = findings(tmp_path, scores={"full": FULL, "gradual:every=40": GRADUAL})
     assert verdict(found) == (
         "gradual:every=40 scored highest on test: 72.3 ± 2.1 macro-F1 (3 seeds), +2.3 over full "
-        "(95% CI +0.9 to +3.8, p = 0.020): more than chance alone explains."
+        "(95% CI +0.9 to +3.8, p = 0.020): significantly different."
     )
     assert cautions(found) == ["3 seeds: only very large differences can be detected."]
 
@@ -51,7 +51,7 @@ def test_the_answer_names_the_best_with_its_evidence(tmp_path):
 def test_a_correction_can_take_the_answer_back(tmp_path):
     scores = {"full": FULL, "gradual:every=40": GRADUAL, "head": [0.5, 0.7, 0.8], "bitfit": [0.5, 0.6, 0.8]}
     assert verdict(findings(tmp_path, methods=tuple(scores), scores=scores)).endswith(
-        "p = 0.020, 0.059 after Holm's correction for 3 tests): not distinguishable from chance."
+        "p = 0.020, 0.059 after Holm's correction for 3 tests): not significantly different."
     )
 
 
@@ -74,7 +74,7 @@ def test_one_seed_says_nothing_about_chance(tmp_path):
     found = findings(tmp_path, seeds=(0,), scores={"full": [0.6], "gradual:every=40": [0.7]})
     assert verdict(found) == (
         "gradual:every=40 scored highest on test: 70.0 macro-F1 (1 seed), +10.0 over full on the one seed that both "
-        "finished: one seed cannot tell that from chance."
+        "finished: inconclusive, as one seed has no spread."
     )
     assert cautions(found) == ["1 seed: no spread, interval or test."]
 
@@ -95,8 +95,7 @@ def test_level_methods_are_all_named(tmp_path):
 def test_a_constant_difference_cannot_be_judged(tmp_path):
     found = findings(tmp_path, scores={"full": FULL, "gradual:every=40": [score + 0.01 for score in FULL]})
     assert verdict(found).endswith(
-        "+1.0 over full (the same difference for all 3 seeds: no spread to test against): "
-        "whether that is more than chance cannot be said."
+        "+1.0 over full (the same difference for all 3 seeds: no spread to test against): inconclusive."
     )
 
 
@@ -108,7 +107,7 @@ def test_without_the_reference_nothing_is_compared(tmp_path):
 def test_nothing_finished(tmp_path):
     found = findings(tmp_path)
     fail(tmp_path, "full", 0)
-    found = find(read_study(tmp_path))
+    found = summarize_study(read_study(tmp_path))
     assert verdict(found) == "Nothing has finished yet."
     assert cautions(found) == ["6 runs planned: 0 finished, 1 failed and 5 not finished yet."]
 
@@ -132,5 +131,5 @@ def test_few_common_seeds_are_named_where_each_side_has_more(tmp_path):
     write_study(tmp_path, seeds=(0, 1, 2, 3, 4), scores={"full": [0.5, 0.6, 0.7]})
     for seed in (2, 3, 4):
         finish(tmp_path, "gradual:every=40", seed, 0.6 + seed / 100)
-    notes = cautions(find(read_study(tmp_path)))
+    notes = cautions(summarize_study(read_study(tmp_path)))
     assert "gradual:every=40: 1 common seed: no interval or test (against full)." in notes

@@ -1,4 +1,4 @@
-"""How close each run's representations stay to those of the pretrained model, where they were analyzed."""
+"""Show how close each run's representations stay to those of the pretrained model, if they were analyzed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from gradgate.analysis.representations import (
     NAME,
     ArmSimilarity,
     RepresentationRow,
-    seen,
+    caption,
     similarities,
     splits_of,
 )
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, look, styled
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled
 from gradgate.report.formats import NONE
 from gradgate.report.sections.base import AnalyzedSection
-from gradgate.report.table import Column, Entry, Table, spread_record
+from gradgate.report.table import Column, Entry, Table, records_of, spread_fields
 from gradgate.runs.records import DEV
-from gradgate.statistics import summarize
 
 _TITLE = "Similarity to the pretrained model, by layer"
 _MEASURES = {"rsa": "RSA", "cka": "linear CKA"}
@@ -37,50 +36,44 @@ class RepresentationsSection(AnalyzedSection[RepresentationRow]):
     row = RepresentationRow
 
     def tables(self) -> list[Table]:
-        """One for each split."""
+        """Return one for each split."""
         return [similarity_table(self.rows, split) for split in splits_of(self.rows)]
 
     def drawings(self) -> list[Drawing]:
-        """One for each split."""
-        return draw_representations(self.rows, self.findings.results.study.arm_names)
+        """Return one for each split."""
+        return draw_representations(self.rows, self.study.record.arm_names)
 
 
 def similarity_table(rows: Sequence[RepresentationRow], split: str) -> Table:
-    """One row a layer, one column an arm."""
+    """Return one row per layer, one column per arm."""
     arms = similarities(rows, split)
     layers = range(len(arms[0].rsa))
-    return Table(
-        _name(split),
-        f"{_TITLE}: tokens of {split}",
-        (
-            Column("layer", "Layer", "0 is what the embeddings give out", numeric=False),
-            *(Column(arm.arm, arm.arm, "RSA, mean ± standard deviation over seeds (linear CKA)") for arm in arms),
-        ),
-        tuple((Entry(str(layer), layer), *(_entry(arm, layer) for arm in arms)) for layer in layers),
-        tuple(
-            {
-                "method": arm.arm,
-                "split": split,
-                "layer": layer,
-                "measure": measure,
-                **spread_record(list(getattr(arm, measure)[layer])),
-            }
-            for arm in arms
-            for layer in layers
-            for measure in _MEASURES
-        ),
+    fields: tuple[Column[tuple[ArmSimilarity, int, str]], ...] = (
+        Column("method", raw=lambda row: row[0].arm),
+        Column("split", raw=lambda row: split),
+        Column("layer", raw=lambda row: row[1]),
+        Column("measure", raw=lambda row: row[2]),
+        *spread_fields(lambda row: row[0].summary(row[2], row[1])),
     )
+    columns: tuple[Column[int], ...] = (
+        Column("layer", "Layer", "0 is the output of the embeddings", numeric=False, show=lambda n: Entry(str(n), n)),
+        *map(_arm_column, arms),
+    )
+    measured = [(arm, layer, measure) for arm in arms for layer in layers for measure in _MEASURES]
+    title = f"{_TITLE}: tokens of {split}"
+    return Table.of(_name(split), title, layers, columns, records=records_of(measured, fields))
 
 
-def _entry(arm: ArmSimilarity, layer: int) -> Entry:
-    summary = summarize(list(arm.rsa[layer]))
-    cka = arm.mean("cka", layer)
-    detail = "" if cka is None else f"({formats.quality(cka)})"
-    return Entry(formats.quality(summary.mean, summary.sd), summary.mean, detail)
+def _arm_column(arm: ArmSimilarity) -> Column[int]:
+    def show(layer: int) -> Entry:
+        rsa, cka = arm.summary("rsa", layer), arm.summary("cka", layer).mean
+        return Entry(formats.quality(rsa.mean, rsa.sd), rsa.mean, "" if cka is None else f"({formats.quality(cka)})")
+
+    return Column(arm.arm, arm.arm, "RSA, mean ± standard deviation over seeds (linear CKA)", show=show)
 
 
 def draw_representations(rows: Sequence[RepresentationRow], order: Sequence[str]) -> list[Drawing]:
-    """A figure for each split: RSA above, linear CKA below, layers to the right.
+    """Draw a figure for each split: RSA above, linear CKA below, layers to the right.
 
     Args:
         rows: at least one.
@@ -107,7 +100,7 @@ def _draw(rows: Sequence[RepresentationRow], split: str, order: Sequence[str]) -
 
 
 def _draw_arm(axes: Axes, arm: ArmSimilarity, measure: str, place: int, label: bool) -> None:
-    style = look(place)
+    style = style_of(place)
     values = [list(at) for at in getattr(arm, measure)]
     places = np.array([layer for layer, at in enumerate(values) if at])
     means = np.array([np.mean(at) for at in values if at])
@@ -119,9 +112,9 @@ def _draw_arm(axes: Axes, arm: ArmSimilarity, measure: str, place: int, label: b
 
 def _caption(arms: Sequence[ArmSimilarity], tokens: int, split: str) -> str:
     return (
-        f"{seen(arms)} Each layer's output is compared with the pretrained model's on the same {tokens} tokens of "
+        f"{caption(arms)} Each layer's output is compared with the pretrained model's on the same {tokens} tokens of "
         f"{split}: above by Pearson's correlation of the tokens' cosine similarities (He et al. 2021, section 2.2), "
-        f"below by linear CKA (Kornblith et al. 2019). 1 is unchanged; layer 0 is what the embeddings give out. Lines "
+        f"below by linear CKA (Kornblith et al. 2019). 1 is unchanged; layer 0 is the output of the embeddings. Lines "
         f"are means over the seeds, bands ± one standard deviation."
     )
 

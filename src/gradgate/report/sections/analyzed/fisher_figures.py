@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
 from gradgate.analysis.fisher import NAME, TrackedRun, arms_of, correlation, mean_traces, order_of, smoothed_at
-from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_below, legend_label, look, styled, wrapped
+from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import ScoreFormat, shortened
 
 _WIDE_RANGE = 50
@@ -20,7 +20,7 @@ _WIDE_RANGE = 50
 
 
 def draw_curves(runs: Sequence[TrackedRun], order: Sequence[str], sentence: str) -> Drawing:
-    """The normalised trace over steps, a line for each arm (FUN, Fig. 3)."""
+    """Draw the normalised trace over steps, a line for each arm (FUN, Fig. 3)."""
     arms = {arm: smoothed_at(own) for arm, own in arms_of(runs).items()}
     with styled(3.0 + 0.19 * len(arms)) as figure:
         axes = figure.add_subplot()
@@ -45,7 +45,7 @@ def draw_curves(runs: Sequence[TrackedRun], order: Sequence[str], sentence: str)
 
 
 def _draw_arm(axes: Axes, arm: str, values: dict[int, list[float]], place: int) -> None:
-    style, steps = look(place), np.array(list(values))
+    style, steps = style_of(place), np.array(list(values))
     means = np.array([np.mean(found) for found in values.values()])
     spread = np.array([np.std(found, ddof=1) if len(found) > 1 else 0.0 for found in values.values()])
     marker = style.marker if len(steps) <= 25 else ""
@@ -64,7 +64,7 @@ _LABELS_PER_INCH = 5.4
 
 
 def draw_layers(runs: Sequence[TrackedRun]) -> Drawing:
-    """tr(F) of each layer over steps, a band for each arm, and the layer that FUN would open."""
+    """Draw tr(F) of each layer over steps, a band for each arm, and the layer that FUN would open."""
     arms = arms_of(runs)
     heights = {arm: min(1.6, max(0.75, 0.12 * len(own[0].layers))) for arm, own in arms.items()}
     largest = max(float(mean_traces(own)[1].max()) for own in arms.values()) or 1.0
@@ -95,7 +95,7 @@ def draw_layers(runs: Sequence[TrackedRun]) -> Drawing:
 def _draw_band(
     axes: Axes, arm: str, runs: Sequence[TrackedRun], bottom: float, height: float, largest: float
 ) -> dict[float, str]:
-    """Draw one arm and its title; returns the place of each tick and its label."""
+    """Draw one arm and its title; return the place of each tick and its label."""
     steps, traces = mean_traces(runs)
     count = len(traces)
     shown = LogNorm(largest / 10**_DECADES, largest, clip=True)(np.maximum(traces, largest / 10**_DECADES))
@@ -114,7 +114,7 @@ def _draw_band(
 
 
 def _edges(steps: Sequence[int]) -> NDArray[np.float64]:
-    """The places between measurements; the first and last reach to their own steps."""
+    """Return the places between measurements; the first and last reach to their own steps."""
     places = np.array(steps, dtype=float)
     if len(places) == 1:
         return np.array([places[0] - 0.5, places[0] + 0.5])
@@ -137,7 +137,7 @@ def _layers_text(arms: dict[str, list[TrackedRun]]) -> str:
 
 
 def draw_schedules(runs: Sequence[TrackedRun], order: Sequence[str], metric: ScoreFormat, sentence: str) -> Drawing:
-    """Peak and area of each schedule's curve, scaled to 1, against its score (FUN, Fig. 4)."""
+    """Draw peak and area of each schedule's curve, scaled to 1, against its score (FUN, Fig. 4)."""
     schedules = arms_of([run for run in runs if run.is_schedule and run.score is not None])
     with styled(4.8 + 0.19 * len(schedules)) as figure:
         panels = figure.subplots(2, sharey=True)
@@ -146,7 +146,7 @@ def draw_schedules(runs: Sequence[TrackedRun], order: Sequence[str], metric: Sco
             known = {arm: np.array([p for p in own if None not in p], dtype=float) for arm, own in points.items()}
             largest = max((float(own[:, 0].max()) for own in known.values() if len(own)), default=1.0) or 1.0
             for arm, own in known.items():
-                style = look(order.index(arm))
+                style = style_of(order.index(arm))
                 label = legend_label(arm, 40) if axes is panels[0] else None
                 xs, ys = own[:, 0] / largest, metric.factor * own[:, 1]
                 axes.plot(xs, ys, style.marker, color=style.colour, ms=3, alpha=0.45)
@@ -154,8 +154,7 @@ def draw_schedules(runs: Sequence[TrackedRun], order: Sequence[str], metric: Sco
             axes.set(xlabel=f"{name} of tr(F) per open layer, scaled to 1", ylabel=wrapped(metric.label))
             axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         legend_below(figure)
-        told = correlation(runs, lambda run: run.peak)
-        assert told is not None, "drawn only where there is a correlation"
+        assert correlation(runs, lambda run: run.peak) is not None, "drawn only with a correlation"
         caption = (
             f"{sentence} Large marks are means over the seeds, small ones the seeds (after Liu et al. 2023, Fig. 4)."
         )

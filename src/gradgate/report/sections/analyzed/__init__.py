@@ -1,0 +1,1 @@
+"""The sections on what `gradgate analyze` and `--track` have measured."""

@@ -1,0 +1,217 @@
+"""The main table: one row per method with its score, its difference to the first one and its costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gradgate.report import formats
+from gradgate.report.formats import NONE
+from gradgate.report.sections.forgetting import forgetting_columns
+from gradgate.report.study_summary import ArmSummary, StudySummary, ratio
+from gradgate.report.table import (
+    Column,
+    Entry,
+    Table,
+    interval_fields,
+    significance,
+    spread_entry,
+    star_note,
+    text_column,
+)
+from gradgate.runs.records import DEV
+from gradgate.statistics import Comparison
+
+_TEST = "two-sided paired t-test over seeds, Holm-corrected over the methods"
+
+
+def main_table(study: StudySummary) -> Table:
+    """Return one row per method: score, difference to the first method with its evidence, and costs."""
+    columns = (
+        text_column("method", "Method", of=lambda arm: arm.name),
+        *_score_columns(study),
+        *_difference_columns(study),
+        *forgetting_columns(study),
+        *_evidence_columns(),
+        *_dev_columns(study),
+        *_cost_columns(study),
+        Column("note", raw=_note),
+    )
+    table = Table.of(
+        "main",
+        f"Methods on {study.record.task.name}",
+        study.arms,
+        columns,
+        hidden=_unused(study),
+        best=[study.place(arm) for arm in study.best],
+        notes=star_note([arm.p for arm in study.arms], _TEST),
+    )
+    return table.ranked(["score"], study.higher_is_better)
+
+
+def _unused(study: StudySummary) -> set[str]:
+    """Return the columns that would say nothing: dev if it ranks the methods, sizes that older runs did not count."""
+    counted = any(arm.cost.bytes_stored is not None for arm in study.arms)
+    return {key for key, used in (("dev", study.split != DEV), ("stored", counted)) if not used}
+
+
+def _score_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
+    metric = study.format
+    return (
+        Column("planned", raw=lambda arm: len(arm.cells)),
+        Column("finished", raw=lambda arm: len(arm.finished)),
+        Column("failed", raw=lambda arm: arm.failed),
+        Column("split", raw=lambda arm: study.split),
+        Column("metric", raw=lambda arm: metric.metric),
+        Column(
+            "score",
+            f"{metric.label}, {study.split_label}",
+            "mean ± standard deviation over seeds",
+            show=lambda arm: spread_entry(arm.score, metric),
+            raw=lambda arm: arm.score.mean,
+            field="mean",
+        ),
+        Column("sd", raw=lambda arm: arm.score.sd),
+        *interval_fields("ci95", lambda arm: arm.score.interval),
+    )
+
+
+def _difference_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
+    first = study.reference.name
+    return (
+        Column("reference", raw=lambda arm: first),
+        Column(
+            "difference",
+            f"Difference to {formats.shortened(first, 32)}",
+            "mean of the differences paired by seed [95% CI]",
+            show=lambda arm: _difference(study, arm),
+            raw=lambda arm: _versus(arm).difference,
+        ),
+        Column("difference_pairs", raw=lambda arm: _versus(arm).n or None),
+        Column("difference_sd", raw=lambda arm: _versus(arm).sd),
+        *interval_fields("difference_ci95", lambda arm: _versus(arm).interval),
+        Column("p", raw=lambda arm: _versus(arm).p),
+        Column("p_holm", raw=lambda arm: arm.p),
+    )
+
+
+def _evidence_columns() -> tuple[Column[ArmSummary], ...]:
+    return (
+        Column(
+            "p",
+            "p (Holm)",
+            "two-sided paired t-test, Holm-corrected over the methods",
+            show=lambda arm: Entry(formats.p_value(arm.p), arm.p),
+        ),
+        Column("seeds", "Seeds", "finished of planned seeds", show=_seeds),
+    )
+
+
+def _dev_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
+    return (
+        Column(
+            "dev",
+            f"{study.format.label}, dev",
+            "of the selected checkpoints, mean ± standard deviation over seeds",
+            show=lambda arm: spread_entry(arm.dev, study.format),
+            raw=lambda arm: arm.dev.mean,
+            field="dev_mean",
+        ),
+        Column("dev_sd", raw=lambda arm: arm.dev.sd),
+    )
+
+
+def _cost_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
+    first = study.reference.cost
+    return (
+        *_size_columns(),
+        *_time_columns(
+            "step",
+            "Time per step",
+            "median step; × is relative to the first method",
+            of=lambda arm: arm.cost.seconds_per_step,
+            first=first.seconds_per_step,
+            field="seconds_per_step",
+        ),
+        Column(
+            "memory",
+            "Peak memory",
+            "highest of the seeds",
+            show=lambda arm: formats.size(arm.cost.peak_memory_bytes),
+            raw=lambda arm: arm.cost.peak_memory_bytes,
+            field="peak_memory_bytes",
+        ),
+        *_time_columns(
+            "total",
+            "Training time",
+            "mean over the seeds; × is relative to the first method",
+            of=lambda arm: arm.cost.seconds_total,
+            first=first.seconds_total,
+            field="seconds_total",
+        ),
+    )
+
+
+def _size_columns() -> tuple[Column[ArmSummary], ...]:
+    return (
+        Column(
+            "share",
+            "Trainable share",
+            "open parameters over all, mean over the steps",
+            show=lambda arm: formats.share(arm.cost.trainable_share),
+            raw=lambda arm: arm.cost.trainable_share,
+            field="trainable_share",
+        ),
+        Column(
+            "parameters",
+            "Ever trained",
+            "parameters that were open at any step",
+            show=lambda arm: formats.count(arm.cost.parameters_trained),
+            raw=lambda arm: arm.cost.parameters_trained,
+            field="parameters_trained",
+        ),
+        Column(
+            "stored",
+            "Stored per task",
+            "trained tensors, and those that the pretrained model lacks",
+            show=lambda arm: formats.size(arm.cost.bytes_stored),
+            raw=lambda arm: arm.cost.bytes_stored,
+            field="bytes_stored",
+        ),
+    )
+
+
+def _time_columns(
+    key: str, title: str, about: str, *, of: Callable[[ArmSummary], float | None], first: float | None, field: str
+) -> tuple[Column[ArmSummary], ...]:
+    """Return a time, and its ratio to the reference's."""
+
+    def show(arm: ArmSummary) -> Entry:
+        relative = ratio(of(arm), first)
+        return Entry(formats.seconds(of(arm)), of(arm), "" if relative is None else f"({formats.ratio(relative)})")
+
+    return (
+        Column(key, title, about, show=show, raw=of, field=field),
+        Column(f"{field}_ratio", raw=lambda arm: ratio(of(arm), first)),
+    )
+
+
+def _versus(arm: ArmSummary) -> Comparison:
+    return arm.versus or Comparison(0)
+
+
+def _difference(study: StudySummary, arm: ArmSummary) -> Entry:
+    versus, metric = arm.versus, study.format
+    if versus is None or versus.difference is None:
+        return Entry("reference" if versus is None else NONE)
+    interval = f"[{metric.interval(versus.interval)}]" if versus.interval else ""
+    return Entry(f"{metric.difference(versus.difference)}{significance(arm.p)}", versus.difference, interval)
+
+
+def _seeds(arm: ArmSummary) -> Entry:
+    others = ", ".join(f"{arm.count(state)} {state}" for state in ("failed", "paused") if arm.count(state))
+    finished = len(arm.finished)
+    return Entry(f"{finished} of {len(arm.cells)}", finished, f"({others})" if others else "")
+
+
+def _note(arm: ArmSummary) -> str | None:
+    return "; ".join(dict.fromkeys(filter(None, (arm.score.note, _versus(arm).note)))) or None

@@ -1,0 +1,150 @@
+"""The dev scores of a race where its runs are compared, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from gradgate.errors import DataError
+from gradgate.report.formats import NONE
+from gradgate.report.study_summary import StudySummary
+from gradgate.report.table import Column, Entry, Table, records_of, spread_fields, text_column
+from gradgate.runs.state import Progress
+from gradgate.statistics import Summary, summarize
+from gradgate.study.budget import FullGrid, Observed
+from gradgate.study.budget.file import BudgetRecord
+from gradgate.study.budget.full_grid import EIGHTHS
+from gradgate.study.budget.observe import observe
+from gradgate.study.budget.verdict import Departure
+
+NAME, TITLE = "race", "The race"
+
+
+@dataclass(frozen=True)
+class Laps:
+    """The dev scores of a race where its runs are compared."""
+
+    study: StudySummary
+    record: BudgetRecord
+
+    @cached_property
+    def grid(self) -> FullGrid:
+        """What the budget is a part of."""
+        record, task = self.record, self.study.record.task
+        return FullGrid(
+            arms=record.arms, seeds=record.seeds, steps=record.steps, higher_is_better=task.metric_higher_is_better
+        )
+
+    @cached_property
+    def observed(self) -> Observed:
+        """What is known of each run."""
+        results = self.study.results
+        known = observe([part for _, part in results.parts] or [results])
+        return {key: progress for key, progress in known.items() if key.task in self.record.steps}
+
+    @cached_property
+    def at(self) -> dict[tuple[str, int], Summary]:
+        """Arm and eighths of the schedule to the best dev scores of its runs up to there."""
+        found: dict[tuple[str, int], list[float]] = {}
+        for key, progress in self.observed.items():
+            for eighths in EIGHTHS:
+                try:
+                    score = progress.best(self.grid.until(key.task, eighths), self.grid.higher_is_better)
+                except DataError:  # trained without a budget, and not scored so early
+                    continue
+                if score is not None and not progress.has_failed:
+                    found.setdefault((key.arm, eighths), []).append(score)
+        return {place: summarize(scores) for place, scores in found.items()}
+
+    @property
+    def lengths(self) -> list[int]:
+        """The eighths of the schedule at which a run was scored."""
+        return [eighths for eighths in EIGHTHS if any(reached == eighths for _, reached in self.at)]
+
+    @cached_property
+    def departures(self) -> dict[str, Departure]:
+        """Arm to how it left."""
+        return {departure.arm: departure for departure in self.record.verdict.departures}
+
+    @property
+    def ranked(self) -> list[str]:
+        """The arms, those that left last first."""
+        left = sorted(self.departures.values(), key=lambda each: (-each.step_share, each.place or len(self.grid.arms)))
+        return [*self.record.remaining, *(departure.arm for departure in left)]
+
+    def outcome(self, arm: str) -> str:
+        """Return what became of an arm, in a few words."""
+        verdict, left = self.record.verdict, self.departures.get(arm)
+        if left is not None and left.place is None:
+            return "a run failed"
+        if left is not None:
+            return f"left at {percent(left.step_share)}: place {left.place} of {left.of}"
+        if not self.record.final:
+            return "in the race"
+        if arm not in verdict.winners:
+            return "beaten"
+        return "wins" if verdict.decided else "leads" if arm == verdict.winners[0] else "not significantly worse"
+
+
+def race_table(laps: Laps) -> Table:
+    """Return one row per arm: how far its runs got, its mean on dev there, and what became of it."""
+    metric = laps.study.format
+    runs = {arm: [progress for key, progress in laps.observed.items() if key.arm == arm] for arm in laps.ranked}
+    columns = (
+        text_column("method", "Method", "those that stayed longest first", of=lambda arm: arm),
+        Column("runs", "Runs", "that were begun", show=lambda arm: Entry(str(len(runs[arm])), len(runs[arm]))),
+        Column("steps", "Steps", "optimizer steps of all its runs", show=lambda arm: _steps(runs[arm])),
+        *(_length_column(laps, eighths) for eighths in laps.lengths),
+        Column(
+            "outcome",
+            "Outcome",
+            "when it left, and its place among the arms of that stage",
+            numeric=False,
+            show=lambda arm: Entry(laps.outcome(arm), laps.outcome(arm)),
+        ),
+    )
+    scored = [(arm, eighths) for arm in laps.ranked for eighths in laps.lengths if (arm, eighths) in laps.at]
+    is_decided = laps.record.final and laps.record.verdict.decided
+    return Table.of(
+        NAME,
+        f"{TITLE}: {metric.label}, dev",
+        laps.ranked,
+        columns,
+        records=records_of(scored, _fields(laps)),
+        best={0} if is_decided else (),
+        notes=[departure.reason for departure in laps.departures.values()],
+    )
+
+
+def percent(share: float) -> str:
+    """Return ``12.5 %``."""
+    return f"{100 * share:g} %"
+
+
+def _steps(runs: list[Progress]) -> Entry:
+    steps = sum(progress.step for progress in runs)
+    return Entry(f"{steps:,}", steps)
+
+
+def _length_column(laps: Laps, eighths: int) -> Column[str]:
+    def show(arm: str) -> Entry:
+        scores = laps.at.get((arm, eighths))
+        return Entry(laps.study.format.value(scores.mean), scores.mean, f"({scores.n})") if scores else Entry(NONE)
+
+    about = "of the schedule: mean on dev, and the number of runs"
+    return Column(f"at{eighths}", f"At {percent(eighths / 8)}", about, show=show)
+
+
+def _fields(laps: Laps) -> tuple[Column[tuple[str, int]], ...]:
+    def left(row: tuple[str, int]) -> Departure | None:
+        return laps.departures.get(row[0])
+
+    return (
+        Column("method", raw=lambda row: row[0]),
+        Column("step_share", raw=lambda row: row[1] / 8),
+        Column("metric", raw=lambda row: laps.study.format.metric),
+        *spread_fields(lambda row: laps.at[row]),
+        Column("outcome", raw=lambda row: laps.outcome(row[0])),
+        Column("left_at", raw=lambda row: departure.step_share if (departure := left(row)) else None),
+        Column("place", raw=lambda row: departure.place if (departure := left(row)) else None),
+    )

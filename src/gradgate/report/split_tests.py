@@ -1,0 +1,92 @@
+"""Test each method on each test split, and over the splits.
+
+A split's pairs are the seeds. The tests over all splits have the splits themselves as pairs, as GradDrop's statistic of
+a task has its languages: they share their models, so that these tests speak of these splits alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy import stats
+
+from gradgate.report import formats
+from gradgate.report.splits import split_name
+from gradgate.report.study_summary import ArmSummary, StudySummary
+from gradgate.statistics import Comparison, compare_over, holm
+
+
+@dataclass(frozen=True)
+class SplitTests:
+    """The tests on one split, or over all of them.
+
+    Attributes:
+        unit: what is paired.
+        tests: one for each arm but the first.
+        p: their p-values after Holm's correction over all splits of the same unit.
+    """
+
+    name: str
+    unit: str
+    tests: tuple[Comparison, ...]
+    p: tuple[float | None, ...] = ()
+
+    @property
+    def limit(self) -> float | None:
+        """|t| from which p < 0.05 before correction, for the fewest pairs; None without a test."""
+        pairs = [test.n for test in self.tests if test.t is not None]
+        return float(stats.t.ppf(0.975, min(pairs) - 1)) if pairs else None
+
+
+def find_split_tests(study: StudySummary) -> list[SplitTests]:
+    """Return the tests over all splits, then those on each; none if no test is possible or there is one split."""
+    splits, others = study.results.test_splits, study.arms[1:]
+    if len(splits) < 2 or not others or not study.scored:
+        return []
+    each = [
+        SplitTests(split_name(study, split), "seed", tuple(study.gain(arm, split).versus for arm in others))
+        for split in splits
+    ]
+    found = [compare_over_splits(study), *_corrected(each)]
+    return found if any(line.limit for line in found) else []
+
+
+def compare_over_splits(study: StudySummary) -> SplitTests:
+    """Return the tests that have the test splits as pairs."""
+    splits, unit = study.results.test_splits, study.results.split_unit
+    reference = scores_by_split(study.reference, splits)
+    tests = tuple(compare_over(unit, scores_by_split(arm, splits), reference) for arm in study.arms[1:])
+    return _corrected([SplitTests(f"over {unit}s", unit, tests)])[0]
+
+
+def best_over_parts(study: StudySummary) -> str | None:
+    """Say what the tasks or models of a study tell of its best method, each as one pair; None without one."""
+    results, reference = study.results, study.reference
+    if not results.parts or not study.others or not reference.finished:
+        return None
+    unit, line = results.split_unit, compare_over_splits(study)
+    arm = study.others[0]
+    place = study.place(arm) - 1
+    test, p = line.tests[place], line.p[place]
+    if not test.n:
+        return None
+    sign = 1 if study.higher_is_better else -1
+    ahead = sum(sign * difference > 0 for difference in test.differences)
+    counted = f"{arm.name} is ahead of {reference.name} on {ahead} of {formats.counted(test.n, unit)}"
+    if test.p is None or p is None:
+        return f"{counted}."
+    after = (
+        f", {formats.p_value(p)} after Holm's correction" if sum(test.p is not None for test in line.tests) > 1 else ""
+    )
+    return f"{counted}; with {unit}s as pairs, {formats.p_equation(test.p)}{after}."
+
+
+def scores_by_split(arm: ArmSummary, splits: Sequence[str]) -> dict[str, dict[int, float]]:
+    """Return split to seed to score."""
+    return {split: arm.scores(split) for split in splits}
+
+
+def _corrected(lines: list[SplitTests]) -> list[SplitTests]:
+    corrected = iter(holm([test.p for line in lines for test in line.tests]))
+    return [SplitTests(line.name, line.unit, line.tests, tuple(next(corrected) for _ in line.tests)) for line in lines]

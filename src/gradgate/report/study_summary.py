@@ -1,0 +1,302 @@
+"""Summarize the results of a study as numbers: tables, figures and sentences all read them from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import fmean, median
+
+from gradgate.report.formats import ScoreFormat
+from gradgate.runs.records import DEV, Cost, FileSizes, comparable
+from gradgate.statistics import Comparison, Summary, compare_paired, holm, summarize
+from gradgate.study.frontier import forgetting_of, frontier_of
+from gradgate.study.results import RunResult, StudyResults
+from gradgate.study.study_file import StudyRecord
+from gradgate.tasks.languages import average_label, averaged_splits
+
+
+@dataclass(frozen=True)
+class CostSummary:
+    """Costs of one arm over its finished seeds; all None without one.
+
+    Attributes:
+        seconds_per_step: median over the seeds.
+        seconds_total: mean over the seeds.
+        trainable_share: mean over the seeds.
+        parameters_trained: the largest of the seeds.
+        peak_memory_bytes: the largest of the seeds; None if it was not measured.
+        bytes_stored: the largest of the seeds; None if it was not counted.
+        files: of the seed that stores most; None if no weights were stored.
+    """
+
+    seconds_per_step: float | None = None
+    seconds_total: float | None = None
+    trainable_share: float | None = None
+    parameters_trained: int | None = None
+    peak_memory_bytes: int | None = None
+    bytes_stored: int | None = None
+    files: FileSizes | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ArmSummary:
+    """One arm of a study.
+
+    Attributes:
+        name: of the arm in tables and figures.
+        cells: one per seed of the study.
+        split: the split that arms are compared on.
+        metric: the study's.
+        versus: the difference to the reference on ``split``; None for the reference itself.
+        p: of that difference, corrected over the arms.
+        cost: of its finished seeds.
+        forgetting: how much worse the metric of forgetting has become; of no seeds if it was not measured.
+    """
+
+    name: str
+    cells: tuple[RunResult, ...]
+    split: str
+    metric: str
+    versus: Comparison | None
+    p: float | None
+    cost: CostSummary
+    forgetting: Summary
+
+    @cached_property
+    def finished(self) -> tuple[RunResult, ...]:
+        """The runs that have scores."""
+        return tuple(cell for cell in self.cells if cell.scores)
+
+    @property
+    def failed(self) -> int:
+        """The number of runs that have failed."""
+        return self.count("failed")
+
+    @property
+    def score(self) -> Summary:
+        """The scores on the split that arms are compared on."""
+        return self.on(self.split)
+
+    @property
+    def dev(self) -> Summary:
+        """The scores on dev."""
+        return self.on(DEV)
+
+    def on(self, split: str, metric: str | None = None) -> Summary:
+        """Return the summary over the finished seeds on a split, which is computed once.
+
+        Args:
+            metric: the study's own by default; values of others that are not finite are left out.
+        """
+        key = split, metric or self.metric
+        if key not in self._summaries:
+            self._summaries[key] = summarize(list(self.scores(*key).values()))
+        return self._summaries[key]
+
+    def scores(self, split: str, metric: str | None = None) -> dict[int, float]:
+        """Return seed to value; arguments as for :meth:`on`."""
+        if metric in (None, self.metric):
+            found = {cell.seed: cell.score(split) for cell in self.finished}
+            return {seed: score for seed, score in found.items() if score is not None}
+        values = {cell.seed: cell.metrics(split).get(metric) for cell in self.finished}
+        return {seed: value for seed, value in values.items() if comparable(value)}
+
+    def count(self, state: str) -> int:
+        """Return the number of runs in this state."""
+        return sum(cell.state == state for cell in self.cells)
+
+    @cached_property
+    def _summaries(self) -> dict[tuple[str, str], Summary]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The scores of an arm on one split, and its differences to the reference's, paired by seed.
+
+    Attributes:
+        score: over the seeds.
+        versus: the paired comparison.
+        relative: the mean difference over the mean score of the reference; None if that is 0 or there are no pairs.
+    """
+
+    score: Summary
+    versus: Comparison
+    relative: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """The mean of the paired differences; None without pairs."""
+        return self.versus.difference
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """The results of a study and what follows from them. ``arms[0]`` is the reference."""
+
+    results: StudyResults
+    arms: tuple[ArmSummary, ...]
+    format: ScoreFormat
+
+    @property
+    def record(self) -> StudyRecord:
+        """What the study is: its task, model, arms and settings."""
+        return self.results.study
+
+    @cached_property
+    def parts(self) -> tuple[tuple[str, StudySummary], ...]:
+        """Name and summary of each part of a study of several tasks, models or training sizes."""
+        return tuple((name, summarize_study(part)) for name, part in self.results.parts)
+
+    @property
+    def reference(self) -> ArmSummary:
+        """The arm that the others are compared to."""
+        return self.arms[0]
+
+    @property
+    def split(self) -> str:
+        """The split that arms are compared on."""
+        return self.results.main_split
+
+    @property
+    def split_label(self) -> str:
+        """The name of that split for people."""
+        return average_label(self.split)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The languages, tasks or models that the main score is a mean over; the main split if it is not a mean."""
+        results = self.results
+        if self.split not in results.averages:
+            return (self.split,)
+        if results.parts:
+            return results.test_splits
+        task = self.record.task
+        return averaged_splits((DEV, *results.test_splits), task.languages, task.source).get(self.split, (self.split,))
+
+    @cached_property
+    def scored(self) -> tuple[ArmSummary, ...]:
+        """The arms with at least one finished seed, in the study's order."""
+        return tuple(arm for arm in self.arms if arm.finished)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a higher score is better."""
+        return self.record.task.metric_higher_is_better
+
+    @property
+    def tests_done(self) -> int:
+        """The number of p-values that the correction is over."""
+        return sum(arm.p is not None for arm in self.arms)
+
+    @cached_property
+    def best(self) -> tuple[ArmSummary, ...]:
+        """The arms with the best mean: one, or several that are level; none before anything has finished."""
+        ranked = [(self._sign * arm.score.mean, arm) for arm in self.arms if arm.score.mean is not None]
+        top = max((mean for mean, _ in ranked), default=0.0)
+        return tuple(arm for mean, arm in ranked if mean >= top - 1e-12 * abs(top))
+
+    @cached_property
+    def by_score(self) -> tuple[ArmSummary, ...]:
+        """All arms, the best first; those without a score are last."""
+        last = float("inf")
+        return tuple(
+            sorted(self.arms, key=lambda arm: last if arm.score.mean is None else -self._sign * arm.score.mean)
+        )
+
+    @property
+    def others(self) -> tuple[ArmSummary, ...]:
+        """The scored arms other than the reference, the best first."""
+        return tuple(arm for arm in self.by_score if arm.finished and arm is not self.reference)
+
+    def place(self, arm: ArmSummary) -> int:
+        """Return the place of an arm in the study, which decides its colour."""
+        return self.arms.index(arm)
+
+    def gain(self, arm: ArmSummary, split: str) -> Gain:
+        """Return the scores of an arm on a split against the reference's, which are compared once."""
+        key = arm.name, split
+        if key not in self._gains:
+            self._gains[key] = _compare(arm, self.reference, split)
+        return self._gains[key]
+
+    @cached_property
+    def _gains(self) -> dict[tuple[str, str], Gain]:
+        return {}
+
+    @cached_property
+    def forgetting(self) -> ScoreFormat | None:
+        """How forgetting is shown; None if it was not measured."""
+        metrics = [record.metric for arm in self.arms for record in forgetting_of(arm.finished)]
+        spreads = [spread for arm in self.arms for spread in (arm.forgetting.mean, arm.forgetting.sd)]
+        return ScoreFormat.fitting(metrics[0], spreads) if metrics else None
+
+    @cached_property
+    def frontier(self) -> frozenset[str]:
+        """The names of the arms that none beats in score, forgetting and training time."""
+        return frontier_of(self.results)
+
+    @property
+    def _sign(self) -> int:
+        return 1 if self.higher_is_better else -1
+
+
+def summarize_study(results: StudyResults) -> StudySummary:
+    """Summarize each arm and compare it to the first over their common seeds."""
+    arms = [_summarize_arm(results, name) for name in results.study.arm_names]
+    reference = arms[0].scores(results.main_split)
+    compared = [arm if arm is arms[0] else _against(arm, reference) for arm in arms]
+    corrected = holm([arm.p for arm in compared])
+    arms = [replace(arm, p=p) for arm, p in zip(compared, corrected, strict=True)]
+    spreads = [arm.score.sd for arm in arms]
+    spreads += [arm.versus.difference for arm in arms if arm.versus]
+    return StudySummary(results, tuple(arms), ScoreFormat.fitting(results.study.task.metric, spreads))
+
+
+def _summarize_arm(results: StudyResults, name: str) -> ArmSummary:
+    cells = results.of(name)
+    return ArmSummary(
+        name,
+        cells,
+        results.main_split,
+        results.study.task.metric,
+        versus=None,
+        p=None,
+        cost=_summarize_cost([cell.scores.cost for cell in cells if cell.scores]),
+        forgetting=summarize([record.forgotten for record in forgetting_of(cells)]),
+    )
+
+
+def _against(arm: ArmSummary, reference: dict[int, float]) -> ArmSummary:
+    versus = compare_paired(arm.scores(arm.split), reference)
+    return replace(arm, versus=versus, p=versus.p)
+
+
+def _compare(arm: ArmSummary, reference: ArmSummary, split: str) -> Gain:
+    ours, theirs = arm.scores(split), reference.scores(split)
+    versus = compare_paired(ours, theirs)
+    base = [theirs[seed] for seed in ours.keys() & theirs.keys()]
+    known = versus.difference is not None and sum(base) != 0
+    relative = versus.difference * len(base) / sum(base) if known and versus.difference is not None else None
+    return Gain(arm.on(split), versus, relative)
+
+
+def _summarize_cost(costs: list[Cost]) -> CostSummary:
+    if not costs:
+        return CostSummary()
+    memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
+    stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
+    return CostSummary(
+        seconds_per_step=median(cost.seconds_per_step for cost in costs),
+        seconds_total=fmean(cost.seconds_total for cost in costs),
+        trainable_share=fmean(cost.trainable_share for cost in costs),
+        parameters_trained=max(cost.parameters_trained for cost in costs),
+        peak_memory_bytes=max(memory, default=None),
+        bytes_stored=max(stored, default=None),
+        files=max((cost.files for cost in costs if cost.files), key=lambda files: files.stored, default=None),
+    )
+
+
+def ratio(value: float | None, reference: float | None) -> float | None:
+    """Return a cost over the reference's; None if either is unknown or the reference's is 0."""
+    return value / reference if value is not None and reference else None
