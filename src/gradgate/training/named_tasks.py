@@ -98,7 +98,7 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
 
 
 def several_in_one_process(config: RunConfig) -> str:
-    """What to say where several processes would train several tasks."""
+    """Return the error message for several tasks in several processes."""
     return f"task={config.task!r} is several tasks, which are trained in one process. Leave out fsdp= and torchrun."
 
 
