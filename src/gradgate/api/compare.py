@@ -61,7 +61,7 @@ class Study(Shown):
         return count_runs(self.path)
 
     def runs(self) -> Any:
-        """One row a run with its state and its scores on every split, as a ``pandas.DataFrame``."""
+        """Return one row per run with its state and its scores on every split, as a ``pandas.DataFrame``."""
         from gradgate.study.export import flat, records
 
         return data_frame(flat(records(self.path)))

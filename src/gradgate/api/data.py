@@ -74,7 +74,7 @@ def _split(name: object) -> str:
 
 
 def _parquet(rows: object) -> bytes:
-    """Rows as a Parquet file; UsageError for what holds none."""
+    """Write rows to a Parquet file; raise UsageError for data without rows."""
     from pyarrow import parquet
 
     file = io.BytesIO()
@@ -83,7 +83,7 @@ def _parquet(rows: object) -> bytes:
 
 
 def _table(rows: Any) -> Any:
-    """Rows as an Arrow table, without what pandas or datasets note about it."""
+    """Return rows as an Arrow table, without the metadata of pandas or datasets."""
     import pyarrow as pa
 
     library = type(rows).__module__.partition(".")[0]
@@ -106,7 +106,7 @@ def _table(rows: Any) -> Any:
 
 
 def _with_names(rows: Any) -> Any:
-    """A datasets.Dataset as an Arrow table, with the names of its classes in place of their numbers."""
+    """Return a datasets.Dataset as an Arrow table, with class names in place of numbers."""
     import pyarrow as pa
     from datasets import ClassLabel
 

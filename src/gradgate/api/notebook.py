@@ -16,7 +16,7 @@ _SHOWN = (RunState.WAITING, RunState.RUNNING, RunState.PAUSED, RunState.FAILED)
 
 
 def _bar(label: str, unit: str, *, stays: bool) -> Any:
-    """A bar whose length is not known yet, and that stays where it has ended or not."""
+    """Return a bar of unknown length that stays or disappears when it ends."""
     with warnings.catch_warnings():  # that it is experimental, and that ipywidgets is absent
         warnings.simplefilter("ignore")
         from tqdm.autonotebook import tqdm

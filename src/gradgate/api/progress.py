@@ -12,13 +12,13 @@ from gradgate.study.progress import SilentStudy, StudyBars, StudyProgress
 
 
 def in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this code."""
+    """Return True if a Jupyter kernel runs this code."""
     return "ipykernel.zmqshell" in sys.modules
 
 
 @contextmanager
 def run_progress(quiet: bool) -> Iterator[RunProgress]:
-    """The progress of one run."""
+    """Show the progress of one run."""
     if quiet:
         yield Silent()
     elif in_notebook():
@@ -33,7 +33,7 @@ def run_progress(quiet: bool) -> Iterator[RunProgress]:
 
 @contextmanager
 def study_progress(quiet: bool) -> Iterator[StudyProgress]:
-    """The progress of a study."""
+    """Show the progress of a study."""
     if quiet:
         yield SilentStudy()
     elif in_notebook():

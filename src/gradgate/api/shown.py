@@ -38,11 +38,11 @@ class Shown(ABC):
 
     @abstractmethod
     def _read(self) -> StudyResults:
-        """What the folder holds."""
+        """Read the content of the folder."""
 
     @abstractmethod
     def _heading(self) -> str:
-        """What this is, in a line."""
+        """Return a one-line description."""
 
     @cached_property
     def _report(self) -> ComposedReport:
@@ -61,7 +61,7 @@ class Shown(ABC):
         return tuple(table.name for table in self._report.tables)
 
     def table(self, name: str = "main") -> Any:
-        """A table of the report with full-precision numbers, as a ``pandas.DataFrame``.
+        """Return a table of the report with full-precision numbers, as a ``pandas.DataFrame``.
 
         Args:
             name: one of :attr:`tables`.
@@ -117,7 +117,7 @@ class Shown(ABC):
         return render_fragment(said, self._printed(), self._report.drawings)
 
     def _printed(self) -> list[tuple[Table, tuple[str, ...]]]:
-        """The tables to show, each with the keys of its columns."""
+        """Return the tables to show, each with the keys of its columns."""
         return self._report.printed
 
     def _remarks(self) -> list[str]:

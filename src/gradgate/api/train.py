@@ -109,7 +109,7 @@ class Run(Shown):
         )
 
     def table(self, name: str = "scores") -> Any:
-        """A table as a ``pandas.DataFrame``: by default one row a split and average with each metric.
+        """Return a table as a ``pandas.DataFrame``: by default one row per split and average with each metric.
 
         Args:
             name: ``"scores"``, or one of ``tables``, those of the report.

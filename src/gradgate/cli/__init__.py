@@ -89,7 +89,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _app_for(words: Sequence[str]) -> typer.Typer:
-    """The app with only the command that is asked for: to build the flags of all takes longer than most answers."""
+    """Return the app with only the requested command, as building the flags of all takes longer than most answers."""
     lean = copy(app)
     lean.registered_commands = [command for command in app.registered_commands if command.name in words[:1]]
     lean.registered_groups = [group for group in app.registered_groups if group.name in words[:1]]
@@ -133,7 +133,7 @@ def _show_usage(error: Any) -> int:
 
 
 def _nearest_choice(error: Any) -> str:
-    """The choice that may have been meant, where a flag takes one of several words."""
+    """Return the choice that was probably meant, if a flag takes one of several words."""
     wrong = re.search(r"'([^']*)' is not one of (.+)", str(getattr(error, "message", "")))
     return nearest(wrong[1], re.findall(r"'([^']+)'", wrong[2])) if wrong else ""
 
@@ -145,7 +145,7 @@ def _gradgate_flag(error: Any) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """What to say of an error that nothing closer to its cause has turned into advice."""
+    """Return the message of an error that nothing closer to its cause has turned into advice."""
     if isinstance(error, MemoryError):
         return "not enough memory. Use a smaller model, batch or --max-length, or a machine with more."
     if isinstance(error, RecursionError):

@@ -15,7 +15,7 @@ from gradgate.tasks.find import task_names
 
 
 def method_names(incomplete: str) -> list[str]:
-    """The methods that begin so, and the options of one that is complete up to its colon."""
+    """Return the methods with this beginning, or the options of a method that is complete up to its colon."""
     name, colon, options = incomplete.partition(":")
     if not colon:
         return [info.name for info in methods() if info.name.startswith(incomplete)]
@@ -25,17 +25,17 @@ def method_names(incomplete: str) -> list[str]:
 
 
 def tasks_named(incomplete: str) -> list[str]:
-    """The named tasks that begin so; files are the shell's own."""
+    """Return the named tasks with this beginning; the shell completes files."""
     return [name for name in task_names() if name.startswith(incomplete)]
 
 
 def models_named(incomplete: str) -> list[str]:
-    """The embedded models that begin so."""
+    """Return the embedded models with this beginning."""
     return [name for name in sample.MODELS if name.startswith(incomplete)]
 
 
 def presets_named(incomplete: str) -> list[str]:
-    """The papers' presets that begin so."""
+    """Return the papers' presets with this beginning."""
     from gradgate.papers.preset import presets  # reads their files
 
     return [name for name in presets() if name.startswith(incomplete)]
@@ -67,7 +67,7 @@ def whole_words_in_bash() -> Iterator[None]:
 
 
 def _joined(broken: list[str]) -> list[str]:
-    """The words as they were typed."""
+    """Return the words as they were typed."""
     words: list[str] = []
     for word in broken:
         begun = words[-1] if words else ""

@@ -121,7 +121,7 @@ def export(
 
 
 def _file_of(place: Path) -> Path:
-    """The delta file that was meant."""
+    """Return the delta file of a run's folder, or the file itself."""
     from gradgate.deltas.delta import DELTA_FILE
 
     inside = (place / "model" / DELTA_FILE, place / DELTA_FILE)
@@ -135,7 +135,7 @@ def _file_of(place: Path) -> Path:
 
 
 def _show(held: dict[str, Any], as_json: bool) -> None:
-    """What a delta holds, in a few lines."""
+    """Print the content of a delta in a few lines."""
     if as_json:
         print_json(held)
         return

@@ -41,7 +41,7 @@ def doctor(
 
 
 def checks_table(checks: list[Check]) -> Table:
-    """One row for each check; what to do stands below what was found."""
+    """Return one row per check, with the remedy below the result."""
     table = Table(Column("", no_wrap=True), Column("about", no_wrap=True), "found", box=None, padding=(0, 2, 0, 0))
     for check in checks:
         table.add_row(check.state, check.about, check.found, style=_STYLES.get(check.state))

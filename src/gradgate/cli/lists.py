@@ -44,7 +44,7 @@ def methods(as_json: AsJson = False, config_file: Config = None) -> None:
 
 
 def methods_list(catalog: list[MethodInfo]) -> Group:
-    """Each method with its options as they are typed, what it does, and its paper."""
+    """Return each method with its options as they are typed, its effect and its paper."""
     blocks: list[RenderableType] = []
     for info in catalog:
         options = ", ".join(f"{name}={'...' if value is ... else value}" for name, value in info.defaults.items())
@@ -93,7 +93,7 @@ def tasks(
 
 
 def tasks_table(specs: list[TaskSpec]) -> Table:
-    """One row a named task."""
+    """Return one row per named task."""
     table = Table(Column("task", no_wrap=True), "kind", "languages", "text", "metric", "hub", box=SIMPLE_HEAD)
     for spec in specs:
         named = f" ({spec.hub.name})" if spec.hub and isinstance(spec.hub.name, str) else ""
@@ -106,7 +106,7 @@ def tasks_table(specs: list[TaskSpec]) -> Table:
 
 
 def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...]) -> Group:
-    """One row a language of a task that was read, one column a split; its columns, labels and division."""
+    """Return one row per language of a task and one column per split, with its columns, labels and division."""
     from gradgate.tasks.data import absent_files, absent_notes
     from gradgate.tasks.readers.files import missing
     from gradgate.tasks.splits import division_note

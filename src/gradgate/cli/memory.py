@@ -65,7 +65,7 @@ def described(setup: Setup) -> str:
 
 
 def memory_table(found: list[tuple[MemoryEstimate, str | None]], setting: str) -> Group:
-    """One row a method in GiB at its peak, the devices that have room, and the phases of each.
+    """Return one row per method in GiB at its peak, with the devices that have room and the phases of each.
 
     Args:
         found: estimates, each with what would fit where it fits nowhere.
@@ -88,7 +88,7 @@ def memory_table(found: list[tuple[MemoryEstimate, str | None]], setting: str) -
 
 
 def timeline(estimate: MemoryEstimate) -> list[str]:
-    """The phases of a method with their peaks; of many, the first, those around the worst, and the last."""
+    """Return the phases of a method with their peaks; of many, the first, those around the worst, and the last."""
     from gradgate.memory import GIB
 
     phases = estimate.phases

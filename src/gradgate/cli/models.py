@@ -156,7 +156,7 @@ def _learning_shares(model: nn.Module, layer_map: LayerMap, shares: dict[str, fl
 
 
 def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False, name: str | None = None) -> Text:
-    """What is open when, one line a layer from the top down, one column a stretch of steps.
+    """Draw what is open when: one line per layer from the top down, one column per range of steps.
 
     Args:
         timeline: of a whole training, with the sizes of its groups.
@@ -184,7 +184,7 @@ def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False, na
 
 
 def _percent(share: float) -> str:
-    """A share in six signs at most; a small one is not shown as none."""
+    """Format a share in at most six characters; a small one is not rounded to zero."""
     if share == 0.0 or share >= 1e-3:
         return f"{share:.1%}"
     return f"{share:.2%}" if share >= 1e-4 else "<0.01%"

@@ -111,7 +111,7 @@ Config = Annotated[
 
 
 def _as_typed(value: Any, several: bool, where: str) -> Any:
-    """A YAML value in the words of the command line, so that both are read by the same rules."""
+    """Return a YAML value in the words of the command line, so that both are read by the same rules."""
     items = value if isinstance(value, list) else [value]
     wrong = next((item for item in items if isinstance(item, (dict, list)) or item in (None, "")), _NOTHING_WRONG)
     if wrong is not _NOTHING_WRONG:
@@ -145,7 +145,7 @@ def _flag(of: type[CheckedSettings], name: str, section: str | None) -> inspect.
 
 
 def _number(name: str, field: FieldInfo, text: Any) -> Any:
-    """The number that a flag was given, where it takes one; other values as they are."""
+    """Return the number that was passed to a flag that takes one; return other values as they are."""
     kind = _plain(field.annotation)
     if text is None or kind not in _NUMBERS:
         return text

@@ -158,7 +158,7 @@ def _write_and_show(folder: Path, show: bool) -> list[Table]:
 
 
 def paper_records(only: str | None = None) -> list[dict[str, Any]]:
-    """One record a paper, for scripts."""
+    """Return one record per paper, for scripts."""
     from gradgate.papers import papers, presets, stated_settings
     from gradgate.papers.claims import claims
 
@@ -188,7 +188,7 @@ def paper_records(only: str | None = None) -> list[dict[str, Any]]:
 
 
 def papers_list(only: str | None = None) -> Group:
-    """Each paper, or the one with this key, with its presets and its claims."""
+    """List each paper, or the one with this key, with its presets and its claims."""
     blocks: list[RenderableType] = []
     for paper in paper_records(only):
         blocks.append(Text(f"{_name(paper['paper'])}: {paper['title']}", style="bold"))
@@ -206,7 +206,7 @@ def papers_list(only: str | None = None) -> Group:
 
 
 def verdicts_list(verdicts: Sequence[Verdict]) -> Group:
-    """Each claim that could be compared with its numbers, then the others in short; one block a source of numbers."""
+    """List each claim that has numbers to compare, then the others in short, one block per source of numbers."""
     blocks: list[RenderableType] = []
     by_source = groupby(verdicts, lambda verdict: (verdict.claim.paper, verdict.notes))
     for (paper, notes), group in by_source:
@@ -245,7 +245,7 @@ def _verdict(verdict: Verdict) -> list[RenderableType]:
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """What a reproduction is about to do."""
+    """Return the lines that announce a reproduction."""
     studies = len(plan.studies())
     lines = [f"{plan.preset.name}: {plan.preset.title}"]
     minutes = plan.minutes

@@ -159,7 +159,7 @@ def pretrain_adapter(
 
 
 def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
-    """The scores of one run, one row a split; of several tasks, one row a task."""
+    """Return the scores of a run, one row per split, or one row per task if it has several."""
     cost = scores["cost"]
     caption = (
         f"best on dev at step {scores['best_step']} of {cost['steps']}; {cost['trainable_share']:.1%} of the weights "
@@ -176,7 +176,7 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
 
 
 def forgetting_line(record: dict[str, Any]) -> str:
-    """What a run has forgotten."""
+    """Return a line on what a run has forgotten."""
     unit = " a token" if record["metric"] == "loss" else ""
     return (
         f"{record['metric']}{unit} on {record['file']}: {record['before']:.4f} before, {record['after']:.4f} after "
@@ -185,7 +185,7 @@ def forgetting_line(record: dict[str, Any]) -> str:
 
 
 def _scores_by_task(scores: dict[str, Any], title: Text, caption: Text) -> Table:
-    """One row a task with its own metric, then their mean; one column a split."""
+    """Return one row per task with its own metric, then their mean; one column per split."""
     rows = [(name, own["metric"], {"dev": own["dev"], **own["tests"]}) for name, own in scores["tasks"].items()]
     rows.append(("mean", scores["metric"], {"dev": scores["dev"], **scores["tests"]}))
     splits = list(dict.fromkeys(split for _, _, found in rows for split in found))
@@ -214,7 +214,7 @@ def _scores_by_split(rows: dict[str, dict[str, float]], metric: str, title: Text
 
 
 def pretraining_line(result: dict[str, Any]) -> str:
-    """What the training of a language adapter has brought."""
+    """Return a line on what the training of a language adapter has gained."""
     before, after = result["before"], result["after"]
     if before is None or after is None:
         return f"{result['steps']} steps; nothing was held out to score"
@@ -225,7 +225,7 @@ def pretraining_line(result: dict[str, Any]) -> str:
 
 
 def evaluation_table(record: dict[str, Any]) -> Table:
-    """The scores of a finished run on a task, one row a split and average."""
+    """Return the scores of a finished run on a task, one row per split and average."""
     rows = _split_rows(record)
     run = record["run"]
     title = Text(f"{run['method']} on {run['task']}, seed {run['seed']}; scored on {record['task']['name']}")

@@ -32,7 +32,7 @@ Folder = Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' m
 @study_app.command(cls=GroupedCommand)
 @takes_settings(of=QueueSettings)
 def status(settings: QueueSettings, study: Folder, as_json: AsJson = False, config_file: Config = None) -> None:
-    """What waits, runs, is paused at a step, has finished or failed."""
+    """Show which runs wait, run, are paused at a step, have finished or failed."""
     from gradgate.study.status import read_status, status_table
 
     found = read_status(study, settings.queue)
@@ -45,7 +45,7 @@ def status(settings: QueueSettings, study: Folder, as_json: AsJson = False, conf
 @study_app.command(cls=GroupedCommand)
 @takes_settings(of=QueueSettings)
 def failed(settings: QueueSettings, study: Folder, as_json: AsJson = False, config_file: Config = None) -> None:
-    """The failed runs, why they failed, and where their logs are."""
+    """List the failed runs with the reason and the place of their logs."""
     from gradgate.study.status import failures_table, read_status
 
     found = read_status(study, settings.queue)

@@ -54,7 +54,7 @@ class CheckedSettings(BaseModel):
         return found
 
     def model_copy(self: Settings, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Settings:
-        """The same settings with others in place of some, checked as new ones are.
+        """Return the settings with some replaced, checked as new ones are.
 
         Raises:
             UsageError: as :func:`checked_settings`.

@@ -71,7 +71,7 @@ class ForgettingSetting:
 
 
 def read_forgetting(text: str, flag: str = "--forgetting") -> ForgettingSetting:
-    """What a text such as ``wiki.txt`` or ``owner/name:subset=en,split=test`` describes.
+    """Read a text such as ``wiki.txt`` or ``owner/name:subset=en,split=test``.
 
     Args:
         text: as it was typed.

@@ -82,5 +82,5 @@ class PretrainConfig(CheckedSettings):
         return self
 
     def record(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return self.model_dump(mode="json")

@@ -110,7 +110,7 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
         return self.lr if own is None or own.lr is None else own.lr
 
     def record(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return self.model_dump(mode="json")
 
     def fingerprint(self) -> str:
@@ -124,7 +124,7 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
 
 
 def make_config(**values: Any) -> RunConfig:
-    """A RunConfig from plain values; None means not given.
+    """Return a RunConfig from plain values; None means not passed.
 
     Raises:
         UsageError: naming every unknown name and every value out of range.

@@ -88,7 +88,7 @@ def _begin(out: Path, study: StudyPlan, execution: Execution, progress: StudyPro
 
 
 def _filled_queue(out: Path, runs: list[GridRun], execution: Execution, higher_is_better: bool) -> Queue:
-    """The queue of a study, with these runs in it."""
+    """Return the queue of a study after adding these runs."""
     opened = open_store(out, execution.queue, heartbeat=execution.heartbeat, higher_is_better=higher_is_better)
     try:
         queue = Queue(opened)
@@ -132,7 +132,7 @@ def _run(
 
 
 def count_runs(out: Path) -> RunCounts:
-    """How far a study is, as a reader of it sees it: a run with damaged scores has failed as well.
+    """Count the runs of a study by state; a run with damaged scores counts as failed.
 
     With a budget, runs that it did not begin have not failed.
     """

@@ -91,7 +91,7 @@ class Forecast:
         return share * (sum(arm.seconds for arm in self.arms) + self.scoring_seconds) / self.workers
 
     def record(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return asdict(self) | {"runs": self.runs, "seconds": self.seconds}
 
 
@@ -174,7 +174,7 @@ def _disk(config: RunConfig, seen: Preview) -> int:
 
 
 def _after_search(grid: Grid) -> list[GridRun]:
-    """The runs of arms whose setting is still to be found; the study's own settings stand for it."""
+    """Return the runs of arms whose setting is not found yet, with the study's own settings in its place."""
     return replace(grid, search=None).runs_of(undecided(grid)) if grid.search is not None else []
 
 
@@ -226,5 +226,5 @@ def _share(budget: Budget | None, arms: Sequence[ArmForecast]) -> float | None:
 
 
 def _there(path: Path) -> Path:
-    """The nearest folder that exists."""
+    """Return the nearest existing parent folder."""
     return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())

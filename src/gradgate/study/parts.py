@@ -93,7 +93,7 @@ class Parts:
         return cls(_distinct(found), _distinct(models or [base.model]), tuple(dict.fromkeys(train_sizes)))
 
     def with_held(self, folder: Path) -> Parts:
-        """The parts that a study's folder holds, with these behind them.
+        """Return the parts that a study's folder has, followed by these.
 
         Raises:
             RunError: for a further training size in a study that was begun with one.
@@ -110,7 +110,7 @@ class Parts:
         return Parts(_distinct([*held.tasks, *self.tasks]), _distinct([*held.models, *self.models]), sizes)
 
     def configured(self, folder: Path, base: RunConfig) -> list[Part]:
-        """Every task with every model and size, size by size and model by model, each with its folder and settings.
+        """Cross every task with every model and size, size by size, each with its folder and settings.
 
         Raises:
             UsageError: for several tasks with settings that describe one.
@@ -143,7 +143,7 @@ class Parts:
             write_json(folder / PARTS_FILE, TypeAdapter(Parts).dump_python(parts, mode="json"))
 
     def paths(self, folder: Path) -> list[Path]:
-        """Where the parts are."""
+        """Return the folders of the parts."""
         return [self._path(folder, *each) for each in self._combined()]
 
     def _combined(self, base: RunConfig | None = None) -> list[tuple[TaskChoice, str, Size]]:
@@ -151,7 +151,7 @@ class Parts:
         return [(task, model, size) for size, model, task in product(sizes, self.models, self.tasks)]
 
     def _path(self, folder: Path, task: TaskChoice, model: str, size: Size) -> Path:
-        """The same whatever other tasks, models and sizes there are."""
+        """Return the folder, which does not depend on other tasks, models and sizes."""
         name = f"{_last_word(task.task)}__{_last_word(model)}"
         if (task.task, task.data, model) != (_last_word(task.task), None, _last_word(model)):
             whole = json.dumps([task.task, task.data, model])
@@ -166,7 +166,7 @@ class Parts:
 
 
 def read_parts(folder: Path) -> Parts | None:
-    """The parts of a study of several tasks or models; None where the folder holds none.
+    """Read the parts of a study of several tasks or models; return None if the folder has none.
 
     Raises:
         RunError: if the file is damaged.
@@ -181,7 +181,7 @@ def read_parts(folder: Path) -> Parts | None:
 
 
 def part_folders(folder: Path) -> list[Path]:
-    """The study folders of all parts that were begun: the folder itself for a study of one task and one model.
+    """Return the study folders of all parts that have started; the folder itself for a study of one task and one model.
 
     Raises:
         RunError: if the folder is to hold several, and none was begun.
@@ -196,14 +196,14 @@ def part_folders(folder: Path) -> list[Path]:
 
 
 def refuse_part(folder: Path) -> None:
-    """RunError for the folder of a part, whose runs are in the queue of the whole."""
+    """Raise RunError for the folder of a part, whose runs are in the queue of the whole study."""
     whole = folder.resolve().parent.parent
     if folder.resolve().parent.name == PARTS_FOLDER and read_parts(whole) is not None:
         raise RunError(f"{folder} is a part of the study {whole}, which has its queue. Name that folder instead.")
 
 
 def part_names(tasks: Sequence[str], models: Sequence[str], sizes: Sequence[Size] = ()) -> list[str]:
-    """A name for each part: its task, model and training size, whichever tell them apart; a number where none does."""
+    """Name each part by its task, model and training size, whichever differ; by a number if none differs."""
     of_task, of_model = short_names(list(dict.fromkeys(tasks))), short_names(list(dict.fromkeys(models)))
     of_size = {size: "all rows" if size is None else f"{size:,} rows" for size in sizes}
     axes: list[tuple[dict[Any, str], Sequence[Any]]] = [(of_task, tasks), (of_model, models), (of_size, sizes)]
@@ -214,7 +214,7 @@ def part_names(tasks: Sequence[str], models: Sequence[str], sizes: Sequence[Size
 
 
 def short_names(texts: Sequence[str]) -> dict[str, str]:
-    """The last word of each path or hub name; the whole text where two would be called the same."""
+    """Return the last word of each path or hub name; the full text if two would be equal."""
     words = [_last_word(text) for text in texts]
     return {text: text if words.count(word) > 1 else word for text, word in zip(texts, words, strict=True)}
 
@@ -224,7 +224,7 @@ def _last_word(text: str) -> str:
 
 
 def _distinct(choices: Sequence[Choice]) -> tuple[Choice, ...]:
-    """Each once, in the words that came first: one path may be written in several ways."""
+    """Drop duplicates and keep the first spelling, as one path may be written in several ways."""
     found: dict[object, Choice] = {}
     for choice in choices:
         words = (choice.task, choice.data) if isinstance(choice, TaskChoice) else (choice,)

@@ -148,7 +148,7 @@ class StudyPlan:
 
 
 def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: Execution) -> StudyPlan:
-    """What :func:`gradgate.study.compare.compare` would train, checked against the data and the models.
+    """Plan what :func:`gradgate.study.compare.compare` trains, and check it against the data and the models.
 
     Nothing is written.
 
@@ -185,7 +185,7 @@ class _Request:
 
     @classmethod
     def of(cls, comparison: Comparison) -> _Request:
-        """What a comparison asks for; UsageError where it is wrong without a model."""
+        """Read what a comparison asks for; raise UsageError if it is wrong for any model."""
         swept = read_sweep(comparison.sweep) if comparison.sweep is not None else None
         methods = [swept.reference, *comparison.methods] if swept else list(comparison.methods)
         check_counts(methods, comparison.seeds)
@@ -203,7 +203,7 @@ class _Request:
         return request if comparison.search is None else request._trying(comparison.search)
 
     def _trying(self, space: Space) -> _Request:
-        """With these settings: those of a search, or arms of a budget."""
+        """Add settings: those of a search, or arms of a budget."""
         if self.is_budgeted:
             return replace(self, variants=arms_of(space), rate_is_open=False)
         return replace(self, search=space.record(), rate_is_open=False)
@@ -248,7 +248,7 @@ def _plan_all(
 
 
 def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart:
-    """The grid of one part, checked against its data and its model."""
+    """Return the grid of one part, checked against its data and its model."""
     from gradgate.training.preview import preview  # imports torch: what is wrong without it has been refused
 
     grid = Grid.of(part.path, part.base, request.methods, request.seeds, request.adapters, part.name)
@@ -273,7 +273,7 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart
 
 
 def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: StudyProgress) -> Grid:
-    """The grid with what is searched or compared of settings; where no rate was given, it says what that means."""
+    """Add what is searched or compared of settings; if no rate was passed, note what that means."""
     if request.search is not None:
         return grid.with_search(request.search)
     if request.variants:
@@ -299,7 +299,7 @@ def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: Study
 
 
 def _check_together(planned: list[PlannedPart]) -> None:
-    """UsageError if the parts of a study cannot share one queue or one table."""
+    """Raise UsageError if the parts of a study cannot share one queue or one table."""
     metrics = {part.higher_is_better: part.seen.task for part in planned}
     if len(metrics) > 1:
         better = " and ".join(

@@ -51,7 +51,7 @@ def read_pooled(folder: Path) -> StudyResults:
 
 
 def _read_parts(folder: Path) -> tuple[list[StudyResults], list[str]]:
-    """The results of every part that can be read, and what is wrong with the others.
+    """Read the results of every part, and say what is wrong with those that cannot be read.
 
     Raises:
         RunError: if none can be read.
@@ -68,7 +68,7 @@ def _read_parts(folder: Path) -> tuple[list[StudyResults], list[str]]:
 
 
 def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> StudyResults:
-    """The results of several parts as those of one study.
+    """Pool the results of several parts as those of one study.
 
     Args:
         folder: of the whole study.
@@ -111,7 +111,7 @@ def _unit(parts: Parts) -> str:
 
 
 def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -> StudyRecord:
-    """What all parts share, and the data of each."""
+    """Return what all parts share, and the data of each."""
     first = parts[0]
     tasks = list(dict.fromkeys(part.task.name for part in parts))
     models = {part.model.name: part.model for part in parts}
@@ -170,7 +170,7 @@ def _pooled_cell(found: list[tuple[str, StudyResults, RunResult | None]], metric
 
 
 def _pooled_forgetting(records: list[ForgettingRecord | None]) -> ForgettingRecord | None:
-    """The means, where all parts have measured the same; None else."""
+    """Return the means if all parts have measured the same; otherwise None."""
     found = [record for record in records if record is not None]
     if not found or len(found) < len(records) or len({(record.file, record.metric) for record in found}) > 1:
         return None
