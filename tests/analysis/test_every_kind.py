@@ -9,19 +9,17 @@ from typing import Any
 import pytest
 
 from gradgate.analysis import hidden_states, loss_surface
-from gradgate.analysis.finished import Computing
 from gradgate.analysis.landscape import landscape_folder
 from gradgate.analysis.representations import representations_folder
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import RunError, UsageError
 from gradgate.runs.progress import Silent
+from gradgate.settings.analysis import LandscapeSettings, RepresentationSettings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.kind_folders import SAVE
 from support.study_folder import write_study
 from support.tiny_folders import save_texts
-
-HERE = Computing(device="cpu")
 
 
 @pytest.mark.parametrize("kind", SAVE)
@@ -31,13 +29,13 @@ def test_both_analyses_take_every_kind_of_task(kind: str, settings: dict[str, An
     train(make_config(**settings | {"task": str(task), "steps": 4, "method": "freeze:layers=1"}), tmp_path / "run")
     (group,) = find_runs([tmp_path / "run"], print)
     folder = representations_folder(tmp_path / "states")
-    rows = hidden_states.measure(group.runs, folder, hidden_states.Request(tokens=40), HERE, Silent())
+    rows = hidden_states.measure(group.runs, folder, RepresentationSettings(tokens=40, device="cpu"), Silent())
     assert [row.rsa for row in rows[:2]] == pytest.approx([1, 1], abs=1e-6)
     assert rows[2].rsa is not None
     assert rows[2].rsa < 1
     assert {row.tokens for row in rows} == {40}
-    request = loss_surface.Request(points=2, plane=0)
-    losses = loss_surface.measure(group.runs, landscape_folder(tmp_path / "losses"), request, 1, HERE, Silent())
+    request = LandscapeSettings(points=2, plane=0, device="cpu")
+    losses = loss_surface.measure(group.runs, landscape_folder(tmp_path / "losses"), request, Silent())
     (tuned,) = (row.loss for row in losses if (row.split, row.x) == ("dev", 1.0))
     if kind != "token-classification":  # there a batch counts by its rows, however many tags they have
         noted = json.loads((tmp_path / "run/scores.json").read_text())["dev"]["loss"]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from gradgate.analysis.finished import Computing, Loader
+from gradgate.analysis.finished import Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.forgetting import ForgettingRow, forgetting_folder
 from gradgate.analysis.forgetting_course import NO_COURSE, measure
@@ -21,6 +21,7 @@ from gradgate.report import write_report
 from gradgate.report.sections.analyzed.forgetting_course import ForgettingCourseSection
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import Silent
+from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.forgetting import read_forgetting
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
@@ -34,7 +35,7 @@ from support.study_folder import write_study
 pytest.importorskip("trl")
 pytest.importorskip("sacrebleu")
 
-HERE = Computing(device="cpu", batch_size=4)
+HERE = ComputeSettings(device="cpu", batch_size=4)
 TEXT = "the film was good\na sad day\nnot the poor user\n"
 
 

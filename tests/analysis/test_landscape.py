@@ -10,18 +10,20 @@ from typing import Any
 import pytest
 import torch
 
-from gradgate.analysis.finished import Computing, Loader
+from gradgate.analysis.finished import Loader
 from gradgate.analysis.landscape import LINE, PLANE, landscape_folder
-from gradgate.analysis.loss_surface import Request, measure
+from gradgate.analysis.loss_surface import measure
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import GradgateError, RunError, UsageError
 from gradgate.evaluation.evaluate import load_finished
 from gradgate.runs.progress import Silent
+from gradgate.settings.analysis import LandscapeSettings
+from gradgate.settings.base import checked_settings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
 
-HERE = Computing(device="cpu", batch_size=8)
-SMALL = {"rows": 100, "points": 5, "plane": 3}
+HERE: dict[str, Any] = {"device": "cpu", "batch_size": 8}
+SMALL = {"rows": 100, "points": 5, "plane": 3, "low": -0.5, "high": 1.5}
 
 
 @pytest.fixture(scope="module", params=[None, "houlsby:size=4", "lora:r=2"], ids=["whole", "houlsby", "lora"])
@@ -36,7 +38,7 @@ def run(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, requ
 
 def measured(run: Path, out: Path, progress: Silent | None = None, **request: Any):
     (group,) = find_runs([run], lambda text: None)
-    return measure(group.runs, landscape_folder(out), Request(**SMALL | request), 1, HERE, progress or Silent())
+    return measure(group.runs, landscape_folder(out), LandscapeSettings(**HERE | SMALL | request), progress or Silent())
 
 
 def test_the_loss_at_the_tuned_weights_is_the_dev_loss_of_the_run(run, tmp_path):
@@ -122,15 +124,15 @@ def test_a_head_alone_has_a_plane_and_no_line(settings, tmp_path, command):
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ({"plane": 4}, "--plane 4: expected an odd number"),
-        ({"low": 0.5}, "--from 0.5: expected a number below 0"),
-        ({"high": 1.0, "rows": 0}, "--rows 0: expected 1 or more; --to 1.0: expected a number above 1"),
-        ({"span": float("nan")}, "--span nan"),
+        ({"plane": 4}, "plane=4: expected an odd number"),
+        ({"low": 0.5}, "low=0.5: input should be less than 0"),
+        ({"high": 1.0, "rows": 0}, "rows=0: input .*; high=1.0: input should be greater than 1"),
+        ({"span": float("nan")}, "span=nan"),
     ],
 )
 def test_settings_out_of_range_are_refused_together(request_, message):
     with pytest.raises(UsageError, match=message):
-        Request(**request_)
+        checked_settings(LandscapeSettings, request_)
 
 
 def test_a_damaged_model_is_said(run, tmp_path):

@@ -11,17 +11,18 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from gradgate.analysis.finished import Computing, Loader
-from gradgate.analysis.hidden_states import Request, hidden_states, measure, sample_tokens
+from gradgate.analysis.finished import Loader
+from gradgate.analysis.hidden_states import hidden_states, measure, sample_tokens
 from gradgate.analysis.representations import caption, representations_folder, similarities
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import RunError, UsageError
 from gradgate.runs.progress import Silent
+from gradgate.settings.analysis import ComputeSettings, RepresentationSettings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.tiny_folders import save_bert
 
-HERE = Computing(device="cpu", batch_size=7)
+HERE = ComputeSettings(device="cpu", batch_size=7)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,9 @@ def runs(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> 
 
 def measured(paths: list[Path], out: Path, tokens: int = 60, **request: Any):
     (group,) = find_runs(paths, lambda text: None)
-    return measure(group.runs, representations_folder(out), Request(tokens, **request), HERE, Silent())
+    return measure(
+        group.runs, representations_folder(out), RepresentationSettings(tokens=tokens, **dict(HERE) | request), Silent()
+    )
 
 
 def test_frozen_layers_are_unchanged_and_trained_ones_are_not(runs, tmp_path):
@@ -64,14 +67,14 @@ def test_a_run_that_learned_nothing_is_the_pretrained_model(settings, tmp_path):
 def test_tokens_are_content_drawn_once_and_the_same_whatever_the_batches(runs):
     (group,) = find_runs([runs / "full"], lambda text: None)
     loaded = Loader(HERE).load(group.runs[0])
-    sample = sample_tokens(loaded, "dev", Request(tokens=10**6))
+    sample = sample_tokens(loaded, "dev", RepresentationSettings(tokens=10**6))
     words = [len(text.split()) for text in loaded.rows("dev")["text"]]  # the tokenizer takes words whole
     assert sample.count == sum(words)
-    some = sample_tokens(loaded, "dev", Request(tokens=25, seed=1))
+    some = sample_tokens(loaded, "dev", RepresentationSettings(tokens=25, seed=1))
     assert some.count == 25
     assert all(len(set(place)) == len(place) for place in some.places)
     one = hidden_states(loaded, loaded.found.model, some)
-    other = Loader(Computing(device="cpu", batch_size=1)).load(group.runs[0])
+    other = Loader(ComputeSettings(device="cpu", batch_size=1)).load(group.runs[0])
     for mine, theirs in zip(one, hidden_states(other, other.found.model, some), strict=True):
         assert mine == pytest.approx(theirs, abs=1e-5)
 

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gradgate.cli.wording import help_in_flags, in_flags
+from gradgate.cli.wording import flag, help_in_flags, in_flags
 from gradgate.errors import UsageError
 from gradgate.settings.base import checked_settings
 from gradgate.settings.run import RunConfig
 from support.command_line import Command
 
-KNOWN = {"batch_size", "budget", "lr", "layers", "search", "fsdp", "out", "prune", "steps"}
+KNOWN = {
+    name: flag(name) for name in ("batch_size", "budget", "lr", "layers", "search", "fsdp", "out", "prune", "steps")
+} | {"low": "--from"}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,7 @@ KNOWN = {"batch_size", "budget", "lr", "layers", "search", "fsdp", "out", "prune
         ("'freeze:layers=9' is too deep", "'freeze:layers=9' is too deep"),
         ("freeze:layers=9,lr=1", "freeze:layers=9,lr=1"),
         ("the run's lr=3 and the study's lr=4", "the run's --lr 3 and the study's --lr 4"),
+        ("low=3: below 0", "--from 3: below 0"),
         ("every=5 is not a parameter", "every=5 is not a parameter"),
     ],
 )
@@ -71,10 +74,10 @@ TRAINERS = [
 @pytest.mark.parametrize(("theirs", "ours"), [*TRAINERS, ("bf16", "precision='bf16'"), ("fp16", "precision='fp16'")])
 def test_trainers_names_are_answered(command: Command, theirs: str, ours: str, tmp_path: Path) -> None:
     name, _, value = ours.partition("=")
-    flag = f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
+    shown = f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
     with pytest.raises(UsageError, match=f"'{theirs}': gradgate's name is {name}={value}"):
         checked_settings(RunConfig, {theirs: 1})
-    assert f"gradgate's flag is {flag}." in command("train", f"--{theirs.replace('_', '-')}", "1").err
+    assert f"gradgate's flag is {shown}." in command("train", f"--{theirs.replace('_', '-')}", "1").err
     (tmp_path / "c.yaml").write_text(f"{theirs}: 1\n")
     said = command("train", "--config", str(tmp_path / "c.yaml"))
-    assert f"gradgate's name is {flag}" in " ".join(said.err.split())
+    assert f"gradgate's name is {shown}" in " ".join(said.err.split())

@@ -15,37 +15,12 @@ from gradgate.errors import RunError, UsageError, nearest
 from gradgate.evaluation.evaluate import FinishedRun, load_finished
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV, TRAIN
+from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.run import RunConfig
 from gradgate.training.prepared_task import prepare_single
 from gradgate.training.single_task import PreparedSingleTask
 from gradgate.training.start import load_start
 from gradgate.training.trainer import RunTrainer, scoring_arguments
-
-
-@dataclass(frozen=True, kw_only=True)
-class Computing:
-    """How an analysis computes; none of it changes what is measured beyond rounding.
-
-    Attributes:
-        batch_size: rows in a forward pass.
-        device: auto, cpu or cuda; auto is a GPU where there is one.
-        threads: of the CPU; None leaves torch's number.
-        data: the folder of the task's files, where they are no longer where the run had them.
-        trust_remote_code: run code that comes with the model.
-    """
-
-    batch_size: int = 32
-    device: str = "auto"
-    threads: int | None = None
-    data: Path | None = None
-    trust_remote_code: bool = False
-
-    def __post_init__(self) -> None:
-        if self.device not in ("auto", "cpu", "cuda"):
-            raise UsageError(f"--device {self.device!r}: expected auto, cpu or cuda.")
-        for name, value in (("batch-size", self.batch_size), ("threads", self.threads)):
-            if value is not None and value < 1:
-                raise UsageError(f"--{name} {value}: expected 1 or more.")
 
 
 @dataclass(frozen=True)
@@ -155,7 +130,7 @@ class Measured:
 class Loader:
     """Loads finished runs; the data of runs on one task are read once."""
 
-    def __init__(self, computing: Computing) -> None:
+    def __init__(self, computing: ComputeSettings) -> None:
         self.computing = computing
         self._tasks: dict[tuple[str | None, int | None], PreparedSingleTask] = {}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gradgate.analysis.finished import Computing, Loader, Measured
+from gradgate.analysis.finished import Loader, Measured
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.forgetting import ForgettingRow
 from gradgate.analysis.runs import RunReference
@@ -16,6 +16,7 @@ from gradgate.distributed import launch
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import read_scores
+from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.torch_state import cpu_threads
 from gradgate.training.forgetting.data import fingerprint_of, read_forgotten
@@ -34,7 +35,7 @@ def measure(
     runs: Sequence[RunReference],
     folder: AnalysisFolder[ForgettingRow],
     setting: ForgettingSetting,
-    computing: Computing,
+    computing: ComputeSettings,
     progress: RunProgress,
 ) -> list[ForgettingRow]:
     """Measure the texts on every step that each run has kept; what the folder holds is not measured again.

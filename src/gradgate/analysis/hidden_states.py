@@ -13,44 +13,25 @@ from datasets import Dataset
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradgate.analysis.finished import Computing, Loader, Measured
+from gradgate.analysis.finished import Loader, Measured
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.representations import RepresentationRow
 from gradgate.analysis.runs import RunReference
 from gradgate.analysis.similarity import linear_cka, rsa
 from gradgate.distributed import launch
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import RunError
 from gradgate.runs.progress import RunProgress, about
 from gradgate.runs.records import DEV
+from gradgate.settings.analysis import RepresentationSettings
 from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
 
-TOKENS = 1000
 """Tokens by default. The paper takes 5000; with 1000 the correlation is over half a million pairs, in a fifth of the
 time."""
 
 _LABELS = ("labels", "start_positions", "end_positions")
 States = list[NDArray[np.float32]]
 """Of each layer from the embeddings up, shape ``(tokens, width)``."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to measure.
-
-    Attributes:
-        tokens: drawn from each split, without replacement; all where there are fewer.
-        seed: of the draw.
-        splits: to draw from.
-    """
-
-    tokens: int = TOKENS
-    seed: int = 0
-    splits: tuple[str, ...] = (DEV,)
-
-    def __post_init__(self) -> None:
-        if self.tokens < 3:
-            raise UsageError(f"--tokens {self.tokens}: expected 3 or more, of whose similarities there are several.")
 
 
 @dataclass(frozen=True)
@@ -70,8 +51,7 @@ class TokenSample:
 def measure(
     runs: Sequence[RunReference],
     folder: AnalysisFolder[RepresentationRow],
-    request: Request,
-    computing: Computing,
+    request: RepresentationSettings,
     progress: RunProgress,
 ) -> list[RepresentationRow]:
     """Compare every layer of each run with the pretrained model; what the folder holds is not measured again.
@@ -88,14 +68,14 @@ def measure(
     """
     launch.refuse("gradgate analyze")
     silence_libraries()
-    with folder.locked(), cpu_threads(computing.threads):
-        return _measure(runs, folder, request, Loader(computing), progress)
+    with folder.locked(), cpu_threads(request.threads):
+        return _measure(runs, folder, request, Loader(request), progress)
 
 
 def _measure(
     runs: Sequence[RunReference],
     folder: AnalysisFolder[RepresentationRow],
-    request: Request,
+    request: RepresentationSettings,
     loader: Loader,
     progress: RunProgress,
 ) -> list[RepresentationRow]:
@@ -123,7 +103,10 @@ def row_mark(row: RepresentationRow) -> tuple[str, int, str]:
 
 
 def _measured(
-    missing: Sequence[tuple[RunReference, list[str]]], request: Request, loader: Loader, progress: RunProgress
+    missing: Sequence[tuple[RunReference, list[str]]],
+    request: RepresentationSettings,
+    loader: Loader,
+    progress: RunProgress,
 ) -> Iterator[list[RepresentationRow]]:
     """The rows of each run and split."""
     first: Measured | None = None
@@ -174,7 +157,7 @@ def _compared(run: RunReference, split: str, before: States, after: States) -> l
     ]
 
 
-def sample_tokens(measured: Measured, split: str, request: Request) -> TokenSample:
+def sample_tokens(measured: Measured, split: str, request: RepresentationSettings) -> TokenSample:
     """Draw tokens of a split, each with the same chance; padding and special tokens are left out.
 
     Raises:

@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gradgate.analysis.finished import Computing, Loader, Measured
+from gradgate.analysis.finished import Loader, Measured
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LINE, PLANE, LandscapeRow, Where
 from gradgate.analysis.runs import RunReference
 from gradgate.analysis.weight_space import displace, distance, filter_normalized, interpolate, put_back
 from gradgate.distributed import launch
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import RunError
 from gradgate.layers import map_layers, named_parameters
 from gradgate.layers.units import HEAD
 from gradgate.runs.progress import RunProgress, about
 from gradgate.runs.records import DEV, TRAIN
+from gradgate.settings.analysis import LandscapeSettings
 from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
 
@@ -31,54 +32,19 @@ Point = tuple[float, float | None]
 """``x`` and ``y``; a point of the line has no ``y``."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What to measure.
+_MEASURED = ("rows", "seed", "low", "high", "points", "plane", "span")
 
-    Attributes:
-        rows: of train and of dev, drawn without replacement; all where there are fewer.
-        seed: of this draw and of the plane's directions.
-        low, high, points: of the line; its ends, and how many points divide it evenly. 0 and 1 are always added. The
-            paper has 20 points from -2 to 2.
-        plane: points of each side of the plane, an odd number; 0 for no plane.
-        span: the plane reaches from ``-span`` to ``span`` in both directions; 1 is as long as the weights.
-    """
 
-    rows: int = 64
-    seed: int = 0
-    low: float = -0.5
-    high: float = 1.5
-    points: int = 21
-    plane: int = 11
-    span: float = 1.0
+def line_points(asked: LandscapeSettings) -> list[Point]:
+    """Return the points along the line, with 0 and 1 among them."""
+    even = {round(float(x), 9) for x in np.linspace(asked.low, asked.high, asked.points)}
+    return [(x, None) for x in sorted(even | {0.0, 1.0})]
 
-    def __post_init__(self) -> None:
-        wrong = [
-            f"--{name} {value}: expected {expected}"
-            for name, value, expected, right in (
-                ("rows", self.rows, "1 or more", self.rows >= 1),
-                ("from", self.low, "a number below 0", -100 <= self.low < 0),
-                ("to", self.high, "a number above 1", 1 < self.high <= 100),
-                ("points", self.points, "2 or more", self.points >= 2),
-                ("plane", self.plane, "an odd number, or 0 for no plane", self.plane == 0 or self.plane % 2 == 1),
-                ("span", self.span, "a number above 0", 0 < self.span <= 100),
-            )
-            if not right
-        ]
-        if wrong:
-            raise UsageError(f"{'; '.join(wrong)}.")
 
-    @property
-    def line_points(self) -> list[Point]:
-        """Along the line."""
-        even = {round(float(x), 9) for x in np.linspace(self.low, self.high, self.points)}
-        return [(x, None) for x in sorted(even | {0.0, 1.0})]
-
-    @property
-    def plane_points(self) -> list[Point]:
-        """Row by row."""
-        side = [round(float(x), 9) for x in np.linspace(-self.span, self.span, self.plane)] if self.plane > 1 else []
-        return [(x, y) for y in side for x in side]
+def plane_points(asked: LandscapeSettings) -> list[Point]:
+    """Return the points of the plane, row by row."""
+    side = [round(float(x), 9) for x in np.linspace(-asked.span, asked.span, asked.plane)] if asked.plane > 1 else []
+    return [(x, y) for y in side for x in side]
 
 
 @dataclass(frozen=True)
@@ -98,9 +64,7 @@ class Todo:
 def measure(
     runs: Sequence[RunReference],
     folder: AnalysisFolder[LandscapeRow],
-    request: Request,
-    plane_seeds: int,
-    computing: Computing,
+    request: LandscapeSettings,
     progress: RunProgress,
 ) -> list[LandscapeRow]:
     """Measure the loss on the line of each run, and on the plane of some; points in the folder are not measured again.
@@ -108,7 +72,7 @@ def measure(
     Args:
         runs: of one pretrained model and task.
         folder: keeps the rows.
-        plane_seeds: of how many runs of each arm the plane is measured.
+        request: what is measured, and how it is computed.
 
     Raises:
         FolderLockedError: while another process measures there.
@@ -118,23 +82,22 @@ def measure(
     """
     launch.refuse("gradgate analyze")
     silence_libraries()
-    with folder.locked(), cpu_threads(computing.threads):
-        return _measure(runs, folder, request, plane_seeds, Loader(computing), progress)
+    with folder.locked(), cpu_threads(request.threads):
+        return _measure(runs, folder, request, Loader(request), progress)
 
 
 def _measure(
     runs: Sequence[RunReference],
     folder: AnalysisFolder[LandscapeRow],
-    request: Request,
-    plane_seeds: int,
+    request: LandscapeSettings,
     loader: Loader,
     progress: RunProgress,
 ) -> list[LandscapeRow]:
-    folder.claim(asdict(request))
+    folder.claim({name: getattr(request, name) for name in _MEASURED})
     current = {(run.arm, run.seed, run.mark) for run in runs}
     done = _done(folder.read())
     rows = folder.keep(lambda row: _key(row) in done and (row.arm, row.seed, row.run) in current)
-    todo = [item for item in _todo(runs, request, plane_seeds, done) if item.count]
+    todo = [item for item in _todo(runs, request, done) if item.count]
     counter = _Counter(progress, todo, len(rows) // len(SPLITS))
 
     def keep(found: list[LandscapeRow]) -> None:
@@ -164,13 +127,14 @@ def _done(rows: Sequence[LandscapeRow]) -> set[tuple[object, ...]]:
     return {point for point, found in splits.items() if found >= set(SPLITS)}
 
 
-def _todo(
-    runs: Sequence[RunReference], request: Request, plane_seeds: int, done: set[tuple[object, ...]]
-) -> Iterator[Todo]:
+def _todo(runs: Sequence[RunReference], request: LandscapeSettings, done: set[tuple[object, ...]]) -> Iterator[Todo]:
     planes: dict[str, int] = {}
     for run in runs:
         planes[run.arm] = planes.get(run.arm, 0) + 1
-        wanted = {LINE: request.line_points, PLANE: request.plane_points if planes[run.arm] <= plane_seeds else []}
+        wanted = {
+            LINE: line_points(request),
+            PLANE: plane_points(request) if planes[run.arm] <= request.plane_seeds else [],
+        }
         left = {
             where: [(x, y) for x, y in points if (run.arm, run.seed, run.mark, where, x, y) not in done]
             for where, points in wanted.items()
@@ -206,12 +170,12 @@ class _Counter:
 class _Losses:
     """The mean loss of a model on a sample of each split, as the loss on dev is computed in training."""
 
-    def __init__(self, measured: Measured, request: Request) -> None:
+    def __init__(self, measured: Measured, request: LandscapeSettings) -> None:
         self._trainer = measured.trainer(measured.found.model)
         self._batches = {split: self._sample(measured, split, request) for split in SPLITS}
         self.rows = {split: sum(_rows(batch) for batch in batches) for split, batches in self._batches.items()}
 
-    def _sample(self, measured: Measured, split: str, request: Request) -> list[dict[str, Tensor]]:
+    def _sample(self, measured: Measured, split: str, request: LandscapeSettings) -> list[dict[str, Tensor]]:
         rows = measured.rows(split)
         drawn = np.random.default_rng(request.seed).permutation(len(rows))[: request.rows]
         features = measured.features(rows.select(drawn))
@@ -276,7 +240,11 @@ class _Run:
     """
 
     def __init__(
-        self, measured: Measured, request: Request, counter: _Counter, keep: Callable[[list[LandscapeRow]], None]
+        self,
+        measured: Measured,
+        request: LandscapeSettings,
+        counter: _Counter,
+        keep: Callable[[list[LandscapeRow]], None],
     ) -> None:
         self.run, self.request, self.counter, self.keep = measured.run, request, counter, keep
         self.trained, self.losses = _Trained(measured), _Losses(measured, request)

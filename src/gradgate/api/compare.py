@@ -50,7 +50,7 @@ class Study(Shown):
         budget = read_budget(self.path)
         if budget is not None and budget.verdict.winners:
             return budget.verdict.winners[0]
-        best = self._report.findings.best
+        best = self._report.study.best
         return best[0].name if best else None
 
     @cached_property
@@ -72,7 +72,7 @@ class Study(Shown):
         return read_pooled(self.path)
 
     def _heading(self) -> str:
-        results = self._report.findings.results
+        results = self._report.study.results
         study = results.study
         arms, seeds = len(study.arm_names), len(study.seeds)
         finished = f"{results.count(RunState.FINISHED)} of {len(results.runs)} runs finished"

@@ -99,7 +99,7 @@ class Run(Shown):
     def answer(self) -> str:
         """The scores in a sentence."""
         scores, best = self.scores, self.best
-        cost, split = scores["cost"], self._report.findings.split
+        cost, split = scores["cost"], self._report.study.split
         found = {**scores["tests"], **scores.get("averages", {})}
         on_test = f"{best.metric} {found[split][best.metric]:.4f} on {average_label(split)}, " if split in found else ""
         return (
@@ -135,7 +135,7 @@ class Run(Shown):
         return folder
 
     def _heading(self) -> str:
-        study = self._report.findings.results.study
+        study = self._report.study.results.study
         return f"{study.arm_names[0]} on {study.task.name}, seed {study.seeds[0]}: {self.path}"
 
     def _printed(self) -> list[tuple[Table, tuple[str, ...]]]:

@@ -17,7 +17,7 @@ from gradgate.cli import analyses, deltas, doctor, lists, memory, models, papers
 from gradgate.cli.completion import whole_words_in_bash
 from gradgate.cli.grouped_help import GroupedCommand
 from gradgate.cli.render import errors, print_error, print_line, survive_any_encoding
-from gradgate.cli.wording import in_flags
+from gradgate.cli.wording import flag, in_flags
 from gradgate.errors import AdapterError, GradgateError, SpecError, UsageError, nearest
 from gradgate.settings.trainer_names import gradgate_name
 
@@ -100,17 +100,18 @@ def _in_flags(error: GradgateError, words: Sequence[str]) -> str:
     """Return the message of an error with the flags of the command in place of the parameters it names."""
     if isinstance(error, SpecError | AdapterError):
         return str(error)  # options of a method or an adapter, which have no flags
-    return in_flags(str(error), {name[2:].replace("-", "_") for name in _flags_of(words)})
+    return in_flags(str(error), _flags_of(words))
 
 
-def _flags_of(words: Sequence[str]) -> set[str]:
-    """Return the long flags of the command that a command line begins with."""
+def _flags_of(words: Sequence[str]) -> dict[str, str]:
+    """Return the long flags of the command that a command line begins with, by the parameters they stand for."""
     command: Any = typer.main.get_command(_app_for(words))
     for word in words:
         if word not in getattr(command, "commands", {}):
             break
         command = command.commands[word]
-    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    long = [(option, name) for option in command.params for name in option.opts if name.startswith("--")]
+    return {name[2:].replace("-", "_"): name for _, name in long} | {str(option.name): name for option, name in long}
 
 
 def _refuse_empty(words: Sequence[str]) -> None:
@@ -141,7 +142,8 @@ def _nearest_choice(error: Any) -> str:
 def _gradgate_flag(error: Any) -> str:
     """Return gradgate's flag for one that is a name of Trainer's."""
     ours = gradgate_name(str(getattr(error, "option_name", "")))
-    return "" if ours is None else f" gradgate's flag is {in_flags(ours, [ours.partition('=')[0]])}."
+    name = str(ours).partition("=")[0]
+    return "" if ours is None else f" gradgate's flag is {in_flags(ours, {name: flag(name)})}."
 
 
 def _reason(error: Exception) -> str:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradgate.cli.options import AsJson, Config, Quiet
+from gradgate.cli.grouped_help import GroupedCommand
+from gradgate.cli.options import AsJson, Config, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError
+from gradgate.settings.analysis import ForgettingCourseSettings, LandscapeSettings, RepresentationSettings
 
 if TYPE_CHECKING:
     from gradgate.analysis.fisher import TrackedGroup
@@ -32,122 +34,86 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Folder for CSV, SVG and PDF [default: analyses/NAME in the run's or study's]."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of what is drawn.")]
-BatchSize = Annotated[int, typer.Option(min=1, help="Rows in one forward pass.")]
-Device = Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-Data = Annotated[Path | None, typer.Option(help="Folder with the task's files, where these have moved.")]
-Trusted = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 
 
 @analyze_app.callback()
 def _group() -> None: ...
 
 
-@analyze_app.command()
+@analyze_app.command(cls=GroupedCommand)
+@takes_settings(of=RepresentationSettings)
 def representations(
+    settings: RepresentationSettings,
     paths: Analyzed,
     out: Out = None,
-    tokens: Annotated[int, typer.Option(min=3, help="Tokens to draw; the paper takes 5000.")] = 1000,
-    split: Annotated[
-        list[str] | None, typer.Option(help="Where the tokens are from, such as test.de; repeatable [default: dev].")
-    ] = None,
-    seed: Seed = 0,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    threads: Threads = None,
-    data: Data = None,
-    trust_remote_code: Trusted = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """How far training moved the representations of each layer.
+    """Measure how far training moved the representations of each layer.
 
     Similarity of tokens with the pretrained model: RSA and linear CKA.
     """
-    from gradgate.analysis.representations import NAME, representations_folder, seen, similarities, splits_of
+    from gradgate.analysis.representations import NAME, caption, representations_folder, similarities, splits_of
 
     groups = groups_of(paths, out, quiet or as_json)
 
-    from gradgate.analysis.finished import Computing  # torch loads after the folders are checked
-    from gradgate.analysis.hidden_states import Request, measure
+    from gradgate.analysis.hidden_states import measure  # torch loads after the folders are checked
     from gradgate.report.sections.analyzed.representations import draw_representations, similarity_table
 
-    computing = Computing(
-        batch_size=batch_size, device=device, threads=threads, data=data, trust_remote_code=trust_remote_code
-    )
-    request = Request(tokens, seed, tuple(dict.fromkeys(split or ["dev"])))
     every = []
     for group in groups:
         folder = representations_folder(folder_of(group, NAME, out))
         with progress_of(quiet or as_json, "comparing", "runs") as progress:
-            rows = measure(group.runs, folder, request, computing, progress)
+            rows = measure(group.runs, folder, settings, progress)
         every += rows
         arms = list(dict.fromkeys(run.arm for run in group.runs))
         show(
             folder.path,
             draw_representations(rows, arms),
             [similarity_table(rows, name) for name in splits_of(rows)],
-            [seen(similarities(rows, name)) for name in splits_of(rows)],
+            [caption(similarities(rows, name)) for name in splits_of(rows)],
             quiet or as_json,
         )
     if as_json:
         print_json([asdict(row) for row in every])
 
 
-@analyze_app.command()
+@analyze_app.command(cls=GroupedCommand)
+@takes_settings(of=LandscapeSettings)
 def landscape(
+    settings: LandscapeSettings,
     paths: Analyzed,
     out: Out = None,
-    rows: Annotated[int, typer.Option(help="Rows of train and of dev whose mean loss is taken.")] = 64,
-    low: Annotated[float, typer.Option("--from", help="Where the line begins; 0 is before training.")] = -2.0,
-    high: Annotated[float, typer.Option("--to", help="Where it ends; 1 is after training.")] = 2.0,
-    points: Annotated[int, typer.Option(help="Points of the line, to which 0 and 1 are added; the paper: 20.")] = 21,
-    plane: Annotated[int, typer.Option(help="Points of each side of the plane, an odd number; 0 for no plane.")] = 11,
-    span: Annotated[float, typer.Option(help="Half of a side of the plane; 1 is as long as the weights.")] = 1.0,
-    plane_seeds: Annotated[
-        int, typer.Option(min=0, help="Runs of each arm for which the plane is measured; 0 for the lines alone.")
-    ] = 1,
-    seed: Seed = 0,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    threads: Threads = None,
-    data: Data = None,
-    trust_remote_code: Trusted = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """The loss from the weights before training to those after.
+    """Measure the loss from the weights before training to those after.
 
     And beyond, and on a random plane around the latter.
     """
-    from gradgate.analysis.landscape import NAME, landscape_folder, seen
+    from gradgate.analysis.landscape import NAME, caption, landscape_folder
 
     groups = groups_of(paths, out, quiet or as_json)
 
-    from gradgate.analysis.finished import Computing  # torch loads after the folders are checked
-    from gradgate.analysis.loss_surface import Request, measure
-    from gradgate.report.sections.analyzed.landscape import draw_landscape, flatness_table
+    from gradgate.analysis.loss_surface import measure  # torch loads after the folders are checked
+    from gradgate.report.sections.analyzed.landscape import flatness_table
+    from gradgate.report.sections.analyzed.landscape_figures import draw_landscape
 
-    computing = Computing(
-        batch_size=batch_size, device=device, threads=threads, data=data, trust_remote_code=trust_remote_code
-    )
-    request = Request(rows=rows, seed=seed, low=low, high=high, points=points, plane=plane, span=span)
     every = []
     for group in groups:
         folder = landscape_folder(folder_of(group, NAME, out))
         with progress_of(quiet or as_json, "measuring", "points") as progress:
-            found = measure(group.runs, folder, request, plane_seeds, computing, progress)
+            found = measure(group.runs, folder, settings, progress)
         every += found
         arms = list(dict.fromkeys(run.arm for run in group.runs))
-        show(folder.path, draw_landscape(found, arms), [flatness_table(found)], [seen(found)], quiet or as_json)
+        show(folder.path, draw_landscape(found, arms), [flatness_table(found)], [caption(found)], quiet or as_json)
     if as_json:
         print_json([asdict(row) for row in every])
 
 
-@analyze_app.command()
+@analyze_app.command(cls=GroupedCommand)
 def fisher(
     paths: Analyzed,
     out: Out = None,
@@ -162,7 +128,8 @@ def fisher(
     from gradgate.analysis.fisher import NAME, find_tracked
     from gradgate.files import write_text
     from gradgate.report.export import to_csv
-    from gradgate.report.sections.analyzed.fisher import fisher_drawings, fisher_tables, schedules_seen, seen, shown_as
+    from gradgate.report.sections.analyzed.fisher import fisher_drawings, fisher_tables, shown_as
+    from gradgate.report.sections.analyzed.fisher_tables import caption, schedules_caption
 
     groups = find_tracked(paths)
     check_shared(paths, out)
@@ -174,57 +141,43 @@ def fisher(
         for table in tables:
             every.setdefault(table.name, []).extend(table.records)
             write_text(folder / f"{table.name}.csv", to_csv(table))
-        sentences = [seen(group.runs), *([schedules_seen(group.runs)] if metric else [])]
+        sentences = [caption(group.runs), *([schedules_caption(group.runs)] if metric else [])]
         show(folder, fisher_drawings(group.runs, order, metric), tables, sentences, quiet or as_json)
     if as_json:
         print_json(every)
 
 
-@analyze_app.command()
+@analyze_app.command(cls=GroupedCommand)
+@takes_settings(of=ForgettingCourseSettings)
 def forgetting(
+    settings: ForgettingCourseSettings,
     paths: Analyzed,
-    text: Annotated[
-        str,
-        typer.Option(
-            help="Other text: a file with one text a line, a table or hub data set with a column of texts, or prompts "
-            "and responses of another task; with options as 'train --forgetting' takes them."
-        ),
-    ],
     out: Out = None,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    threads: Threads = None,
-    data: Data = None,
-    trust_remote_code: Trusted = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """What runs forget of other text.
+    """Measure what runs forget of other text.
 
     Before training, at each step that --keep-checkpoints kept, and at the best.
     """
-    from gradgate.analysis.forgetting import NAME, forgetting_folder, has_course, seen
+    from gradgate.analysis.forgetting import NAME, caption, forgetting_folder, has_course
     from gradgate.settings.forgetting import read_forgetting
 
-    setting = read_forgetting(text, "--text")
+    setting = read_forgetting(settings.text, "--text")
     groups = groups_of(paths, out, quiet or as_json)
 
-    from gradgate.analysis.finished import Computing  # torch loads after the folders are checked
-    from gradgate.analysis.forgetting_course import NO_COURSE, measure
+    from gradgate.analysis.forgetting_course import NO_COURSE, measure  # torch loads after the folders are checked
     from gradgate.report.sections.analyzed.forgetting_course import course_tables, draw_courses
 
-    computing = Computing(
-        batch_size=batch_size, device=device, threads=threads, data=data, trust_remote_code=trust_remote_code
-    )
     every = []
     for group in groups:
         folder = forgetting_folder(folder_of(group, NAME, out))
         with progress_of(quiet or as_json, "measuring", "runs") as progress:
-            rows = measure(group.runs, folder, setting, computing, progress)
+            rows = measure(group.runs, folder, setting, settings, progress)
         every += rows
         arms = list(dict.fromkeys(run.arm for run in group.runs))
-        sentences = [seen(rows, str(setting)), *([] if has_course(rows) else [NO_COURSE])]
+        sentences = [caption(rows, str(setting)), *([] if has_course(rows) else [NO_COURSE])]
         show(folder.path, draw_courses(folder.read(), arms), course_tables(rows), sentences, quiet or as_json)
     if as_json:
         print_json([asdict(row) for row in every])

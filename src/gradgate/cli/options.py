@@ -128,7 +128,8 @@ def _flag(of: type[CheckedSettings], name: str, section: str | None) -> inspect.
     """Return the parameter of a command that stands for a field."""
     field = of.model_fields[name]
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    kind, long = (str if "text" in extra else _plain(field.annotation)), flag(name)
+    kind = str if "text" in extra else _plain(field.annotation)
+    long = str(extra.get("flag", flag(name)))
     names = [f"{long}/--no-{long[2:]}"] if kind is bool else [long, *_SHORT.get(name, [])]
     # Numbers come as text, so that a message can name what was typed; typer's does not.
     typed: Any = str if kind in _NUMBERS else kind

@@ -7,7 +7,7 @@ quotes is somebody's own text and stays, as do the options of methods and adapte
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 
 _QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)|(?<!\w)\"[^\"\n]*\"(?!\w)"
 _NAME = r"(?<![\w:,.=/+-])(?P<name>[a-z][a-z0-9_]*)="
@@ -16,14 +16,19 @@ _PARAMETER = re.compile(rf"{_QUOTED}|{_NAME}(?P<value>True\b|False\b|)")
 _ALONE = re.compile(rf"{_QUOTED}|{_NAME}(?P<value>)(?=[\s.,;:)']|$)(?!\.\.)")
 
 
-def in_flags(text: str, parameters: Collection[str]) -> str:
-    """Return a message with each of these parameters as a flag: ``batch_size=0`` as ``--batch-size 0``."""
-    return _replaced(_PARAMETER, text, parameters)
+def in_flags(text: str, flags: Mapping[str, str]) -> str:
+    """Return a message with each parameter as its flag: ``batch_size=0`` as ``--batch-size 0``.
+
+    Args:
+        text: of the library.
+        flags: of a command, by the parameters that they stand for.
+    """
+    return _replaced(_PARAMETER, text, flags)
 
 
-def help_in_flags(text: str, parameters: Collection[str]) -> str:
+def help_in_flags(text: str, parameters: Iterable[str]) -> str:
     """Return a description with each of these parameters that stands alone as a flag: ``adapter=`` as ``--adapter``."""
-    return _replaced(_ALONE, text, parameters)
+    return _replaced(_ALONE, text, {name: flag(name) for name in parameters})
 
 
 def flag(parameter: str) -> str:
@@ -31,14 +36,14 @@ def flag(parameter: str) -> str:
     return f"--{parameter.replace('_', '-')}"
 
 
-def _replaced(pattern: re.Pattern[str], text: str, parameters: Collection[str]) -> str:
+def _replaced(pattern: re.Pattern[str], text: str, flags: Mapping[str, str]) -> str:
     def replace(found: re.Match[str]) -> str:
         name, value = found["name"], found["value"]
-        if name is None or name not in parameters:
+        if name is None or name not in flags:
             return found[0]
         if value == "False":
-            return f"--no-{flag(name)[2:]}"
+            return f"--no-{flags[name][2:]}"
         has_value = value == "" and found.end() < len(text) and text[found.end()] not in " \n.,;:)"
-        return f"{flag(name)} " if has_value else flag(name)
+        return f"{flags[name]} " if has_value else flags[name]
 
     return pattern.sub(replace, text)

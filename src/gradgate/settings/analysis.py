@@ -1,0 +1,85 @@
+"""Define the settings of the analyses of finished runs: what is measured, and how it is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from gradgate.settings.base import MOST_IN_BATCH, MOST_SEED, MOST_THREADS, CheckedSettings
+from gradgate.settings.compare import Texts
+
+
+class ComputeSettings(CheckedSettings):
+    """How an analysis computes; none of it changes what is measured beyond rounding."""
+
+    section: ClassVar[str] = "precision and memory"
+
+    batch_size: int = Field(32, ge=1, le=MOST_IN_BATCH, description="Rows in one forward pass.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one.")
+    threads: int | None = Field(None, ge=1, le=MOST_THREADS, description="CPU threads; by default torch's number.")
+    data: Path | None = Field(None, description="Folder with the task's files, where these have moved.")
+    trust_remote_code: bool = Field(False, description="Run code that comes with the model.")
+
+
+class RepresentationSettings(ComputeSettings):
+    """What representations are compared on."""
+
+    section: ClassVar[str] = "data"
+
+    tokens: int = Field(1000, ge=3, description="Tokens to draw from each split; the paper takes 5000.")
+    split: Texts = Field(
+        ("dev",),
+        description="Where the tokens are from, such as test.de; repeatable.",
+        json_schema_extra={"default": "dev"},
+    )
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="Of the draw.")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits to draw from, each once."""
+        return tuple(dict.fromkeys(self.split))
+
+
+class LandscapeSettings(ComputeSettings):
+    """Where the loss is measured around the weights of a run."""
+
+    section: ClassVar[str] = "data"
+
+    rows: int = Field(64, ge=1, description="Rows of train and of dev whose mean loss is taken.")
+    low: float = Field(
+        -2.0,
+        ge=-100,
+        lt=0,
+        description="Where the line begins; 0 is before training.",
+        json_schema_extra={"flag": "--from"},
+    )
+    high: float = Field(
+        2.0, gt=1, le=100, description="Where it ends; 1 is after training.", json_schema_extra={"flag": "--to"}
+    )
+    points: int = Field(21, ge=2, description="Points of the line, to which 0 and 1 are added; the paper has 20.")
+    plane: int = Field(11, ge=0, description="Points of each side of the plane, an odd number; 0 for no plane.")
+    span: float = Field(1.0, gt=0, le=100, description="Half of a side of the plane; 1 is as long as the weights.")
+    plane_seeds: int = Field(
+        1, ge=0, description="Runs of each arm for which the plane is measured; 0 for the lines alone."
+    )
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="Of the rows, and of the plane's directions.")
+
+    @field_validator("plane")
+    @classmethod
+    def _odd(cls, plane: int) -> int:
+        if plane and plane % 2 == 0:
+            raise ValueError("expected an odd number, or 0 for no plane")
+        return plane
+
+
+class ForgettingCourseSettings(ComputeSettings):
+    """What text forgetting is measured on after training."""
+
+    section: ClassVar[str] = "data"
+
+    text: str = Field(
+        description="Other text: a file with one text a line, a table or hub data set with a column of texts, or "
+        "prompts and responses of another task; with options as 'train --forgetting' takes them."
+    )
