@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,9 +127,11 @@ def plan(
     layer_map = map_layers(structure, layers=settings.layers)
     clock = Clock(0, max(1, round(steps / settings.epochs)), steps)
     timeline = foresee(method, layer_map, clock, settings.seed)
+    drawn = timeline
     if settings.run.adapter is not None:
-        timeline.learns = _learning_shares(structure, layer_map.at(method.traits.unit), timeline.learns)
-    console.print(draw_timeline(timeline, width=console.width, expand=expand))
+        learns = _learning_shares(structure, layer_map.at(method.traits.unit), timeline.learns)
+        drawn = replace(timeline, method=settings.run.arm.name, learns=learns)
+    console.print(draw_timeline(drawn, width=console.width, expand=expand))
     if write is not None:
         write_text(write, timeline.to_yaml())
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")

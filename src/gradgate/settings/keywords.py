@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
-    from gradgate.methods import Method
     from gradgate.settings.adapter import AdapterSetting
-    from gradgate.settings.arm import Arm
 
 
 class RunKeywords(TypedDict, total=False):

@@ -10,7 +10,6 @@ from gradgate.errors import UsageError
 from gradgate.methods import Full
 from gradgate.settings.arm import Arm
 from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_STEPS, checked_settings, passed
-from gradgate.settings.compare import also
 from gradgate.settings.data import SubjectSettings
 from gradgate.settings.fields import AdapterField, ArmsField
 from gradgate.settings.optimization import SeedSettings
@@ -32,7 +31,9 @@ class MemorySettings(SharedSettings, SeedSettings, SubjectSettings):
     section: ClassVar[str] = "precision and memory"
 
     method: ArmsField = Field(
-        (Arm(Full()),), description=also("method", "repeat to compare"), json_schema_extra={"default": "full"}
+        (Arm(Full()),),
+        description=f"{RunConfig.model_fields['method'].description}; repeat to compare",
+        json_schema_extra={"default": "full"},
     )
     adapter: AdapterField = Field(None, description=str(RunConfig.model_fields["adapter"].description))
     head: Head = Field("auto", description="what the model ends with; auto is as the task's kind wants it")
