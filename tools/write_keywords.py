@@ -26,9 +26,9 @@ REQUESTS: dict[str, tuple[type[CheckedSettings], frozenset[str]]] = {
 """A type -> the settings that it names, and those that are parameters of the function."""
 _TYPES = {
     "MethodField": "str | Method",
-    "AdapterField": "str | AdapterSetting | None",
-    "ArmsField": "str | Arm | Method | Sequence[str | Arm | Method]",
-    "AdaptersField": "str | AdapterSetting | Sequence[str | AdapterSetting | None]",
+    "AdapterField": "str | AdapterSetting | PeftConfig | None",
+    "ArmsField": "str | Arm | Method | PeftConfig | Sequence[str | Arm | Method | PeftConfig]",
+    "AdaptersField": "str | AdapterSetting | PeftConfig | Sequence[str | AdapterSetting | PeftConfig | None]",
     "LanguageField": "str | None",
     "CodesField": "str | Sequence[str] | None",
     "SplitField": "str | None",
@@ -54,6 +54,8 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
+    from peft import PeftConfig
+
     from gradgate.methods import Method
     from gradgate.settings.adapter import AdapterSetting
     from gradgate.settings.arm import Arm

@@ -21,7 +21,10 @@ from gradgate.settings.signature import takes
 from gradgate.settings.values import several
 
 if TYPE_CHECKING:
+    from peft import PeftConfig
+
     from gradgate.methods import Method
+    from gradgate.settings.arm import Arm
     from gradgate.study.compare import RunCounts
     from gradgate.study.forecast import Forecast
     from gradgate.study.results import StudyResults
@@ -83,7 +86,7 @@ class Study(Shown):
 def compare(
     model: str | PathLike[str] | Sequence[str] | None = None,
     task: Any = None,
-    method: str | Method | Sequence[str | Method] | None = None,
+    method: str | Arm | Method | PeftConfig | Sequence[str | Arm | Method | PeftConfig] | None = None,
     *,
     out: str | PathLike[str] = "studies/latest",
     quiet: bool = False,
@@ -96,7 +99,7 @@ def compare(
 def compare(
     model: str | PathLike[str] | Sequence[str] | None = None,
     task: Any = None,
-    method: str | Method | Sequence[str | Method] | None = None,
+    method: str | Arm | Method | PeftConfig | Sequence[str | Arm | Method | PeftConfig] | None = None,
     *,
     out: str | PathLike[str] = "studies/latest",
     quiet: bool = False,
@@ -109,7 +112,7 @@ def compare(
 def compare(
     model: str | PathLike[str] | Sequence[str] | None = None,
     task: Any = None,
-    method: str | Method | Sequence[str | Method] | None = None,
+    method: str | Arm | Method | PeftConfig | Sequence[str | Arm | Method | PeftConfig] | None = None,
     *,
     out: str | PathLike[str] = "studies/latest",
     quiet: bool = False,

@@ -23,8 +23,11 @@ from gradgate.tasks.languages import average_label
 from gradgate.training.named_tasks import check_tasks
 
 if TYPE_CHECKING:
+    from peft import PeftConfig
+
     from gradgate.methods import Method
     from gradgate.report.table import Table
+    from gradgate.settings.arm import Arm
     from gradgate.study.forecast import Forecast
     from gradgate.study.results import StudyResults
 
@@ -150,7 +153,7 @@ class Run(Shown):
 def train(
     model: str | PathLike[str] | None = None,
     task: Any = None,
-    method: str | Method | None = None,
+    method: str | Arm | Method | PeftConfig | None = None,
     *,
     out: str | PathLike[str] = "runs/latest",
     quiet: bool = False,
@@ -163,7 +166,7 @@ def train(
 def train(
     model: str | PathLike[str] | None = None,
     task: Any = None,
-    method: str | Method | None = None,
+    method: str | Arm | Method | PeftConfig | None = None,
     *,
     out: str | PathLike[str] = "runs/latest",
     quiet: bool = False,
@@ -176,7 +179,7 @@ def train(
 def train(
     model: str | PathLike[str] | None = None,
     task: Any = None,
-    method: str | Method | None = None,
+    method: str | Arm | Method | PeftConfig | None = None,
     *,
     out: str | PathLike[str] = "runs/latest",
     quiet: bool = False,
@@ -192,7 +195,8 @@ def train(
         task: name from ``gradgate tasks``, a data file, a folder or a YAML file, by default the embedded ``"sample"``;
             or rows: a DataFrame, a ``datasets.Dataset``, a list of dicts, or a dict of these under ``train``,
             ``dev`` and ``test``. One table is divided into the three, 80/10/10 or as ``split`` says.
-        method: what learns when: a text such as ``"gradual:every=50"``, or a method; by default everything.
+        method: what learns when: a text such as ``"gradual:every=50"``, ``"lora:r=8"`` or
+            ``"houlsby:size=64 + gradual"``, a method, or a ``peft.PeftConfig``; by default everything.
         out: the folder for everything that is written. Rows are written beside it, into ``OUT-data/``.
         quiet: show no progress.
         dry_run: return a forecast of time, memory and disk instead of training; nothing but rows is written.

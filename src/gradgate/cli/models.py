@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,6 @@ from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.clock import Clock
 from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap
-from gradgate.settings.arm import Arm
 from gradgate.settings.data import names_a_task
 from gradgate.settings.plan import LayersSettings, PlanSettings
 
@@ -128,10 +127,11 @@ def plan(
     layer_map = map_layers(structure, layers=settings.layers)
     clock = Clock(0, max(1, round(steps / settings.epochs)), steps)
     timeline = foresee(method, layer_map, clock, settings.seed)
+    drawn = timeline
     if settings.run.adapter is not None:
-        timeline.learns = _learning_shares(structure, layer_map.at(method.traits.unit), timeline.learns)
-    name = Arm(method, settings.run.adapter).name
-    console.print(draw_timeline(timeline, width=console.width, expand=expand, name=name))
+        learns = _learning_shares(structure, layer_map.at(method.traits.unit), timeline.learns)
+        drawn = replace(timeline, method=settings.run.arm.name, learns=learns)
+    console.print(draw_timeline(drawn, width=console.width, expand=expand))
     if write is not None:
         write_text(write, timeline.to_yaml())
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
@@ -155,14 +155,13 @@ def _learning_shares(model: nn.Module, layer_map: LayerMap, shares: dict[str, fl
     }
 
 
-def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False, name: str | None = None) -> Text:
+def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) -> Text:
     """Draw what is open when: one line per layer from the top down, one column per range of steps.
 
     Args:
         timeline: of a whole training, with the sizes of its groups.
         width: of the terminal, in columns.
         expand: one line for each group, where these are parts or modules of layers.
-        name: of what is trained; by default the method's.
     """
     steps = timeline.steps
     names = timeline.groups if expand else tuple(timeline.layers)
@@ -172,9 +171,7 @@ def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False, na
     whole = timeline.shares_between([0, steps])
     if not expand:
         shares, whole = timeline.folded(shares), timeline.folded(whole)
-    lines = [
-        f"{name or timeline.method}, {steps} steps: {_percent(timeline.mean_share)} of the weights learn, on average"
-    ]
+    lines = [f"{timeline.method}, {steps} steps: {_percent(timeline.mean_share)} of the weights learn, on average"]
     for name, row, mean in reversed(list(zip(names, shares, whole[:, 0], strict=True))):
         marks = (_OPEN if share > 0.99 else _PART if share > 0 else _CLOSED for share in row)
         lines.append(f"{name:<{margin}}{''.join(marks)} {_percent(mean):>6}")

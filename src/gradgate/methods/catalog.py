@@ -125,6 +125,11 @@ def build(specs: tuple[Spec, ...]) -> Method:
     return read
 
 
+def known_names() -> tuple[str, ...]:
+    """Return the names of all methods."""
+    return (*_known(), *_SYNTAX.plain)
+
+
 def is_known(name: str) -> bool:
     """Return whether there is a method of this name."""
     return name in _SYNTAX.plain or _class(name) is not None

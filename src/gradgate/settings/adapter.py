@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -71,8 +72,10 @@ def with_options(text: str, options: Sequence[str]) -> str:
     return f"{text}{',' if ':' in text else ':'}{','.join(options)}" if options else text
 
 
-def read_adapter(given: str | AdapterSetting | None) -> AdapterSetting | None:
+def read_adapter(given: object) -> AdapterSetting | None:
     """Read an adapter from a text such as ``"houlsby:size=64,lr=1e-3"``. None and ``"none"`` stand for no adapter.
+
+    In Python, a ``peft.PeftConfig`` such as ``peft.LoraConfig(r=8)`` is an adapter as well.
 
     The options of PEFT's adapters are checked by the kind's own ``check``, because PEFT takes long to import.
 
@@ -81,6 +84,12 @@ def read_adapter(given: str | AdapterSetting | None) -> AdapterSetting | None:
     """
     if given is None or isinstance(given, AdapterSetting):
         return given
+    if is_peft_config(given):
+        from gradgate.adapters.peft.config_text import text_of
+
+        given = text_of(given)
+    if not isinstance(given, str):
+        raise UsageError(f"{given!r} is not an adapter. Expected a text such as 'lora:r=8', or a PeftConfig.")
     text = "".join(given.split())
     if text.lower() == NONE:
         return None
@@ -88,6 +97,12 @@ def read_adapter(given: str | AdapterSetting | None) -> AdapterSetting | None:
         return _read(text)
     except AdapterError as error:
         raise SpecError(str(error)) from None
+
+
+def is_peft_config(given: object) -> bool:
+    """Return whether an object is a ``peft.PeftConfig``; PEFT is not imported for that."""
+    peft = sys.modules.get("peft")
+    return peft is not None and isinstance(given, peft.PeftConfig)
 
 
 @lru_cache(maxsize=1024)

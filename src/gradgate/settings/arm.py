@@ -23,8 +23,8 @@ from gradgate.adapters.config import KINDS, AdapterConfig
 from gradgate.errors import MethodError, SpecError, UsageError, nearest
 from gradgate.files import portable_name
 from gradgate.methods import Full, Method
-from gradgate.methods.catalog import build, is_known, parse, takes_option
-from gradgate.settings.adapter import NAMES, AdapterSetting, read_adapter, with_options
+from gradgate.methods.catalog import build, is_known, known_names, parse, takes_option
+from gradgate.settings.adapter import NAMES, AdapterSetting, is_peft_config, read_adapter, with_options
 from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings, checked_settings
 from gradgate.specs import Spec, shown, split_joined
 
@@ -77,7 +77,8 @@ class Arm:
 
         An adapter that is trained whole, by ``full``, goes by the adapter alone.
         """
-        own = [f"{name}={value}" for name, value in self.overrides.items()]
+        rate_first = sorted(self.overrides.items(), key=lambda item: item[0] != _RATE)
+        own = [f"{name}={value}" for name, value in rate_first]
         adapter = None if self.adapter is None else self.adapter.text
         if adapter is not None and self.method == Full() and not any(_is_of(adapter, name) for name in self.overrides):
             return with_options(adapter, own)
@@ -154,10 +155,12 @@ def read_arm(given: object) -> Arm:
         return given
     if isinstance(given, Method):
         return Arm(given)
+    if isinstance(given, AdapterSetting) or is_peft_config(given):
+        return Arm(Full(), read_adapter(given))
     if not isinstance(given, str):
         raise SpecError(
-            f"{given!r} is a {type(given).__name__}. Expected a method or an adapter: such as 'gradual:every=50' or "
-            f"'lora:r=8', as text or as an object."
+            f"{given!r} is neither a method nor an adapter. Expected one such as 'gradual:every=50' or 'lora:r=8', as "
+            f"text or as an object."
         )
     parts = split_arm(given)
     own = _Own(given)
@@ -251,7 +254,12 @@ def _read_method(text: str, own: _Own) -> Method:
         name = first.partition(":")[0].strip()
         if is_known(name):
             raise
-        raise MethodError(f"{error} Adapters: {', '.join(NAMES)}.{nearest(name, NAMES)}") from None
+        if not nearest(name, NAMES):
+            raise MethodError(f"{error} Adapters: {', '.join(NAMES)}.") from None
+        raise MethodError(
+            f"There is no method {shown(name)}, and no adapter.{nearest(name, (*NAMES, *known_names()))} Methods are "
+            f"listed by 'gradgate methods'; adapters are {', '.join(NAMES)}."
+        ) from None
 
 
 def _without_own(spec: Spec, own: _Own) -> Spec:

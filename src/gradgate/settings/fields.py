@@ -47,7 +47,7 @@ AdaptersField = Annotated[
     tuple[InstanceOf[AdapterSetting] | None, ...],
     BeforeValidator(lambda given: tuple(map(read_adapter, several(given)))),
 ]
-AdapterField = Annotated[InstanceOf[AdapterSetting] | None, _parsed(read_adapter), _AS_TEXT]
+AdapterField = Annotated[InstanceOf[AdapterSetting] | None, BeforeValidator(read_adapter), _AS_TEXT]
 LanguageField = Annotated[str | None, AfterValidator(_place_of_languages)]
 SplitField = Annotated[str | None, AfterValidator(lambda text: None if text is None else str(read_shares(text)))]
 TrackField = Annotated[InstanceOf[FisherTrack] | None, _parsed(read_track), _AS_TEXT]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
+    from peft import PeftConfig
+
     from gradgate.settings.adapter import AdapterSetting
 
 
@@ -31,7 +33,7 @@ class RunKeywords(TypedDict, total=False):
     dev_size: int | None
     max_length: int | None
     packing: bool | None
-    adapter: str | AdapterSetting | None
+    adapter: str | AdapterSetting | PeftConfig | None
     layers: str | None
     open_new_tokens: bool | None
     language_adapters: str | None
@@ -97,7 +99,7 @@ class CompareKeywords(TypedDict, total=False):
     dev_size: int | None
     max_length: int | None
     packing: bool | None
-    adapter: str | AdapterSetting | Sequence[str | AdapterSetting | None] | None
+    adapter: str | AdapterSetting | PeftConfig | Sequence[str | AdapterSetting | PeftConfig | None] | None
     sweep: str | None
     layers: str | None
     open_new_tokens: bool | None

@@ -18,7 +18,7 @@ from gradgate.errors import AdapterError, UsageError, nearest
 from gradgate.specs import shown
 
 # Options that the run decides: the model, its head, and whether it trains.
-_OF_RUN = (
+OF_RUN = (
     "auto_mapping", "base_model_name_or_path", "inference_mode", "modules_to_save", "peft_type", "peft_version",
     "revision", "runtime_config", "task_type",
 )  # fmt: skip
@@ -58,7 +58,7 @@ def read_config(kind: AskedKind) -> Any:
 def _read(kind: AskedKind) -> Any:
     check_type(kind)
     made = config_class(kind.type)
-    kinds = {name: hint for name, hint in get_type_hints(made).items() if name not in (*_OF_RUN, *kind.fixed)}
+    kinds = {name: hint for name, hint in get_type_hints(made).items() if name not in (*OF_RUN, *kind.fixed)}
     values: dict[str, Any] = dict(kind.fixed)
     for option, text in kind.options:
         if option not in kinds:
