@@ -7,32 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from transformers import BertConfig, LlamaConfig
+from transformers import LlamaConfig
 
 import gradgate as gg
 from gradgate.errors import GradgateError, MethodError, RunError, UsageError
 from gradgate.memory import DEVICES, GIB
-from gradgate.memory.optimizer_cost import OPTIMIZERS, OptimizerCost
-from gradgate.memory.usage import in_words
 from support.command_line import Command
+from support.small_configs import bert, llama_3_8b
 
-LLAMA_3_8B = LlamaConfig(
-    hidden_size=4096,
-    intermediate_size=14336,
-    num_hidden_layers=32,
-    num_attention_heads=32,
-    num_key_value_heads=8,
-    vocab_size=128256,
-)
-SMALL = BertConfig(
-    vocab_size=100,
-    hidden_size=16,
-    num_hidden_layers=4,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-)
+LLAMA_3_8B = llama_3_8b()
+SMALL = bert()
 
 
 # Peaks of the second step, measured on fake tensors at full depth: batch 1 x 1024, checkpointing, AdamW in bfloat16.
@@ -73,17 +57,6 @@ def test_masters_and_states_exist_for_what_is_open_and_for_nothing_else() -> Non
     assert usage.optimizer == pytest.approx(8 * layer, rel=0.03)  # and a count of steps for each parameter
 
 
-def test_optimizers_differ_by_their_states() -> None:
-    shape, float32 = (128, 64), torch.float32
-    costs = {name: OptimizerCost(name).of(shape, float32) for name in OPTIMIZERS}
-    assert costs["sgd"].state == 0
-    assert costs["adamw_torch"].state == costs["adamw_torch_fused"].state == 8 * 128 * 64 + 4
-    assert costs["adamw_torch"].later == 8 * 128 * 64
-    assert costs["adamw_torch_fused"].later == 0
-    assert 4 * (128 + 64) <= costs["adafactor"].state <= 4 * (128 + 64 + 2)
-    assert costs["adamw_8bit"].state == costs["adamw_torch_8bit"].state == 2 * (128 * 64 + 4 * 128 * 64 // 256)
-
-
 def test_phases_are_those_of_the_plan_and_kept_states_add_up() -> None:
     options: dict[str, Any] = {"batch_size": 2, "max_length": 16, "total_steps": 8}
     kept = gg.estimate_memory(SMALL, "blocks:every=2,order=top-down,state=keep", **options)
@@ -109,13 +82,6 @@ def test_an_adapter_takes_little_beside_the_weights() -> None:
     estimate = gg.estimate_memory(config, adapter="lora:r=2", batch_size=1, max_length=8)
     assert estimate.method == "lora:r=2"
     assert 0 < estimate.worst.usage.optimizer < estimate.worst.usage.weights
-
-
-def test_names_of_groups_are_shortened() -> None:
-    every = ["embeddings", *(f"layers.{i}" for i in range(6)), "head"]
-    assert in_words(every, every) == "all"
-    assert in_words(["layers.1", "layers.2", "layers.3", "head"], every) == "layers.1..3, head"
-    assert in_words([], every) == "nothing"
 
 
 def test_the_command_prints_json_of_each_method(command: Command, tmp_path: Path) -> None:
