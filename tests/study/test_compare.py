@@ -194,7 +194,7 @@ def test_ctrl_c_saves_the_run_and_the_study_goes_on_from_there(base: RunConfig, 
             signal.pthread_kill(main, signal.SIGINT)
 
     heard = Heard(interrupt)
-    with pytest.raises(InterruptedRunError, match="Run the same command again to go on") as stopped:
+    with pytest.raises(InterruptedRunError, match="Run the same command again to resume") as stopped:
         compare(Comparison(base, ["full", "head"], [0]), tmp_path / "study", heard)
     assert stopped.value.exit_code == 130
     assert heard.ended == []

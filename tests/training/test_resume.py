@@ -187,7 +187,7 @@ class Interrupts(Silent):
 def test_ctrl_c_saves_the_step_and_says_how_to_go_on(settings: dict[str, Any], unbroken: Path, tmp_path: Path) -> None:
     config, heard = config_of(settings, method="gradual:every=4"), Interrupts(7)
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(InterruptedRunError, match=r"step 7 of 16; .*Run the same command again to go on") as stopped:
+    with pytest.raises(InterruptedRunError, match=r"step 7 of 16; .*Run the same command again to resume") as stopped:
         train(config, tmp_path / "run", heard)
     assert stopped.value.exit_code == 130
     assert heard.notes == ["Stopping after this step and saving; press Ctrl-C again to stop at once."]
