@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from gradgate.analysis.sharing import model_sizes, saved_share
 from gradgate.files import write_text
@@ -22,7 +23,7 @@ from gradgate.statistics import Summary, relative_quality, summarize
 from gradgate.study.results import RunResult
 
 FULL_TABLE = "published-all"
-_COLUMNS = {
+_COLUMNS: dict[str, Column[Any]] = {
     column.key: column
     for column in (
         Column("model", "Model", numeric=False),
@@ -130,7 +131,7 @@ def derived_table(reproduction: Reproduction) -> Table | None:
     rows = [entry for number in numbers for entry in _derived(reproduction, number)]
     if not rows:
         return None
-    columns = (
+    columns: tuple[Column[Any], ...] = (
         Column("model", "Model", numeric=False),
         Column("method", "Method", numeric=False),
         Column("what", "What", numeric=False),
