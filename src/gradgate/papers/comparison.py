@@ -23,21 +23,19 @@ from gradgate.statistics import Summary, relative_quality, summarize
 from gradgate.study.results import RunResult
 
 FULL_TABLE = "published-all"
-_COLUMNS: dict[str, Column[Any]] = {
-    column.key: column
-    for column in (
-        Column("model", "Model", numeric=False),
-        Column("task", "Task", numeric=False),
-        Column("size", "Examples", numeric=False),
-        Column("on", "On", numeric=False),
-        Column("method", "Method", numeric=False),
-        Column("ours", "Ours", numeric=False),
-        Column("metric", "Metric", numeric=False),
-        Column("published", "Published"),
-        Column("measured", "Measured"),
-        Column("seeds", "Seeds"),
-    )
-}
+_ALL: tuple[Column[Any], ...] = (
+    Column("model", "Model", numeric=False),
+    Column("task", "Task", numeric=False),
+    Column("size", "Examples", numeric=False),
+    Column("on", "On", numeric=False),
+    Column("method", "Method", numeric=False),
+    Column("ours", "Ours", numeric=False),
+    Column("metric", "Metric", numeric=False),
+    Column("published", "Published"),
+    Column("measured", "Measured"),
+    Column("seeds", "Seeds"),
+)
+_COLUMNS = {column.key: column for column in _ALL}
 """Columns of the tables that have one row per cell or printed number, by key."""
 
 
