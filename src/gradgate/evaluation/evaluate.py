@@ -1,4 +1,4 @@
-"""A finished run, loaded from its folder and scored on a task."""
+"""Load a finished run from its folder and score it on a task."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ from gradgate.training.weights import add_rows, check_loaded, check_vocabulary
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What a run has left.
+    """A finished run, loaded from its folder.
 
     Attributes:
-        folder, config: of the run; ``settings`` are those of the configuration as ``run.json`` has them.
-        task: what ``run.json`` says of its task: name, kind, metric, labels and more.
-        model: with the weights that were best on dev, its adapter active, on that of the source language if the run had
-            language adapters; in evaluation mode.
-        tokenizer: that of the model.
-        language_adapters: those of the run; None without.
+        folder, config: of the run; ``settings`` are those of the configuration as in ``run.json``.
+        task: the record of its task in ``run.json``: name, kind, metric, labels and more.
+        model: with the weights that were best on dev, its adapter active, on the adapter of the source language if the
+            run has language adapters; in evaluation mode.
+        tokenizer: of the model.
+        language_adapters: of the run; None without any.
     """
 
     folder: RunFolder
@@ -68,7 +68,7 @@ class FinishedRun:
     language_adapters: LanguageAdapters | None = None
 
     def prepared(self, data: TaskData) -> PreparedSingleTask:
-        """Data that were read, for the model of the run."""
+        """Prepare data for the model of the run."""
         return prepared(data, self.config.model_copy(update={"model": str(self.folder.model)}))
 
 
@@ -77,11 +77,11 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
 
     Args:
         path: folder of the run.
-        trust_remote_code: run code that comes with the model. What the folder says of it does not count.
+        trust_remote_code: run code that comes with the model. The setting in the run's folder is ignored.
 
     Raises:
-        RunError: no run there, one that has not finished or kept no model, or files that are damaged.
-        AdapterError: an adapter that does not fit the pretrained model any more.
+        RunError: if the folder has no run, a run that has not finished or stored no model, or damaged files.
+        AdapterError: if the adapter no longer fits the pretrained model.
     """
     folder = RunFolder(Path(path))
     folder.require_finished()
@@ -90,13 +90,13 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     task = record.task
     if task is not None and task.kind == MIXED:
         raise RunError(
-            f"The run in {folder.path} trained several tasks at once, and what it keeps is their encoder. Its own "
-            f"scores are in {folder.scores_file}; to score one task, train it from --model {folder.model}."
+            f"The run in {folder.path} trained several tasks at once, and stores their encoder. Its own scores are in "
+            f"{folder.scores_file}; to score one task, train it from --model {folder.model}."
         )
     if task is None or task.kind not in KINDS:
-        found = "no task" if task is None else f"a task of kind {task.kind!r}"
+        actual = "no task" if task is None else f"a task of kind {task.kind!r}"
         raise RunError(
-            f"{folder.run_file} is damaged or of another version: it names {found}, expected one of kind "
+            f"{folder.run_file} is damaged or of another version: it names {actual}, expected one of kind "
             f"{', '.join(KINDS)}. Train it again with --out and another folder."
         )
     kind = KINDS[task.kind]
@@ -115,7 +115,7 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
 
 
 def _config(record: RunRecord, folder: RunFolder) -> RunConfig:
-    """The run's settings; a method that is not known here counts as ``full``, as nothing is trained."""
+    """Return the run's settings, with ``full`` in place of an unknown method, since nothing is trained."""
     try:
         return RunConfig.model_validate(record.config)
     except ValidationError as error:
@@ -129,7 +129,7 @@ def _config(record: RunRecord, folder: RunFolder) -> RunConfig:
 
 
 def _load_model(kind: Kind, config: RunConfig, saved: RunConfig, tokenizer: Any) -> Any:
-    """The trained model from the run's folder, or the pretrained one that the run's adapter belongs to."""
+    """Load the trained model from the run's folder, or the pretrained one that the run's adapter belongs to."""
     base = saved if config.adapter is None else config
     settings = load_pretrained(AutoConfig, saved, "configuration")
     if config.open_new_tokens:  # the pretrained table has no rows for the new tokens yet
@@ -163,70 +163,70 @@ def evaluate(
     progress: RunProgress | None = None,
     trust_remote_code: bool = False,
 ) -> dict[str, Any]:
-    """Score the model of a finished run on a task's test splits, or on dev where it has none.
+    """Score the model of a finished run on a task's test splits, or on dev if it has none.
 
     Args:
         run: folder of the run.
-        task: a task of the same kind; the run's own by default. All rows of a data file are scored.
+        task: a task of the same kind; by default the run's own. All rows of a data file are scored.
         data: folder with its files.
-        text, text_pair, label: columns; the task's own by default.
-        languages: score in these only; with ``test_file`` the one that the file is in.
-        test_file: in place of the task's test splits; in one language, where the run's task has several, which is that
-            of training unless ``languages`` names another.
-        trust_remote_code: run code that comes with the model. What the run's folder says of it does not count.
+        text, text_pair, label: columns; by default the task's own.
+        languages: score in these only; with ``test_file``, the language of the file.
+        test_file: a file to score in place of the task's test splits. If the run's task has several languages, the
+            file is taken to be in the one of training, unless ``languages`` names another.
+        trust_remote_code: run code that comes with the model. The setting in the run's folder is ignored.
         out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's.
 
     Returns:
-        What ``scores.json`` holds: the run's configuration, the task, scores by split and their averages.
+        The content of ``scores.json``: the run's configuration, the task, scores by split and their averages.
 
     Raises:
-        UsageError: a task of another kind than the run's, or a file in several languages.
+        UsageError: for a task of another kind than the run's, or a file in several languages.
         GradgateError: for a run or data that cannot be read.
     """
     launch.refuse("gradgate evaluate")
     silence_libraries()
     progress = progress or Silent()
-    found = load_finished(run, trust_remote_code=trust_remote_code)
+    loaded = load_finished(run, trust_remote_code=trust_remote_code)
     columns = {"text": text, "text_pair": text_pair, "label": label}
-    other = None if task == found.config.task else task
-    spec = _task(found, other, data, languages, test_file, {k: v for k, v in columns.items() if v is not None})
-    if spec.kind != found.task.kind:
+    other = None if task == loaded.config.task else task
+    spec = _task(loaded, other, data, languages, test_file, {k: v for k, v in columns.items() if v is not None})
+    if spec.kind != loaded.task.kind:
         raise UsageError(
-            f"The task {spec.name} is {spec.kind}, and the model of {run} was trained for {found.task.kind}. Give a "
+            f"The task {spec.name} is {spec.kind}, and the model of {run} was trained for {loaded.task.kind}. Give a "
             f"task of that kind."
         )
     name = "-".join((spec.name, *(languages or ())))
-    folder = RunFolder(out if out is not None else found.folder.path / "evaluations" / name)
+    folder = RunFolder(out if out is not None else loaded.folder.path / "evaluations" / name)
     _check_free(folder)
-    dev_is_test = other is None and test_file is None and found.config.dev_size is not None
-    held = (load_tests_and_dev if dev_is_test else load_tests)(spec, found.task.labels)
-    for note in held.notes:
+    dev_is_test = other is None and test_file is None and loaded.config.dev_size is not None
+    tests = (load_tests_and_dev if dev_is_test else load_tests)(spec, loaded.task.labels)
+    for note in tests.notes:
         progress.note(note)
-    record: dict[str, Any] = to_json(_score_task(found, held, folder, progress))
+    record: dict[str, Any] = to_json(_score_task(loaded, tests, folder, progress))
     return record
 
 
-def _score_task(found: FinishedRun, held: TaskData, folder: RunFolder, progress: RunProgress) -> EvaluationRecord:
+def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: RunProgress) -> EvaluationRecord:
     """Score every split of a task, and write the scores and predictions."""
-    encoded = found.prepared(held).encode_splits(held.tests, found.config, found.tokenizer)
-    if found.language_adapters is not None:
-        found.language_adapters.check(encoded.tested_languages)
-        if found.task.languages and "test" in encoded.tests:
-            progress.note(f"The rows are taken to be in {held.spec.source!r}, whose language adapter runs.")
-        encoded = replace(encoded, language_adapters=found.language_adapters)
+    encoded = run.prepared(data).encode_splits(data.tests, run.config, run.tokenizer)
+    if run.language_adapters is not None:
+        run.language_adapters.check(encoded.tested_languages)
+        if run.task.languages and "test" in encoded.tests:
+            progress.note(f"The rows are taken to be in {data.spec.source!r}, whose language adapter runs.")
+        encoded = replace(encoded, language_adapters=run.language_adapters)
     for text in encoded.notes:
         progress.note(text)
     try:
         with writing_to(folder.path):
-            tests, predictions = _score(found, encoded, folder, progress)
+            tests, predictions = _score(run, encoded, folder, progress)
     finally:
-        shutil.rmtree(folder.checkpoints, ignore_errors=True)  # Trainer makes the folder
+        shutil.rmtree(folder.checkpoints, ignore_errors=True)  # Trainer creates the folder
     record = EvaluationRecord(
-        run=found.settings,
-        task=task_record(held),
-        metric=held.spec.metric,
+        run=run.settings,
+        task=task_record(data),
+        metric=data.spec.metric,
         tests=tests,
-        averages=average(tests, held.languages, held.spec.source),
+        averages=average(tests, data.languages, data.spec.source),
     )
     write_predictions(folder, predictions)
     write_record(folder.scores_file, record)
@@ -251,17 +251,17 @@ def _task(
             changes["languages"] = ",".join(languages)
         return find_task_of(run.config.model_copy(update=changes | columns))
     if test_file is None and Path(task).is_file() and Path(task).suffix in ENDINGS:
-        test_file = Path(task)  # a file that is trained on is divided
+        test_file = Path(task)  # as a task, the file would be split into train, dev and test
     spec = find_task(task, data=data, languages=languages, test_file=test_file, **columns)
     options = spec.options
     if not isinstance(options, QuestionAnsweringOptions):
         return spec
-    whole = options.model_copy(update={"articles": None})  # none of them was trained on
-    return spec.model_copy(update={"options": whole})
+    all_articles = options.model_copy(update={"articles": None})  # none of them was trained on
+    return spec.model_copy(update={"options": all_articles})
 
 
 def _task_of_file(run: FinishedRun, file: Path, languages: Sequence[str] | None, changes: dict[str, Any]) -> TaskSpec:
-    """The run's task with one file, which is in one language, in place of its test splits."""
+    """Return the run's task with a file, which is in one language, in place of its test splits."""
     if languages and len(languages) > 1:
         raise UsageError(
             f"--languages {','.join(languages)}: --test-file {file} is scored in one language. Name that of its rows."
@@ -273,15 +273,15 @@ def _task_of_file(run: FinishedRun, file: Path, languages: Sequence[str] | None,
 
 def _check_free(folder: RunFolder) -> None:
     if folder.run_file.exists() or (in_use(folder.path) and not folder.finished):
-        raise RunError(f"{folder.path} is not empty and holds no evaluation. Give another --out.")
+        raise RunError(f"{folder.path} is not empty and is not the folder of an evaluation. Give another --out.")
 
 
 def _score(
-    found: FinishedRun, encoded: EncodedSingleTask, folder: RunFolder, progress: RunProgress
+    run: FinishedRun, encoded: EncodedSingleTask, folder: RunFolder, progress: RunProgress
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """Split -> metrics, and split -> content of its prediction file."""
+    """Return split -> metrics, and split -> content of its prediction file."""
     trainer = encoded.scoring_trainer(
-        model=found.model, args=scoring_arguments(found.config, folder), processing_class=found.tokenizer
+        model=run.model, args=scoring_arguments(run.config, folder), processing_class=run.tokenizer
     )
     trainer.remove_callback(PrinterCallback)
     tests: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""What finished runs predict for rows without labels."""
+"""Predict rows without labels with the models of finished runs."""
 
 from __future__ import annotations
 
@@ -49,57 +49,57 @@ def predict(
     progress: RunProgress | None = None,
     trust_remote_code: bool = False,
 ) -> Predictions:
-    """Predict with the models of finished runs; what several of them share from the bottom is run once.
+    """Predict with the models of finished runs; layers that several share from the bottom are run once.
 
-    A model sees the rows as in its own run: cut to its length, in windows where its kind of task has them, in batches
-    of its size. So the rows of a test file get what the run has predicted for them.
+    A model gets the rows as in its own run: cut to its length, in windows if its kind of task has them, in batches of
+    its size. So the rows of a test file get the predictions that the run itself has written.
 
     Args:
         runs: folders.
         rows: a file like the test file of the runs' task, CSV, TSV, JSON lines, JSON or Parquet; or text, in a file
-            or itself: one example a line, or JSON lines.
+            or as a string: one example per line, or JSON lines.
         text, text_pair: columns of the file; by default those of each run's task.
-        keep: columns of the file to give back with each prediction, such as an identifier or the language of the row.
-        language: that of the rows, for runs on language adapters; by default that in which they were trained.
+        keep: columns of the file to return with each prediction, such as an identifier or the language of the row.
+        language: of the rows, for runs on language adapters; by default the language of training.
         batch_size: rows of a batch; by default the run's.
-        data: folder with the files of the runs' task, where it is not where it was.
-        trust_remote_code: run code that comes with the models. What the runs' folders say of it does not count.
+        data: folder with the files of the runs' task, if it has moved.
+        trust_remote_code: run code that comes with the models. The setting in the runs' folders is ignored.
 
     Raises:
         UsageError: without a run, for a run that is named twice, or for a language that a run has no adapter for.
-        DataError: for rows that the task of a run cannot be of, or a column to keep that is not there.
+        DataError: for rows that do not fit the task of a run, or a column of ``keep`` that does not exist.
         RunError: for a run that has not finished, or cannot be read.
     """
     launch.refuse("gradgate predict")
     silence_libraries()
     progress = progress or Silent()
-    again = [run for run in runs if list(runs).count(run) > 1]
-    if again or not runs:
-        raise UsageError(f"{again[0]} is named twice." if again else "No run is named; expected one folder or more.")
+    twice = [run for run in runs if list(runs).count(run) > 1]
+    if twice or not runs:
+        raise UsageError(f"{twice[0]} is named twice." if twice else "No run is named; expected one folder or more.")
     names = _names(runs)
     columns = {name: value for name, value in (("text", text), ("text_pair", text_pair), ("data", data)) if value}
     progress.begin(len(names), 0)
     tasks: list[_Task] = []
-    kept: list[dict[str, Any]] = []
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    with ExitStack() as spoken:
+    cells: list[dict[str, Any]] = []
+    predicted: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    with ExitStack() as active_languages:
         for path in runs:
             run = load_finished(path, trust_remote_code=trust_remote_code)
             changed = run.config.model_copy(update=columns)
             spec = find_task_of(changed) if data else task_of_run(changed, run.task)
-            spoken.enter_context(_in_language(run, language, progress.note))
+            active_languages.enter_context(_in_language(run, language, progress.note))
             table = read_text(rows, spec) if isinstance(rows, str) else read_file(rows, spec)
-            kept = kept or _kept(table, keep)
+            cells = cells or _kept(table, keep)
             tasks.append(_Task.of(run, spec, table, batch_size, progress.note))
         for group in _groups(tasks):
             for task, outputs in zip(group, _outputs(group), strict=True):
-                found[names[tasks.index(task)]] = task.records(outputs)
-            progress.advance(sum(map(bool, found.values())), None)
-    return Predictions(found, kept)
+                predicted[names[tasks.index(task)]] = task.records(outputs)
+            progress.advance(sum(map(bool, predicted.values())), None)
+    return Predictions(predicted, cells)
 
 
 def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], None]) -> AbstractContextManager[None]:
-    """The body runs with the adapter of the rows' language, where the run has language adapters."""
+    """Activate the adapter of the rows' language within the body, if the run has language adapters."""
     adapters = run.language_adapters
     if language is None:
         if adapters is not None and run.task.languages:
@@ -108,21 +108,21 @@ def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], N
         return nullcontext()
     if adapters is None:
         raise UsageError(
-            f"--language {language} names the language adapter that is to run, and {run.folder.path} was trained "
-            f"without --language-adapters. Leave --language out: its model is the same for all languages."
+            f"--language {language} selects a language adapter, and {run.folder.path} was trained without "
+            f"--language-adapters. Leave --language out: its model is the same for all languages."
         )
     adapters.check([language])
     return adapters.running(run.model, language)
 
 
 def _kept(table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
-    """The cells of these columns, by row."""
+    """Return the cells of these columns, by row."""
     columns = {name: table.column(name, "--keep") for name in names}
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
 def _names(runs: Sequence[Path]) -> list[str]:
-    """The runs' paths without what all of them begin with."""
+    """Return the runs' paths without their common parent."""
     paths = [run.resolve() for run in runs]
     common = os.path.commonpath(paths) if len(set(paths)) > 1 else paths[0].parent
     return [path.relative_to(common).as_posix() for path in paths]
@@ -130,30 +130,30 @@ def _names(runs: Sequence[Path]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """One run with the rows as its model takes them."""
+    """One run, with the rows encoded for its model."""
 
     run: FinishedRun
     config: RunConfig
-    held: TaskData
+    data: TaskData
     encoded: EncodedSingleTask
 
     @classmethod
     def of(
         cls, run: FinishedRun, spec: TaskSpec, table: Table, batch_size: int | None, note: Callable[[str], None]
     ) -> _Task:
-        held = load_unlabelled(spec, run.task.labels, table, may_lack_answers=_may_lack_answers(run.folder))
-        for text in held.notes:
+        data = load_unlabelled(spec, run.task.labels, table, may_lack_answers=_may_lack_answers(run.folder))
+        for text in data.notes:
             note(text)
         config = run.config if batch_size is None else run.config.model_copy(update={"batch_size": batch_size})
-        encoded = run.prepared(held).encode_splits(held.tests, config, run.tokenizer)
-        return cls(run, config, held, encoded)
+        encoded = run.prepared(data).encode_splits(data.tests, config, run.tokenizer)
+        return cls(run, config, data, encoded)
 
     @property
     def features(self) -> Dataset:
         return self.encoded.splits[SPLIT].features
 
     def batches_like(self, other: _Task) -> bool:
-        """Whether both models get the same batches, but for the labels."""
+        """Return True if both models get the same batches, except for the labels."""
         if not (self.encoded.runs_in_one_pass and other.encoded.runs_in_one_pass):
             return False
         mine, theirs = (
@@ -168,12 +168,12 @@ class _Task:
         return mine == theirs
 
     def records(self, outputs: Any) -> list[dict[str, Any]]:
-        scored = self.encoded.kind.score(self.held.tests[SPLIT], self.features, outputs, self.held, SPLIT)
+        scored = self.encoded.kind.score(self.data.tests[SPLIT], self.features, outputs, self.data, SPLIT)
         return [{name: value for name, value in row.items() if name != _GOLD} for row in scored.predictions]
 
 
 def _groups(tasks: Sequence[_Task]) -> list[list[_Task]]:
-    """The tasks whose models get the same batches, together."""
+    """Group the tasks whose models get the same batches."""
     groups: list[list[_Task]] = []
     for task in tasks:
         group = next((group for group in groups if task.batches_like(group[0])), None)
@@ -185,12 +185,12 @@ def _groups(tasks: Sequence[_Task]) -> list[list[_Task]]:
 
 
 def _outputs(group: Sequence[_Task]) -> list[Any]:
-    """What each model of a group returns: an array, or a tuple of arrays. What the models share is run once."""
+    """Return each model's output, an array or a tuple of arrays; layers that the models share are run once."""
     shared = SharedPrefix.of([task.run.model for task in group]) if len(group) > 1 else None
     if shared is None or not shared.depth:
         return [_passed(task, task.run.model) for task in group]
     together = _Together(shared)
-    flat = _passed(group[0], together)
+    flat = _passed(group[0], together)  # Trainer joins the outputs of all models to one tuple; split it by model
     arrays = flat if isinstance(flat, tuple) else (flat,)
     starts = [sum(together.widths[:place]) for place in range(len(group))]
     parts = [arrays[start : start + width] for start, width in zip(starts, together.widths, strict=True)]
@@ -198,17 +198,17 @@ def _outputs(group: Sequence[_Task]) -> list[Any]:
 
 
 def _passed(task: _Task, model: Any) -> Any:
-    """The outputs of a model for the rows of a task."""
+    """Return the outputs of a model for the rows of a task."""
     with _scratch() as folder:
         args = scoring_arguments(task.config, folder)
         return task.encoded.outputs(SPLIT, model=model, args=args, processing_class=task.run.tokenizer)
 
 
 class _Together(nn.Module):
-    """Models that are called as one, for Trainer: their outputs stand one after another.
+    """Several models as one module, for Trainer; their outputs follow one another.
 
     Attributes:
-        widths: how many tensors each model has returned.
+        widths: number of tensors that each model has returned.
     """
 
     def __init__(self, shared: SharedPrefix) -> None:
@@ -217,20 +217,20 @@ class _Together(nn.Module):
         self.config = shared.models[0].config
         self.widths: list[int] = []
         self._shared = shared
-        # Trainer keeps the columns that this names.
+        # Trainer drops all columns that the signature of forward does not name, so take over that of a model.
         self.__dict__["forward"] = functools.wraps(shared.models[0].forward)(lambda **inputs: self._run(**inputs))
 
     def _run(self, **inputs: Any) -> dict[str, Any]:
-        given = {name: value for name, value in inputs.items() if name not in _LABELS}
+        unlabelled = {name: value for name, value in inputs.items() if name not in _LABELS}
         outputs = [
-            [value for value in output.to_tuple() if isinstance(value, Tensor)] for output in self._shared(**given)
+            [value for value in output.to_tuple() if isinstance(value, Tensor)] for output in self._shared(**unlabelled)
         ]
         self.widths = [len(values) for values in outputs]
         return {f"{place}": value for place, value in enumerate(value for values in outputs for value in values)}
 
 
 def _may_lack_answers(folder: RunFolder) -> bool:
-    """Whether the run's own predictions weigh "no answer", as they do where it was trained on such questions."""
+    """Return True if the run's own predictions score "no answer", as after training on such questions."""
     for file in sorted(folder.predictions.glob("*.jsonl")):
         with file.open(encoding="utf-8") as lines:
             first = next(lines, "{}")
@@ -240,6 +240,6 @@ def _may_lack_answers(folder: RunFolder) -> bool:
 
 @contextmanager
 def _scratch() -> Iterator[RunFolder]:
-    """A folder for what Trainer writes."""
+    """Yield a temporary folder for the files that Trainer writes."""
     with tempfile.TemporaryDirectory() as folder:
         yield RunFolder(Path(folder))

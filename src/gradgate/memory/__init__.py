@@ -1,4 +1,4 @@
-"""The memory of a training, known before it is run: its steps on fake tensors, with the live storages counted."""
+"""Predict the memory of a training: run its steps on fake tensors and count the live storages."""
 
 from __future__ import annotations
 

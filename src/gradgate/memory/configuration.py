@@ -1,4 +1,4 @@
-"""The model that is asked about: its configuration read, and built without memory for its weights."""
+"""Read a model's configuration and build the model without memory for its weights."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _EXPECTED = (
 
 
 def read_configuration(name: str, trust_remote_code: bool = False) -> Any:
-    """The configuration in a folder or JSON file, of the embedded sample, or of a model on the hub.
+    """Read the configuration in a folder or JSON file, of the embedded sample, or of a model on the hub.
 
     Raises:
-        RunError: if there is none, or it describes no model that transformers knows.
+        RunError: if there is none, or it describes a model that transformers does not know.
     """
     path = Path(name).expanduser()
     if path.is_file():
@@ -44,11 +44,11 @@ def read_configuration(name: str, trust_remote_code: bool = False) -> Any:
         where = (
             ""
             if Path(source).is_dir()
-            else f" {name!r} is no folder or file here, so it was looked for on the hub.{hub.nearest_model(name)}"
+            else f" {name!r} is not a folder or file, so it was looked for on the hub.{hub.nearest_model(name)}"
         )
         raise RunError(
             f"Cannot read the configuration of {name!r}: {hub.first_line(error)}.{where} {_EXPECTED}; without a "
-            f"network, only what the cache holds."
+            f"network, only models in the cache are found."
         ) from error
 
 
@@ -59,7 +59,7 @@ def _from_file(path: Path) -> Any:
         raise RunError(f"{path} cannot be read as a configuration: {error}. {_EXPECTED}.") from None
     kind = values.get("model_type") if isinstance(values, dict) else None
     if not isinstance(kind, str):
-        raise RunError(f"{path} is no model's configuration: it names no model_type. {_EXPECTED}.")
+        raise RunError(f"{path} is not a model's configuration: it names no model_type. {_EXPECTED}.")
     if kind not in transformers.CONFIG_MAPPING:
         known = list(transformers.CONFIG_MAPPING.keys())
         raise RunError(
@@ -70,18 +70,18 @@ def _from_file(path: Path) -> Any:
         return transformers.CONFIG_MAPPING[kind].from_dict(values)
     except Exception as error:
         raise RunError(
-            f"{path} is no valid configuration of a {kind} model: {hub.first_line(error)}. Correct it."
+            f"{path} is not a valid configuration of a {kind} model: {hub.first_line(error)}. Correct it."
         ) from error
 
 
 def build(config: Any, dtype: torch.dtype, head: Head = "auto", trust_remote_code: bool = False) -> nn.Module:
-    """The model of a configuration on the meta device, where weights have shapes and no memory.
+    """Build the model of a configuration on the meta device, where weights have shapes but no memory.
 
     Args:
         config: of transformers.
         dtype: of the weights.
-        head: what the model ends with; ``auto`` is a language model's for decoders and encoder-decoders, and a
-            classifier of the text for encoders.
+        head: of the model; ``auto`` is a language model's for decoders and encoder-decoders, and a classifier of the
+            text for encoders.
         trust_remote_code: run code that comes with the configuration.
 
     Raises:
@@ -91,16 +91,16 @@ def build(config: Any, dtype: torch.dtype, head: Head = "auto", trust_remote_cod
     if head not in get_args(Head):
         raise UsageError(f"head={head!r}: expected one of {', '.join(get_args(Head))}.{nearest(head, get_args(Head))}")
     if not isinstance(config, transformers.PretrainedConfig):
-        raise UsageError(f"{config!r} is no configuration. {_EXPECTED}.")
-    own = [name for name, (_, mapping) in _FACTORIES.items() if type(config) in getattr(transformers, mapping)]
-    chosen = _usual(config, own) if head == "auto" else head
-    if chosen not in own and not trust_remote_code:
+        raise UsageError(f"{config!r} is not a configuration. {_EXPECTED}.")
+    possible = [name for name, (_, mapping) in _FACTORIES.items() if type(config) in getattr(transformers, mapping)]
+    chosen = _usual(config, possible) if head == "auto" else head
+    if chosen not in possible and not trust_remote_code:
         raise UsageError(
             f"A {config.model_type} model cannot have head={head!r}: transformers builds it with "
-            f"{', '.join(own) or 'none of them'}. Give one of these, or a model that is built."
+            f"{', '.join(possible) or 'none of them'}. Give one of these, or a model instead of a configuration."
         )
     if getattr(config, "pad_token_id", None) is None:
-        config.pad_token_id = 0  # classifiers of decoders want one, whatever its value
+        config.pad_token_id = 0  # classifiers of decoders require one, whatever its value
     factory = getattr(transformers, _FACTORIES[chosen][0])
     try:
         with torch.device("meta"):
@@ -113,14 +113,14 @@ def build(config: Any, dtype: torch.dtype, head: Head = "auto", trust_remote_cod
     return model
 
 
-def _usual(config: Any, own: list[str]) -> str:
-    """The head that a model of this kind usually has."""
+def _usual(config: Any, possible: list[str]) -> str:
+    """Return the head that a model of this kind usually has."""
     named = " ".join(getattr(config, "architectures", None) or ())
-    if getattr(config, "is_encoder_decoder", False) and "seq2seq" in own:
+    if getattr(config, "is_encoder_decoder", False) and "seq2seq" in possible:
         return "seq2seq"
     if "CausalLM" in named or "LMHead" in named:
-        return "causal-lm" if "causal-lm" in own else next(iter(own), "causal-lm")
+        return "causal-lm" if "causal-lm" in possible else next(iter(possible), "causal-lm")
     fills = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
-    if fills and not getattr(config, "is_decoder", False) and "sequence" in own:
+    if fills and not getattr(config, "is_decoder", False) and "sequence" in possible:
         return "sequence"
-    return next(iter(own), "causal-lm")
+    return next(iter(possible), "causal-lm")

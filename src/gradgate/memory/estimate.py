@@ -1,4 +1,4 @@
-"""The memory of a training that is never run."""
+"""Estimate the memory of a training without running it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ Master = Literal["float32", "none"]
 
 @dataclass(frozen=True)
 class Setup:
-    """How a training is run, beside its model and method.
+    """The settings of a training apart from model and method.
 
     Attributes:
         workload: what one step computes.
         optimizer: a name of Trainer's, or a function that makes an optimizer of parameters.
-        master: ``float32`` keeps a float32 copy of what is open in a 16-bit format; None does so where the optimizer
-            can.
+        master: ``float32`` keeps a float32 copy of open 16-bit weights; None does so if the optimizer supports it.
         shards: FSDP2 processes that share weights, gradients, states and masters.
         total_steps: optimizer steps.
         steps_per_epoch: optimizer steps in one pass over the data.
@@ -53,17 +52,17 @@ class Setup:
 
     @property
     def masters(self) -> bool:
-        """Whether there are masters for weights in 16 bits."""
+        """True if 16-bit weights have float32 masters."""
         return self.master != "none" and self.optimizer not in OWN_PRECISION
 
 
 class Estimator:
-    """Estimates for one model; its layers are found once.
+    """Estimates methods on one model, whose layers are mapped once.
 
     Args:
         model: from transformers, on any device, also the meta device.
         setup: how it is trained.
-        layers: its map, or the path of its stack of layers; by default found.
+        layers: its map, or the path of its layer stack; by default detected.
 
     Raises:
         LayerMapError: if the layers cannot be found.
@@ -77,11 +76,11 @@ class Estimator:
         self._cost = OptimizerCost(setup.optimizer)
 
     def of(self, method: Method | str, label: str | None = None) -> MemoryEstimate:
-        """The memory of a training with a method.
+        """Estimate the memory of a training with a method.
 
         Args:
             method: a method or its text.
-            label: what the estimate is called; by default the method's text.
+            label: name of the estimate; by default the method's text.
 
         Raises:
             MethodError: if the method does not fit the model.
@@ -90,12 +89,13 @@ class Estimator:
         return self._of(read_method(method), self.setup, label)
 
     def with_workload(self, method: Method | str, workload: Workload) -> MemoryEstimate:
-        """The same for another batch."""
+        """Estimate the memory with another workload."""
         return self._of(read_method(method), replace(self.setup, workload=workload), None)
 
     def _of(self, method: Method, setup: Setup, label: str | None) -> MemoryEstimate:
         clock = Clock(0, setup.steps_per_epoch or setup.total_steps, setup.total_steps)
         layers = self.layers.at(method.traits.unit)
+        # What a measuring method opens is not known before the training, so take the worst of the supposed orders.
         supposed = [planned_phases(method, layers, clock, setup.seed, order) for order in suppositions(method)]
         memory = TrainingMemory(
             self._model, self.layers, method, setup.workload, self._cost, setup.masters, setup.shards

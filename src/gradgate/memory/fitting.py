@@ -1,4 +1,4 @@
-"""Which batch fits a device, where the one that was asked for fits none."""
+"""Find a batch that fits a device, if the requested one fits none."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LEAST_LENGTH = 128
 
 
 def advice(estimator: Estimator, method: Method, estimate: MemoryEstimate) -> str | None:
-    """What would fit the smallest device that it can, as ``"batch 4 at 2,048 fits 24 GiB"``; None if the batch fits.
+    """Return a batch that fits, as ``"batch 4 at 2,048 fits 24 GiB"``; None if the requested one does.
 
-    The batch is halved until it fits the largest device, and after that the length.
+    First the batch size is halved until it fits the largest device, then the length.
     """
     if estimate.fits(DEVICES[-1]):
         return None

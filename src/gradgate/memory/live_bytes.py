@@ -1,4 +1,4 @@
-"""Counts the bytes of the storages that are alive while torch runs, on real tensors and on fake ones alike."""
+"""Count the bytes of live storages while torch runs, on real and on fake tensors."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within it, every storage that an operation makes is counted until it is gone; views count once.
+    """A context that counts every storage that an operation creates until it is freed; views count once.
 
-    Memory that kernels take and give back within one operation is not seen, nor what an allocator holds in reserve.
-    A finalizer on each storage says when it goes, so the count needs no allocator and works without a GPU.
+    It does not see memory that a kernel allocates and frees within one operation, or the reserve of an allocator.
+    A finalizer on each storage notes when it is freed, so the count needs no allocator and works without a GPU.
 
     Attributes:
-        now: bytes alive.
-        gradients: of these, what :meth:`as_gradient` has declared gradients.
-        peak: the most that was alive since the last :meth:`restart_peak`.
-        gradients_at_peak: of the peak.
+        now: live bytes.
+        gradients: of these, the bytes of gradients, as declared by :meth:`as_gradient`.
+        peak: the most live bytes since the last :meth:`restart_peak`.
+        gradients_at_peak: the bytes of gradients at that peak.
     """
 
     def __init__(self) -> None:
@@ -31,25 +31,25 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._gradients: set[int] = set()
 
     def count(self, tensors: Iterable[Tensor]) -> None:
-        """Count tensors that were made before, such as weights."""
+        """Count tensors that exist already, such as weights."""
         for tensor in tensors:
             self._add(tensor)
 
     def as_gradient(self, tensor: Tensor) -> None:
-        """Count the storage of a tensor among the gradients from now on."""
-        key = tensor.untyped_storage()._cdata
+        """Count the storage of a tensor as a gradient from now on."""
+        key = tensor.untyped_storage()._cdata  # the address of the C++ storage, which all of its views share
         if key in self._alive and key not in self._gradients:
             self._gradients.add(key)
             self.gradients += self._alive[key][0]
 
     def restart_peak(self) -> None:
-        """Let the peak begin at what is alive now."""
+        """Reset the peak to the bytes that are alive now."""
         self.peak, self.gradients_at_peak = self.now, self.gradients
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run an operation, and count what it returns."""
+        """Run an operation and count the storages that it returns."""
         output = func(*args, **(kwargs or {}))
         for value in tree_leaves(output):
             if isinstance(value, Tensor):
@@ -59,12 +59,13 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _add(self, tensor: Tensor) -> None:
         try:
             storage = tensor.untyped_storage()
-        except NotImplementedError:  # a wrapper without memory of its own, whose inside is counted
+        except NotImplementedError:  # a wrapper subclass without memory; its inner tensors are counted
             return
         key = storage._cdata
         if key in self._alive:
             return
         size = storage.nbytes()
+        # Keep the weakref itself too: its callback is called only while the reference object exists.
         self._alive[key] = size, weakref.ref(storage, lambda _: self._drop(key))
         self.now += size
         if self.now > self.peak:

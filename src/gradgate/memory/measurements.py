@@ -1,4 +1,4 @@
-"""The memory of what a method measures before a step: traces of the Fisher information, and the choice of weights."""
+"""Estimate the memory of a method's measurements before a step: Fisher traces, and the choice of weights."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from gradgate.tuner.gating import Gating
 
 Key = tuple[bool, Labels, bool]
 _FLOAT32 = 4
-# A float32 number for each element twice, and a look at whether they are finite: a bool, |x|, and a bool again.
+# Bytes per element: two float32 numbers, and the check that they are finite (a bool, |x| in float32, a bool).
 _CHOOSING = 14
-# Of one matrix at a time: its values in float32, sizes or singular vectors, and what is compared.
+# Bytes per element of one matrix at a time: its values in float32, sizes or singular vectors, and the comparison.
 _ONE_MATRIX = 16
 
 
 class Measurements:
-    """Peaks of measurements on one model.
+    """Estimates the peaks of measurements on one model.
 
     Args:
         model: as for :class:`Passes`.
         layers: its map, at the method's unit.
-        method: what asks.
-        workload: of the training; a measurement keeps all activations.
+        method: the one that measures.
+        workload: of the training; a measurement stores all activations.
         stacks: the layers that can be left out.
-        gating: of the whole model.
+        gating: of the complete model.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Measurements:
     ) -> None:
         self._layers, self._gating = layers, gating
         self._buffers = 2 * sum(buffer.nbytes for buffer in model.buffers())
-        work = replace(workload, checkpointing=False)
+        work = replace(workload, checkpointing=False)  # a measurement does not recompute activations
 
         def passes(key: Key) -> Passes:
             evaluating, labels, choosing = key
@@ -63,7 +63,7 @@ class Measurements:
         self._made: dict[Key, Passes] = {}
 
     def peaks(self, request: Request, now: Usage) -> Iterator[Usage]:
-        """The usage at the peaks of a measurement that begins with this one."""
+        """Yield the usage at the peaks of a measurement that begins with the usage ``now``."""
         inner = request.scores if isinstance(request, SelectionRequest) else request
         names = {name for group in inner.groups for name in self._gating.groups[group]}
         sizes = {name: self._gating.parameters[name].numel() for name in names}
@@ -77,13 +77,13 @@ class Measurements:
         if isinstance(request, SelectionRequest) and request.within == "all":
             yield replace(now.plus(activations=_CHOOSING * sum(sizes.values())), at="forward")
         else:
-            kept = _FLOAT32 * sum(sizes.values()) if scored == "gradient" else 0
-            yield replace(now.plus(activations=kept + _ONE_MATRIX * largest), at="forward")
+            summed = _FLOAT32 * sum(sizes.values()) if scored == "gradient" else 0
+            yield replace(now.plus(activations=summed + _ONE_MATRIX * largest), at="forward")
 
     def _derived(
         self, request: FisherRequest | ScoreRequest, now: Usage, choosing: bool, largest: int
     ) -> Iterator[Usage]:
-        """The peaks of the passes through the groups of a request."""
+        """Yield the usage at the peaks of the passes through the groups of a request."""
         plan = Plan({name: OPEN if name in request.groups else CLOSED for name in self._gating.groups})
         key = request.eval_mode, request.labels, choosing
         if key not in self._made:
@@ -99,7 +99,7 @@ class Measurements:
 
 
 def _likelihood(labels: Labels, model: Any, output: Any) -> Tensor:
-    """log p(y|x) as :func:`gradgate.measure.likelihood.log_likelihoods` computes it, without a look at the values."""
+    """Compute log p(y|x) like :func:`gradgate.measure.likelihood.log_likelihoods`, without reading values."""
     logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
     writes = getattr(model, "can_generate", bool)() and not getattr(model.config, "is_encoder_decoder", False)
     if logits.dim() == 3:

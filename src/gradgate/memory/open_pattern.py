@@ -1,4 +1,4 @@
-"""Describe what a plan opens, as far as it makes a difference to memory."""
+"""Describe which weights a plan opens, as far as that affects memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERING = re.compile("idx|index|layer_id|layer_number")
 
 
 def selection_within(selection: Selection | None, layers: LayerMap) -> Selection | None:
-    """Return the part of a whole model's selection that is in a map with fewer layers."""
+    """Return the part of a model's selection that is in a map with fewer layers."""
     if selection is None:
         return None
     names = {name for group in layers for name in group.parameter_names}
@@ -27,11 +27,11 @@ def selection_within(selection: Selection | None, layers: LayerMap) -> Selection
 
 
 class OpenPattern:
-    """What a plan opens on the whole model.
+    """The weights that a plan opens on the complete model.
 
     Args:
         plan: one gate for each group.
-        gating: of the whole model.
+        gating: of the complete model.
         layers: its map, at the method's unit.
 
     Attributes:
@@ -52,8 +52,8 @@ class OpenPattern:
             for name in names
             if (gate := gating.gate_of(name)) is not None
         }
-        whole = layers.at("layer")
-        self._open = {group.name: any(n in self.opened for n in group.parameter_names) for group in whole}
+        by_layer = layers.at("layer")
+        self._open = {group.name: any(n in self.opened for n in group.parameter_names) for group in by_layer}
 
     def around(self, stacks: list[LayerStack]) -> Hashable:
         """Return a key that is equal for equal passes outside of the stacks."""
@@ -73,16 +73,16 @@ class OpenPattern:
         for name, is_open in self._open.items():
             before[name] = opened
             opened = opened or is_open
-        found: dict[str, Hashable] = {}
+        keys: dict[str, Hashable] = {}
         for stack in stacks:
             groups = list(stack.layers)
             lowest = self._gates(groups[0])
             for group in groups:
                 place = (group == groups[0], group == groups[-1])
-                # At the bottom of a stack begins what all of its layers share, such as T5's biases of positions.
+                # The bottom layer computes what all layers of its stack share, such as T5's position biases.
                 shared = around if len(stacks) > 1 or any(place) else None
-                found[group] = (stack.path, place, forms[group], self._gates(group), before[group], any(lowest), shared)
-        return found
+                keys[group] = (stack.path, place, forms[group], self._gates(group), before[group], any(lowest), shared)
+        return keys
 
     def _gates(self, group: str) -> tuple[str, ...]:
         """Return the gates of a group's parameters, in their order."""

@@ -1,4 +1,4 @@
-"""What an optimizer keeps for a parameter, and what it needs besides while it steps it."""
+"""Measure the memory of an optimizer per parameter: its state, and the peak while it steps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MakeOptimizer = Callable[[list[Parameter]], torch.optim.Optimizer]
 
 
 class Cost(NamedTuple):
-    """Bytes for one parameter.
+    """The memory of an optimizer for one parameter, in bytes.
 
     Attributes:
-        state: what is kept.
-        first: the most beyond that in its first step.
+        state: of the optimizer's state.
+        first: the peak beyond that in the parameter's first step.
         later: the same in later steps.
-        left: what of that is alive until the next parameter has been stepped.
+        left: the part of it that stays alive until the next parameter has been stepped.
     """
 
     state: int
@@ -39,7 +39,7 @@ def _adafactor(parameters: list[Parameter]) -> torch.optim.Optimizer:
     return made
 
 
-# As Trainer makes them, one parameter after the other: foreach would need copies of all parameters at once.
+# As Trainer builds them, but one parameter at a time: foreach would need copies of all parameters at once.
 _EXECUTED: dict[str, MakeOptimizer] = {
     "adamw_torch": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=False),
     "adamw_torch_fused": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=False),
@@ -49,7 +49,7 @@ _EXECUTED: dict[str, MakeOptimizer] = {
     "adafactor": _adafactor,
 }
 _FUSED = ("adamw_torch_fused",)
-# Name to states for each element, bits of each, and elements that share a float32 scale: torchao's, then bitsandbytes'.
+# Name -> states per element, bits of each, and elements per float32 scale: torchao's, then bitsandbytes'.
 _QUANTIZED = {
     "adamw_torch_8bit": (2, 8, 256),
     "adamw_torch_4bit": (2, 4, 128),
@@ -58,58 +58,59 @@ _QUANTIZED = {
     "lion_8bit": (1, 8, 256),
     "rmsprop_bnb_8bit": (1, 8, 256),
 }
-_LEAST_QUANTIZED = 4096  # elements; both libraries keep the states of smaller parameters in float32
+_LEAST_QUANTIZED = 4096  # elements; both libraries store the states of smaller parameters in float32
 OPTIMIZERS = (*_EXECUTED, *_QUANTIZED)
 OWN_PRECISION = tuple(_QUANTIZED)
-"""Those that keep numbers in a format of their own, and so take no float32 masters."""
+"""Optimizers that store their states in an own format and take no float32 masters."""
 
 
 class OptimizerCost:
-    """Costs of one optimizer, each shape measured once, on fake tensors; of those in 8 and 4 bits by their layout.
+    """Measures one optimizer on fake tensors, once per shape; 8-bit and 4-bit ones are computed from their layout.
 
     Args:
         optimizer: a name of Trainer's, or a function that makes an optimizer of parameters.
 
     Raises:
-        UsageError: for a name that is not known here.
+        UsageError: for an unknown name.
     """
 
     def __init__(self, optimizer: str | MakeOptimizer) -> None:
         if isinstance(optimizer, str) and optimizer not in OPTIMIZERS:
             raise UsageError(
-                f"optim={optimizer!r}: what it needs is not known.{nearest(optimizer, OPTIMIZERS)} Expected one of "
+                f"Cannot estimate memory for optim={optimizer!r}.{nearest(optimizer, OPTIMIZERS)} Expected one of "
                 f"{', '.join(OPTIMIZERS)}; in Python also a function that makes an optimizer of parameters."
             )
         self._name = optimizer if isinstance(optimizer, str) else ""
         self._make = optimizer if callable(optimizer) else _EXECUTED.get(optimizer)
-        self._found: dict[Any, Cost] = {}
+        self._costs: dict[Any, Cost] = {}
         self._mode = FakeTensorMode()
 
     def of(self, shape: tuple[int, ...], dtype: torch.dtype) -> Cost:
-        """The cost of a parameter."""
+        """Return the cost of a parameter."""
         key = shape, dtype
-        if key not in self._found:
+        if key not in self._costs:
             quantized = _QUANTIZED.get(self._name)
             elements = torch.Size(shape).numel()
             if quantized and elements >= _LEAST_QUANTIZED:
                 states, bits, block = quantized
-                self._found[key] = Cost(states * (elements * bits // 8 + 4 * -(-elements // block)), 0, 0, 0)
+                self._costs[key] = Cost(states * (elements * bits // 8 + 4 * -(-elements // block)), 0, 0, 0)
             elif quantized:
-                self._found[key] = Cost(4 * quantized[0] * elements, 0, 0, 0)
+                self._costs[key] = Cost(4 * quantized[0] * elements, 0, 0, 0)
             else:
-                self._found[key] = self._measured(shape, dtype)
-        return self._found[key]
+                self._costs[key] = self._measured(shape, dtype)
+        return self._costs[key]
 
     def _measured(self, shape: tuple[int, ...], dtype: torch.dtype) -> Cost:
         with self._mode:
             state, (first, later) = self._stepped(1, shape, dtype)
+            # A second parameter shows what the first one leaves alive while the next one is stepped.
             _, (_, both) = self._stepped(2, shape, dtype)
         if self._name in _FUSED:
             return Cost(state, 0, 0, 0)
         return Cost(state, first - state, later - state, both - 2 * state - (later - state))
 
     def _stepped(self, count: int, shape: tuple[int, ...], dtype: torch.dtype) -> tuple[int, list[int]]:
-        """Bytes of the states of equal parameters, and the peaks of two steps."""
+        """Return the bytes of the states of ``count`` equal parameters, and the peaks of two steps."""
         assert self._make is not None
         parameters = [Parameter(torch.empty(shape, dtype=dtype)) for _ in range(count)]
         for parameter in parameters:

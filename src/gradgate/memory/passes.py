@@ -1,4 +1,4 @@
-"""Forward and backward passes, executed on a model with few layers and composed for all of them."""
+"""Trace forward and backward passes on a model with few layers, and compose the traces for all layers."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ FORWARD, BACKWARD = "forward", "backward"
 
 
 class Segment(NamedTuple):
-    """A stretch of a step: what it leaves behind, and the most that it has, both beyond what was alive before it.
+    """A part of a step, with the bytes that it leaves (``delta``) and its ``peak``, both relative to its start.
 
-    Of both, the part in gradients of parameters. ``group`` is the layer that ran; empty outside of the stacks.
+    ``gradients`` and ``gradients_at_peak`` are the parts of both in gradients of parameters. ``group`` is the layer
+    that ran; empty outside of the stacks.
     """
 
     at: str
@@ -48,11 +49,11 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class StepTrace:
-    """The forward and backward pass of one plan.
+    """The forward and backward pass under one plan.
 
     Attributes:
         segments: in order.
-        unused: canonical names of the parameters that are open and get no gradient.
+        unused: canonical names of the open parameters that get no gradient.
     """
 
     segments: tuple[Segment, ...]
@@ -60,18 +61,18 @@ class StepTrace:
 
 
 def own_loss(model: Any, output: Any) -> Tensor:
-    """The loss that a model returns with labels."""
+    """Return the loss that a model computes from labels."""
     loss: Tensor = output.loss if hasattr(output, "loss") else output[0]
     return loss
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What a step derives.
+    """The quantity that a step differentiates.
 
     Attributes:
-        of: called with the model and its output, returns one number.
-        training: the mode of the model.
+        of: function of the model and its output that returns a scalar.
+        training: whether the model is in training mode.
         retained: whether the graph outlives the backward pass.
     """
 
@@ -81,18 +82,18 @@ class Loss:
 
 
 class Passes:
-    """Traces of one model's steps under any plan.
+    """Traces one model's steps under any plan.
 
-    What a layer adds to the memory depends on what of it is open, on whether anything below it is, and on where in its
-    stack it is: at the bottom, at the top, or between. One layer of each such kind is executed and stands for all.
+    The memory that a layer adds depends on which of its weights are open, on whether anything below it is open, and on
+    its place in the stack: bottom, top, or between. One layer of each such kind is executed and represents all.
 
     Args:
-        model: in which parameters that never learn do not require a gradient.
+        model: whose parameters that never learn do not require a gradient.
         layers: its map, at the method's unit.
         method: decides what is open.
         workload: what one step computes.
         stacks: the layers that can be left out.
-        loss: what is derived and how; by default a training step.
+        loss: the quantity that is differentiated; by default the model's loss in training mode.
         repeated: trace the second of the passes that one optimizer step accumulates, which begins with gradients.
     """
 
@@ -116,7 +117,7 @@ class Passes:
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
 
     def trace(self, pattern: OpenPattern) -> StepTrace:
-        """The trace of a step."""
+        """Return the trace of a step, executing it only if a kind of layer is new."""
         kinds = pattern.kinds(self._stacks, self._forms)
         around = pattern.around(self._stacks)
         if around not in self._around or any(kind not in self._of_layer for kind in kinds.values()):
@@ -131,12 +132,12 @@ class Passes:
         return StepTrace(tuple(segments), frozenset(unused))
 
     def _expanded(self, segment: Segment, kinds: dict[str, Any]) -> Iterator[Segment]:
-        """The segments of all layers of a stack, in the order in which they run."""
+        """Yield the segments of all layers of a stack, in the order in which they run."""
         stack = next(stack for stack in self._stacks if segment.group in stack.layers)
         groups = list(stack.layers)
         for group in groups if segment.at == FORWARD else reversed(groups):
-            if found := self._of_layer[kinds[group]].get(segment.at):
-                yield found._replace(group=group)
+            if of_kind := self._of_layer[kinds[group]].get(segment.at):
+                yield of_kind._replace(group=group)
 
     def _execute(self, pattern: OpenPattern, kinds: dict[str, Any], around: Any) -> None:
         """Run a step of a model with one layer of each kind."""
@@ -144,25 +145,26 @@ class Passes:
         dropped = kinds.keys() - set(first.values())
         with self._mode, shrunken(self._model, self._stacks, dropped):
             layers = without(self._layers, dropped)
-            settings: Any = getattr(self._model, "config", None)  # restored with the weights
+            settings: Any = getattr(self._model, "config", None)  # shrunken restores it with the weights
             if getattr(settings, "problem_type", "") is None and getattr(settings, "num_labels", 1) > 1:
-                settings.problem_type = "single_label_classification"  # else some models look for the labels' values
+                settings.problem_type = "single_label_classification"  # else some models read the labels' values
             plan = Plan({group.name: pattern.plan[group.name] for group in layers})
             with self._in_force(layers, plan):
                 segments, unused = self._measured(kinds.keys() - dropped)
-        begun: set[tuple[str, str]] = set()
-        kept: list[Segment] = []
+        # The first segment of each stack and direction marks where trace() inserts all of its layers.
+        seen: set[tuple[str, str]] = set()
+        outer: list[Segment] = []
         for segment in segments:
             path = next((stack.path for stack in self._stacks if segment.group in stack.layers), "")
             if segment.group:
                 self._of_layer.setdefault(kinds[segment.group], {})[segment.at] = segment
-            if not path or (path, segment.at) not in begun:
-                kept.append(segment)
-            begun.add((path, segment.at))
-        self._around[around] = kept
+            if not path or (path, segment.at) not in seen:
+                outer.append(segment)
+            seen.add((path, segment.at))
+        self._around[around] = outer
         for group, kind in kinds.items():
             if group not in dropped:
-                self._of_layer.setdefault(kind, {})
+                self._of_layer.setdefault(kind, {})  # a layer may have no segment, such as one that never runs
         self._note_unused(unused, kinds, around)
 
     def _note_unused(self, unused: set[str], kinds: dict[str, Any], around: Any) -> None:
@@ -170,18 +172,18 @@ class Passes:
         for stack in self._stacks:
             for group, key in stack.layers.items():
                 prefix = f"{stack.path}.{key}."
-                own = {name for name in unused if name.startswith(prefix)}
-                left -= own
-                if own or kinds[group] not in self._unused:
-                    self._unused[kinds[group]] = frozenset(name.removeprefix(prefix) for name in own)
+                of_layer = {name for name in unused if name.startswith(prefix)}
+                left -= of_layer
+                if of_layer or kinds[group] not in self._unused:
+                    self._unused[kinds[group]] = frozenset(name.removeprefix(prefix) for name in of_layer)
         self._unused[around] = frozenset(left)
 
     @contextmanager
     def _in_force(self, layers: LayerMap, plan: Plan) -> Iterator[None]:
-        """Put in force what a tuner does to forward and backward passes."""
+        """Apply the effects that a tuner has on forward and backward passes within the body."""
         model = self._model
         gating = Gating(model, layers, selection_within(self._method.selection(self._layers), layers), 0, {})
-        gating.chosen = {
+        gating.chosen = {  # one bit per weight; which ones are set makes no difference to memory
             name: torch.zeros(-(-gating.parameters[name].numel() // 8), dtype=torch.uint8)
             for group, gate in plan.items()
             for name in (gating.groups[group] if gate.chosen else ())
@@ -197,7 +199,7 @@ class Passes:
                 effects.release()
 
     def _measured(self, groups: Any) -> tuple[list[Segment], set[str]]:
-        """The segments of one step, and the open parameters without a gradient."""
+        """Return the segments of one step, and the open parameters without a gradient."""
         model: Any = self._model
         inputs = self._workload.inputs(model)
         live = LiveBytes()
@@ -206,26 +208,26 @@ class Passes:
         opened = {name: p for name, p in model.named_parameters() if p.requires_grad}
         with ExitStack() as hooks:
             for stack in self._stacks:
-                kept = [group for group in stack.layers if group in groups]
-                for group in kept:
-                    for hook in recorder.watch(stack.module(group), group, last=group == kept[-1]):
+                executed = [group for group in stack.layers if group in groups]
+                for group in executed:
+                    for hook in recorder.watch(stack.module(group), group, last=group == executed[-1]):
                         hooks.callback(hook.remove)
             for parameter in opened.values():
                 hook = parameter.register_post_accumulate_grad_hook(recorder.note_gradient)
                 hooks.callback(hook.remove)
             collecting = gc.isenabled()
-            gc.disable()  # a collection in the middle would free what a cycle holds, at some point or other
+            gc.disable()  # a collection would free the tensors of reference cycles at an arbitrary point
             try:
                 with live, _named_errors(model):
                     for _ in range(2 if self._repeated else 1):
                         recorder.begin(FORWARD)
-                        recorder.segments.clear()
+                        recorder.segments.clear()  # those of the first pass, if repeated
                         with self._workload.autocast():
                             loss = self._loss.of(model, model(**inputs))
                         recorder.begin(BACKWARD)
                         torch.autograd.backward(loss, retain_graph=self._loss.retained)
                         recorder.end()
-                        del loss
+                        del loss  # else its graph would be alive in the second pass
             finally:
                 if collecting:
                     gc.enable()
@@ -237,19 +239,19 @@ class Passes:
 
 @contextmanager
 def _named_errors(model: nn.Module) -> Iterator[None]:
-    """Say of a model's own errors where they come from."""
+    """Turn errors of a model's own code into a RunError that names the model."""
     try:
         yield
     except Exception as error:  # any model's code runs here
         raise RunError(
-            f"A step of {type(model).__name__} cannot be followed without data ({first_line(error)}). Expected a model "
-            f"whose computation does not depend on values; where it routes tokens to experts, try weights='bfloat16'."
+            f"Cannot trace a training step of {type(model).__name__} without data ({first_line(error)}). The model's "
+            f"control flow must not depend on tensor values; if it routes tokens to experts, try weights='bfloat16'."
         ) from error
 
 
 @contextmanager
 def _no_log() -> Iterator[None]:
-    """Let torch not print the errors of fake tensors that it raises."""
+    """Silence torch's log of errors of fake tensors, which it raises as well."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before = log.level
     log.setLevel(logging.CRITICAL + 1)
@@ -269,14 +271,14 @@ class _Recorder:
         self._start = (0, 0)
 
     def begin(self, at: str, group: str = "") -> None:
-        """End the segment before, and begin one."""
+        """End the current segment and begin another."""
         self.end()
         self._at, self._group = at, group
         self._live.restart_peak()
         self._start = self._live.now, self._live.gradients
 
     def end(self) -> None:
-        """End the segment."""
+        """End the current segment, if there is one."""
         live, (now, gradients) = self._live, self._start
         if self._at:
             self.segments.append(
@@ -291,10 +293,10 @@ class _Recorder:
             )
 
     def watch(self, layer: nn.Module, group: str, last: bool) -> list[Any]:
-        """Hooks that begin a segment where a layer's pass begins."""
+        """Register hooks that begin a segment when a layer's forward or backward pass begins, and return them."""
 
         def enter(module: nn.Module, args: object) -> None:
-            if self._at == FORWARD:  # and not where a checkpoint runs the layer again
+            if self._at == FORWARD:  # and not if a checkpoint runs the layer again in the backward pass
                 self.begin(FORWARD, group)
 
         def leave(module: nn.Module, args: object, output: Any) -> None:
@@ -304,6 +306,7 @@ class _Recorder:
             hidden = next(tensors, None)
             if hidden is not None and hidden.requires_grad:
                 hook: Any = hidden.register_hook  # untyped in torch
+                # The gradient of a layer's output is ready just before its backward pass.
                 hook(lambda _: self.begin(BACKWARD, group))
             if last:
                 self.begin(FORWARD)
@@ -311,6 +314,6 @@ class _Recorder:
         return [layer.register_forward_pre_hook(enter), layer.register_forward_hook(leave)]
 
     def note_gradient(self, parameter: Tensor) -> None:
-        """Count a parameter's gradient among the gradients."""
+        """Count a parameter's gradient as one."""
         if parameter.grad is not None:
             self._live.as_gradient(parameter.grad)

@@ -17,14 +17,14 @@ from gradgate.tuner.watching import watched_groups
 
 @dataclass(frozen=True)
 class PlannedPhase:
-    """A phase of a training that has not begun.
+    """A phase of a training that has not started.
 
     Attributes:
         step: optimizer steps done when it begins.
         steps: how many there are.
         plan: the gates.
-        supposed: whether the plan rests on a measurement that only the training will make.
-        measured: what is measured in it.
+        supposed: whether the plan depends on a measurement that only the training will make.
+        measured: the measurements in it.
         watched: the groups that the method watches in its last step.
     """
 
@@ -45,10 +45,10 @@ def suppositions(method: Method) -> tuple[int, ...]:
 
 
 def planned_phases(method: Method, layers: LayerMap, clock: Clock, seed: int = 0, order: int = 1) -> list[PlannedPhase]:
-    """Return the phases of a whole training in order.
+    """Return the phases of a training in order.
 
     Args:
-        method: what learns when.
+        method: decides what learns when.
         layers: the model's map, at the method's unit.
         clock: the length of the training.
         seed: of the method's draws.
@@ -59,13 +59,13 @@ def planned_phases(method: Method, layers: LayerMap, clock: Clock, seed: int = 0
     """
     method.check(layers)
     supposed = _Supposed(method, layers, order)
-    found: list[tuple[Phase, Plan, list[Request]]] = []
+    phases: list[tuple[Phase, Plan, list[Request]]] = []
     for at, plan in changes(method, layers, clock, MethodState(seed=seed), supposed.measure):
         phase = Phase.of(at.step, plan)
-        if not found or found[-1][0].gates != phase.gates:
-            found.append((phase, plan, []))
-        found[-1][2].extend(supposed.requests)
-    ends = [*(phase.step for phase, *_ in found[1:]), clock.known_total]
+        if not phases or phases[-1][0].gates != phase.gates:
+            phases.append((phase, plan, []))
+        phases[-1][2].extend(supposed.requests)
+    ends = [*(phase.step for phase, *_ in phases[1:]), clock.known_total]
     return [
         PlannedPhase(
             phase.step,
@@ -75,15 +75,15 @@ def planned_phases(method: Method, layers: LayerMap, clock: Clock, seed: int = 0
             tuple(requests),
             watched_groups(method, replace(clock, step=end - 1), layers, MethodState(seed=seed)),
         )
-        for (phase, plan, requests), end in zip(found, ends, strict=True)
+        for (phase, plan, requests), end in zip(phases, ends, strict=True)
     ]
 
 
 class _Supposed:
-    """Answers what a method measures with scores in a supposed order.
+    """Answers a method's measurements with scores in a supposed order.
 
     Attributes:
-        requests: those of the step that was asked about last.
+        requests: those of the latest step.
     """
 
     def __init__(self, method: Method, layers: LayerMap, order: int) -> None:
@@ -91,7 +91,7 @@ class _Supposed:
         self._method, self._layers, self._order = method, layers, order
 
     def measure(self, clock: Clock, memory: MethodState) -> MethodState:
-        """Return the memory with the supposed scores in it."""
+        """Return the method's state with the supposed scores in it."""
         self.requests = []
         for request in self._method.requests(clock, self._layers, memory):
             if not isinstance(request, SelectionRequest | WatchRequest):

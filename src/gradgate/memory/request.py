@@ -1,4 +1,4 @@
-"""Estimate the memory of a training by the names that a run takes: a model's, a method's, an adapter's."""
+"""Estimate the memory of a training from the settings of a run: model, method, adapter and more."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """Estimate the peak of a training without running it. No GPU is needed.
 
-    A step is executed on fake tensors and the bytes of the storages that are alive are counted. One layer of each kind
-    (open, closed, at the bottom, ...) is executed and stands for all. Rows are full, without padding. The optimizer
-    steps one parameter after the other (``foreach`` off). What a device's allocator holds in reserve, the CUDA context
-    and workspaces of kernels come on top. The settings mean what they mean to :func:`gradgate.train`.
+    A step is executed on fake tensors and the bytes of the live storages are counted. One layer of each kind (open,
+    closed, at the bottom, ...) is executed and represents all. Rows are full, without padding. The optimizer steps one
+    parameter at a time (``foreach`` off). The reserve of a device's allocator, the CUDA context and workspaces of
+    kernels come on top. The settings have the same meaning as in :func:`gradgate.train`.
 
     Args:
         config_or_model: a folder with ``config.json``, such a file, a hub name, ``"sample"``, a configuration of
-            transformers, or a model, whose own types of weights hold.
+            transformers, or a model, whose weights keep their dtypes.
         method: a method or an adapter, or its text, such as ``"lora:r=32"``.
         optim: one of Trainer's names, or a function that makes an optimizer of parameters.
         adapter: an adapter that is trained on the frozen model, such as ``"lora:r=32"``.
-        language_adapters: frozen ones below it (MAD-X), as of a run; that of English stands for ``{language}``.
-        layers: a layer map, or the path of the layer stack, where it cannot be found.
+        language_adapters: frozen ones below it (MAD-X), as in a run; ``{language}`` is replaced by English.
+        layers: a layer map, or the path of the layer stack if it is not detected.
         total_steps: of the training, 1000 by default; with ``steps_per_epoch`` for methods that count epochs.
 
     Raises:
         UsageError: for a value that is out of range, or a method or adapter that is unknown or does not fit the model.
-        RunError: for a configuration that is not one, or a model whose steps depend on values.
+        RunError: for an invalid configuration, or a model whose control flow depends on values.
     """
     named = {"steps": total_steps, "optim": optim if isinstance(optim, str) else None}
     asked = checked_settings(MemorySettings, {**settings, **named})
@@ -100,7 +100,7 @@ def estimator_of(
     language_adapters: str | LanguageAdapters | None = None,
     layers: LayerMap | str | None = None,
 ) -> Estimator:
-    """Return what estimates any method on a model; see :func:`estimate_memory`."""
+    """Return an estimator of any method on a model; see :func:`estimate_memory`."""
     work = Workload(
         asked.batch_size,
         asked.max_length,
@@ -130,7 +130,7 @@ def estimator_of(
 
 
 def _head(asked: MemorySettings) -> Head:
-    """Return the head that was asked for, or that the kind of a task that was passed wants."""
+    """Return the requested head, or the one that suits the kind of the requested task."""
     if asked.head != "auto" or not names_a_task(asked):
         return asked.head
     return head_of(kind_of(asked.run()))
@@ -141,7 +141,7 @@ def structure_of(config: RunConfig, *, has_task: bool) -> nn.Module:
 
     Args:
         config: of the run.
-        has_task: whether its task was passed; else the model gets a classifier where it can have one.
+        has_task: whether the task was passed; else the model gets a classifier if it can have one.
 
     Raises:
         GradgateError: for a model that cannot be built, or an adapter that does not fit it.
@@ -158,7 +158,7 @@ def structure_of(config: RunConfig, *, has_task: bool) -> nn.Module:
 
 
 def kind_of(config: RunConfig) -> str:
-    """Return the kind of the task of a configuration; several tasks are classified together."""
+    """Return the kind of the task of a configuration; ``classification`` for several tasks."""
     if config.kind is not None:
         return config.kind
     return "classification" if is_multitask(config.task) else find_task_of(config).kind

@@ -1,4 +1,4 @@
-"""What each of several FSDP2 processes holds: rows of every parameter, and one layer whole while it runs."""
+"""Compute the sizes in one FSDP2 process: its rows of every parameter, and each layer gathered while it runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gradgate.memory.passes import Segment
 
 
 class Sharding:
-    """Sizes of parameters in one of several processes; of one process, those of the parameters themselves.
+    """Computes the sizes of parameters in one of several processes; with a single process, nothing is sharded.
 
-    A layer is gathered for its forward and its backward pass, and the next one while it runs. What is outside of the
-    layers stays gathered from the forward to the end of the backward pass. Gradients of a layer are whole until they
-    are reduced at its end.
+    A layer is gathered for its forward and its backward pass, and the next one is prefetched meanwhile. Parameters
+    outside of the layers stay gathered from the forward to the end of the backward pass. Gradients of a layer are
+    complete until they are reduced at the end of its backward pass.
 
     Args:
         parameters: by canonical name.
-        layers: their map, of whole layers.
-        count: processes.
+        layers: their map, with the layer as unit.
+        count: number of processes.
     """
 
     def __init__(self, parameters: Mapping[str, Parameter], layers: LayerMap, count: int) -> None:
@@ -39,12 +39,12 @@ class Sharding:
         }
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Of the rows that one process holds."""
+        """Return the shape of one shard of a parameter."""
         shape = tuple(self._parameters[name].shape)
         return (-(-shape[0] // self._count), *shape[1:]) if shape else shape
 
     def elements(self, name: str) -> int:
-        """How many elements one process holds."""
+        """Return the number of elements in one shard of a parameter."""
         if self._count == 1:
             return self._parameters[name].numel()
         shape = self.shape(name)
@@ -52,19 +52,19 @@ class Sharding:
         return shape[0] * (self._parameters[name].numel() // max(1, rows)) if shape else 1
 
     def nbytes(self, name: str) -> int:
-        """Bytes of these."""
+        """Return the size of one shard of a parameter, in bytes."""
         return self.elements(name) * self._parameters[name].element_size()
 
     def bytes(self, names: Iterable[str]) -> int:
-        """Bytes of what one process holds of several parameters."""
+        """Return the size of the shards of several parameters, in bytes."""
         return sum(self.nbytes(name) for name in names)
 
     def reduced(self, size: int) -> int:
-        """The part of whole gradients that one process keeps."""
+        """Return the bytes of gradients that one process keeps after they are reduced."""
         return -(-size // self._count)
 
     def of_segment(self, segment: Segment) -> Segment:
-        """A segment of a pass as it is in one process; gradients outside of the layers stay whole to the end."""
+        """Return a segment with the sizes of one process; gradients outside of layers stay complete to the end."""
         if self._count == 1:
             return segment
         gathered = self._root + self._gathered.get((segment.at, segment.group), 0)

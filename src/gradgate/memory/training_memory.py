@@ -1,4 +1,4 @@
-"""The memory of a whole training: what is kept between steps, and each phase's passes and optimizer step."""
+"""Compute the peak memory of each phase of a training: its weights and states, passes and optimizer step."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from gradgate.tuner.step_plan import chunks, copy_bytes, look_bytes, representat
 
 @dataclass(frozen=True)
 class Step:
-    """What the optimizer does in one step.
+    """The parameters of one optimizer step.
 
     Attributes:
-        names: of the parameters that it steps, in order.
+        names: of the parameters that are stepped, in order.
         zeros: of these, those that get a gradient of zeros.
         masked: of these, those with elements that keep their bits.
         watched: those that the method watches.
@@ -48,11 +48,11 @@ class Step:
 
 @dataclass(frozen=True)
 class State:
-    """What is left when a phase ends.
+    """The state of a training at the end of a phase.
 
     Attributes:
         stepped: the parameters that the optimizer has a state of.
-        gradients: bytes of the last step's gradients, which are alive where something is measured after it.
+        gradients: bytes of the last step's gradients, which are alive if a measurement follows.
     """
 
     stepped: frozenset[str] = frozenset()
@@ -60,16 +60,16 @@ class State:
 
 
 class TrainingMemory:
-    """The memory of one method on one model.
+    """Computes the memory of one method on one model.
 
     Args:
-        model: without data or with it; only shapes are looked at.
+        model: with or without data; only shapes are used.
         layers: its map.
-        method: what learns when.
-        workload: one step.
-        optimizer: its costs.
-        masters: whether what is open in a 16-bit format has a float32 copy that the optimizer steps.
-        shards: FSDP2 processes.
+        method: decides what learns when.
+        workload: of one step.
+        optimizer: costs of the optimizer.
+        masters: whether open 16-bit weights have a float32 copy that the optimizer steps.
+        shards: number of FSDP2 processes.
     """
 
     def __init__(
@@ -97,35 +97,35 @@ class TrainingMemory:
             self._repeated = Passes(model, self._layers, method, workload, stacks, repeated=True)
         self._measurements = Measurements(model, self._layers, method, workload, stacks, self._gating)
         self._inputs = workload.input_bytes(model)
-        self._kept = self._weights(model)
-        self._seen: dict[Any, tuple[Usage, State]] = {}
+        self._fixed = self._weights(model)
+        self._computed: dict[Any, tuple[Usage, State]] = {}
 
     def phases(self, plans: list[PlannedPhase]) -> tuple[PhaseMemory, ...]:
-        """The peak of each phase of a training, in order."""
+        """Return the peak of each phase of a training, in order."""
         state = State()
-        found = []
+        peaks = []
         for phase in plans:
             gates = tuple(_as_memory_sees(gate) for gate in phase.plan.values())
             key = gates, state, phase.steps > 1, tuple(map(_without_seed, phase.measured)), phase.watched
-            if key not in self._seen:
-                self._seen[key] = self._phase(phase, state)
-            usage, state = self._seen[key]
+            if key not in self._computed:
+                self._computed[key] = self._phase(phase, state)
+            usage, state = self._computed[key]
             learning = [name for name, gate in phase.plan.items() if gate.share > 0.0 and self._gating.groups[name]]
             words = in_words(learning, [name for name in phase.plan if self._gating.groups[name]])
-            found.append(PhaseMemory(phase.step, phase.steps, words, usage, phase.supposed))
-        return tuple(found)
+            peaks.append(PhaseMemory(phase.step, phase.steps, words, usage, phase.supposed))
+        return tuple(peaks)
 
     def _weights(self, model: nn.Module) -> int:
-        """Bytes of the weights and of what a method keeps beside them."""
+        """Return the bytes of parameters and buffers, and of the initial weights that mixout stores."""
         buffers = {id(buffer): buffer.nbytes for buffer in model.buffers()}
-        kept = self._sharding.bytes(self._parameters) + sum(buffers.values())
+        size = self._sharding.bytes(self._parameters) + sum(buffers.values())
         if self._traits.mixing:
             mixing = Mixing(model, self._traits.mixing, self._gating.trainable, 0)
-            kept += sum(self._parameters[name].nbytes for name in mixing.names)
-        return kept
+            size += sum(self._parameters[name].nbytes for name in mixing.names)
+        return size
 
     def _phase(self, phase: PlannedPhase, state: State) -> tuple[Usage, State]:
-        """The peak of a phase that begins with a state, and the state when it ends."""
+        """Return the peak of a phase that begins with a state, and the state at its end."""
         stepped = state.stepped
         pattern = OpenPattern(phase.plan, self._gating, self._layers)
         trace = self._passes.trace(pattern)
@@ -134,7 +134,7 @@ class TrainingMemory:
             stepped &= {name for group, gate in phase.plan.items() if not gate.closed for name in self._names(group)}
         masked = [n for n, _ in self._gating.gated(lambda gate: gate.chosen and not gate.closed, phase.plan)]
         base = Usage(
-            weights=self._kept + sum(-(-self._parameters[name].numel() // 8) for name in masked),
+            weights=self._fixed + sum(-(-self._parameters[name].numel() // 8) for name in masked),  # a bit per weight
             masters=sum(4 * self._sharding.elements(name) for name in alive if self._has_master(name)),
             activations=self._inputs,
         )
@@ -142,8 +142,9 @@ class TrainingMemory:
         step = self._step_of(pattern, trace, watched)
         before = base.plus(optimizer=self._states(state.stepped), gradients=state.gradients)
         peaks = [usage for request in phase.measured for usage in self._measurements.peaks(request, before)]
-        pattern = OpenPattern(phase.plan, self._gating, self._layers)  # what was measured opened others
+        pattern = OpenPattern(phase.plan, self._gating, self._layers)  # measurements have opened other weights
         past = self._watching(watched, step)[0] if self._traits.watches == "change" else 0
+        # Two steps cover a phase: the first one creates states, and the second one has them from the beginning.
         for number in range(min(2, phase.steps)):
             now = base.plus(optimizer=self._states(stepped), activations=past if number or phase.step else 0)
             passed = list(self._passed(now, trace))
@@ -153,22 +154,21 @@ class TrainingMemory:
                 peaks += passed
             peaks += self._stepped(replace(passed[-1], at="step"), step, stepped)
             stepped |= set(step.names)
-        left = sum(self._sharding.nbytes(name) for name in step.names)
-        kept = left if self._traits.decides_by_measuring else 0
-        return max(peaks, key=lambda usage: usage.peak), State(stepped, kept)
+        gradients = sum(self._sharding.nbytes(name) for name in step.names) if self._traits.decides_by_measuring else 0
+        return max(peaks, key=lambda usage: usage.peak), State(stepped, gradients)
 
     def _states(self, names: frozenset[str]) -> int:
-        """Bytes of the optimizer's states of parameters."""
+        """Return the bytes of the optimizer's states of parameters."""
         return sum(self._cost(name).state for name in names)
 
     def _names(self, group: str) -> list[str]:
         return self._gating.groups[group]
 
     def _passed(self, now: Usage, trace: StepTrace) -> Iterator[Usage]:
-        """The usage at the peak of each segment of the passes, and at their end."""
+        """Yield the usage at the peak of each segment of the passes, and at their end."""
         gradients = now.gradients + self._sharding.reduced(sum(segment.gradients for segment in trace.segments))
-        for whole in trace.segments:
-            segment = self._sharding.of_segment(whole)
+        for unsharded in trace.segments:
+            segment = self._sharding.of_segment(unsharded)
             yield _added(replace(now, at=segment.at), segment.peak, segment.gradients_at_peak)
             now = _added(now, segment.delta, segment.gradients)
         yield replace(now, at="backward", gradients=gradients)
@@ -185,15 +185,15 @@ class TrainingMemory:
         )
 
     def _stepped(self, now: Usage, step: Step, stepped: frozenset[str]) -> Iterator[Usage]:
-        """The usage at the peak of each parameter's step."""
+        """Yield the usage at the peak of each parameter's step."""
         now = now.plus(gradients=sum(self._sharding.nbytes(name) for name in step.zeros))
         yield now.plus(activations=self._look_at_gradients(step))
-        kept, moment = self._watching(step.watched, step)
-        now = now.plus(activations=kept if self._traits.watches == "weights" else 0)
+        stored, moment = self._watching(step.watched, step)
+        now = now.plus(activations=stored if self._traits.watches == "weights" else 0)
         yield now.plus(activations=moment)
         for chunk in self._chunks(step):
             copies = sum(self._copies(name, step.masked) for name in chunk)
-            # The states of a whole chunk are made before its first parameter is stepped.
+            # The optimizer creates the states of all parameters of a chunk before it steps the first one.
             now = now.plus(optimizer=self._states(frozenset(chunk) - stepped))
             left = 0
             for name in chunk:
@@ -204,12 +204,12 @@ class TrainingMemory:
                 yield now.plus(activations=copies + self._restoring(name))
 
     def _watching(self, watched: frozenset[str], step: Step) -> tuple[int, int]:
-        """Return the bytes that a method keeps of what it watches in a step, and those that it takes for a moment."""
+        """Return the bytes that a method stores to watch parameters in a step, and those that it needs for a moment."""
         sizes = [self._sharding.nbytes(name) for name in step.names if name in watched]
         return watch_bytes(self._traits.watches, sizes)
 
     def _chunks(self, step: Step) -> list[tuple[str, ...]]:
-        """Return the parameters as they are stepped together; those without copies are stepped with the last ones."""
+        """Return the parameters that are stepped together; those without copies are in the last chunk."""
         copied = [name for name in step.names if name in step.masked or self._has_master(name)]
         first = [tuple(chunk) for chunk in chunks(copied, self._copied)][:-1]
         before = set(chain.from_iterable(first))
@@ -226,8 +226,8 @@ class TrainingMemory:
         """Return the bytes of the check that gradients are finite."""
         gates = {name: self._gating.gate_of(name) for name in step.names if name not in step.zeros}
         opened = [name for name, gate in gates.items() if gate is not None and gate.open]
-        seen = representative(opened, list(gates), self._sharding.elements)
-        return 0 if seen is None else look_bytes(self._sharding.elements(seen), self._parameters[seen].element_size())
+        name = representative(opened, list(gates), self._sharding.elements)
+        return 0 if name is None else look_bytes(self._sharding.elements(name), self._parameters[name].element_size())
 
     def _restoring(self, name: str) -> int:
         items = self._acting(name).itemsize, self._parameters[name].element_size()
@@ -237,7 +237,7 @@ class TrainingMemory:
         return self._masters and self._parameters[name].dtype in HALF
 
     def _acting(self, name: str) -> torch.dtype:
-        """The type of what the optimizer steps."""
+        """Return the dtype of the tensor that the optimizer steps: the master's, or the parameter's."""
         return torch.float32 if self._has_master(name) else self._parameters[name].dtype
 
     def _cost(self, name: str) -> Cost:
@@ -249,7 +249,7 @@ def _holds_elements(gate: Gate) -> bool:
 
 
 def _as_memory_sees(gate: Gate) -> Gate:
-    """The gate without what makes no difference to memory."""
+    """Return a gate without the values that do not affect memory, as a key."""
     window = (gate.lo, gate.hi) if not gate.sparse or gate.share >= 1.0 else (0.0, 0.5)
     return Gate(
         lo=window[0],

@@ -1,4 +1,4 @@
-"""Bytes of a training at one moment, by what they are for, and the devices that have room for them."""
+"""Represent the memory of a training: bytes by purpose, per phase, and the devices that they fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEVICES = (16, 24, 40, 48, 80, 141)
 
 @dataclass(frozen=True)
 class Usage:
-    """Bytes that are alive at one moment of a step.
+    """The live bytes at one moment of a step.
 
     Attributes:
         at: ``forward``, ``backward`` or ``step``.
@@ -21,7 +21,7 @@ class Usage:
         gradients: of parameters.
         optimizer: its state.
         masters: float32 copies of weights in a shorter format.
-        activations: everything else: what backward needs, the batch, and what an operation takes for a moment.
+        activations: everything else: tensors that backward needs, the batch, and temporaries of operations.
     """
 
     at: str = "forward"
@@ -37,7 +37,7 @@ class Usage:
         return self.weights + self.gradients + self.optimizer + self.masters + self.activations
 
     def plus(self, **more: int) -> Usage:
-        """The same with more bytes of some kinds."""
+        """Return the usage with more bytes of some kinds."""
         return replace(self, **{name: getattr(self, name) + size for name, size in more.items()})
 
 
@@ -48,9 +48,9 @@ class PhaseMemory:
     Attributes:
         step: optimizer steps done when it begins.
         steps: how many there are.
-        learns: what is open, for people.
+        learns: the open groups, as text.
         usage: at the peak.
-        supposed: whether what is open rests on a measurement that only the training will make.
+        supposed: whether the open groups depend on a measurement that only the training will make.
     """
 
     step: int
@@ -69,10 +69,10 @@ class PhaseMemory:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """What a training with a method will take.
+    """The memory that a training with a method will need.
 
     Attributes:
-        method: what learns, as it was given.
+        method: its text, or the label that was passed.
         phases: all phases in order.
     """
 
@@ -86,15 +86,15 @@ class MemoryEstimate:
 
     @property
     def peak_bytes(self) -> int:
-        """The most that is alive at any moment."""
+        """The most live bytes at any moment."""
         return self.worst.usage.peak
 
     def fits(self, gib: float) -> bool:
-        """Whether that is no more than so many GiB."""
+        """Return True if the peak is at most ``gib`` GiB."""
         return self.peak_bytes <= gib * GIB
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         usage = self.worst.usage
         return {
             "method": self.method,
@@ -111,7 +111,7 @@ class MemoryEstimate:
 
 
 def in_words(groups: Sequence[str], every: Sequence[str], most: int = 6) -> str:
-    """Names of groups for people: neighbours as a range, and ``all`` for all."""
+    """Format names of groups: neighbours as a range, and ``all`` for all."""
     if not groups:
         return "nothing"
     if len(groups) == len(every):

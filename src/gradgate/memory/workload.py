@@ -1,4 +1,4 @@
-"""One step of a training as it is asked about: the batch, the number format, and how the loss is computed."""
+"""Describe one step of a training: the batch, the number format, and how the loss is computed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 @dataclass(frozen=True)
 class Workload:
-    """What one step computes.
+    """The computation of one step.
 
     Attributes:
         batch_size: examples in one forward pass.
-        max_length: tokens of each; an encoder-decoder reads and writes as many.
+        max_length: tokens of each; for an encoder-decoder, of its input and of its output.
         precision: ``bf16`` and ``fp16`` compute under autocast, as ``gradgate train`` does.
-        weights: the type that a model is built in; gradients have it too.
-        checkpointing: activations are computed again in the backward pass, layer by layer.
-        accumulate: forward and backward passes for one optimizer step, whose gradients add up.
+        weights: the dtype that a model is built in; gradients have it too.
+        checkpointing: recompute activations in the backward pass, layer by layer.
+        accumulate: forward and backward passes per optimizer step, whose gradients add up.
     """
 
     batch_size: int
@@ -44,11 +44,11 @@ class Workload:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
+        """The dtype of the weights."""
         return _TYPES[self.weights]
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The context of the forward pass."""
+        """Return the context of the forward pass."""
         if self.precision not in _AUTOCAST:
             return nullcontext()
         return torch.autocast("cpu", dtype=_AUTOCAST[self.precision])
@@ -57,7 +57,7 @@ class Workload:
         """Refuse a length that a model has no positions for.
 
         Raises:
-            UsageError: naming both.
+            UsageError: if ``max_length`` is more than the model's positions.
         """
         config = getattr(model, "config", None)
         most = getattr(config, "max_position_embeddings", None)
@@ -68,13 +68,13 @@ class Workload:
             )
 
     def inputs(self, model: nn.Module) -> dict[str, Any]:
-        """Keyword arguments of a model: full rows without padding, with labels, and no cache of keys and values."""
+        """Return keyword arguments of a model: full rows with labels, without padding or a key-value cache."""
         base = getattr(model, "get_base_model", lambda: model)()
         takes = inspect.signature(base.forward).parameters
         if "input_ids" not in takes or "labels" not in takes:
             raise RunError(
-                f"{type(base).__name__} takes no input_ids with labels, so no training step of it is known. Expected "
-                f"a language model or classifier of text."
+                f"{type(base).__name__} takes no input_ids with labels, so its training step is unknown. Expected a "
+                f"language model or classifier of text."
             )
         ids = torch.zeros(self.batch_size, self.max_length, dtype=torch.long)
         inputs: dict[str, Any] = {"input_ids": ids, "labels": _labels(base, ids)}
@@ -83,13 +83,13 @@ class Workload:
         return inputs
 
     def input_bytes(self, model: nn.Module) -> int:
-        """Bytes of the batch."""
+        """Return the bytes of the batch."""
         with torch.device("meta"):
             return sum(value.nbytes for value in self.inputs(model).values() if isinstance(value, Tensor))
 
     @contextmanager
     def in_training(self, model: Any, training: bool = True) -> Iterator[None]:
-        """Training mode or the other one, with checkpointing if asked for; afterwards the model is as it was.
+        """Set training or evaluation mode within the body, with checkpointing if asked for, then restore the model.
 
         Raises:
             UsageError: for a model without checkpointing.
@@ -110,9 +110,9 @@ class Workload:
 
 @contextmanager
 def without_padding() -> Iterator[None]:
-    """Let transformers make no mask that it would only make of padded or packed rows.
+    """Keep transformers from building masks that only padded or packed rows need.
 
-    It looks at the values to find out, and where there are none it makes the mask.
+    It reads the values of a batch to find out, and builds the mask if there are none.
     """
     before = {name: getattr(masking_utils, name) for name in _LOOK_AT_MASKS if hasattr(masking_utils, name)}
 
@@ -129,7 +129,7 @@ def without_padding() -> Iterator[None]:
 
 
 def _switch_checkpointing(model: Any, on: bool) -> None:
-    word = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"  # its name from 5.20 on
+    word = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"  # renamed in 5.20
     switch = getattr(model, f"{word}_checkpointing_{'enable' if on else 'disable'}", None)
     if switch is None or not getattr(model, "supports_gradient_checkpointing", False):
         raise UsageError(f"{type(model).__name__} has no activation checkpointing. Leave checkpointing= out.")
@@ -140,7 +140,7 @@ def _switch_checkpointing(model: Any, on: bool) -> None:
 
 
 def _labels(model: nn.Module, ids: Tensor) -> Tensor:
-    """Labels of the shape that the model's head is trained with."""
+    """Return labels of the shape that the model's head is trained with."""
     name = type(model).__name__
     config: Any = getattr(model, "config", None)
     if "SequenceClassification" in name or "MultipleChoice" in name:
