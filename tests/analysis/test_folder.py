@@ -64,17 +64,17 @@ def test_two_processes_do_not_measure_into_one_folder(folder):
 
 def test_a_folder_of_other_files_is_refused(tmp_path):
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(RunError, match="not empty and holds no points"):
+    with pytest.raises(RunError, match="not empty and has no points"):
         AnalysisFolder(tmp_path, "points", Point).claim({})
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("arm,step\nfull,1\n", "its columns are arm, step; expected arm, step, value"),
-        ("arm,step,value\nfull,1\n", "line 2 has 2 cells; expected 3"),
+        ("arm,step\nfull,1\n", "has no column value. Expected what 'gradgate analyze points' writes. Remove"),
+        ("arm,step,value\nfull,1\n", "line 2: it has 2 cells; expected 3"),
         ("arm,step,value\nfull,0,1\nfull,one,1\n", "line 3: step is 'one'"),
-        (b"\xff\xfe\n", "is damaged"),
+        (b"\xff\xfe\n", "Cannot read .*points.csv"),
     ],
 )
 def test_damage_is_named_with_its_line(folder, text, message):

@@ -127,10 +127,7 @@ def record_studies(folders: Sequence[Path], file: Path, paper: str | None = None
     lacking = [name for name, papers_of in studies.items() if not any(found.scores for found in papers_of.values())]
     if lacking:
         raise RunError(f"{', '.join(lacking)} has no finished run, so there are no numbers to write to {file}.")
-    try:
-        write_numbers({Path(name).name: found for name, found in studies.items()}, file)
-    except OSError as error:
-        raise RunError(f"Cannot write {file}: {error.strerror or error}. Name a file in an existing folder.") from None
+    write_numbers({Path(name).name: found for name, found in studies.items()}, file)
 
 
 def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:

@@ -9,14 +9,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
+from gradgate.csv_rows import CsvRows
 from gradgate.papers.claims.numbers import Key, Numbers, Place, together
 from gradgate.settings.recorded import arm_name
-from gradgate.study.replay.row_file import MaybeEmpty, RowFile
 from gradgate.study.study_file import STUDY_FILE
 
 SUFFIX = ".csv"
+MaybeEmpty = Annotated[str, BeforeValidator(lambda cell: cell or "")]
+"""Text in a column whose cells may be empty."""
 
 
 def _list(text: str) -> str:
@@ -55,7 +57,7 @@ class RecordedNumber:
     notes: Annotated[str, AfterValidator(_list)]
 
 
-_FILE = RowFile(RecordedNumber, "gradgate papers STUDY --record FILE")
+_FILE = CsvRows(RecordedNumber, "gradgate papers STUDY --record FILE")
 
 
 def write_numbers(studies: Mapping[str, Mapping[str, Numbers]], file: Path) -> None:
@@ -66,7 +68,7 @@ def write_numbers(studies: Mapping[str, Mapping[str, Numbers]], file: Path) -> N
         for paper, found in papers.items()
         for row in _rows(study, paper, found)
     ]
-    _FILE.write(rows, file)
+    _FILE.write(file, rows)
 
 
 def _rows(study: str, paper: str, numbers: Numbers) -> Iterator[RecordedNumber]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from gradgate.csv_rows import CsvRows
 from gradgate.runs.pauses import losses_on_dev
 from gradgate.settings.recorded import ArmName
 from gradgate.study.parts import part_folders
-from gradgate.study.replay.row_file import RowFile
 from gradgate.study.results import RunResult, StudyResults, read_study
 
 WHOLE = "cut"
@@ -55,7 +55,7 @@ def _refuse_impossible(row: CurveRow) -> None:
         raise ValueError(f"step {row.step} of {row.of_steps}: no such row can be")
 
 
-_FILE = RowFile(
+_FILE = CsvRows(
     CurveRow,
     "gradgate study export STUDY --curves FILE",
     may_lack=("schedule", "metric", "better", "dev_loss"),
@@ -113,8 +113,8 @@ def _rate(cell: RunResult, results: StudyResults) -> float | None:
 
 
 def write_curves(rows: Sequence[CurveRow], file: Path) -> None:
-    """Write the rows as CSV. None is an empty field."""
-    _FILE.write(rows, file)
+    """Write the rows as CSV; RunError if the file cannot be written."""
+    _FILE.write(file, rows)
 
 
 def read_rows(file: Path) -> list[CurveRow]:
