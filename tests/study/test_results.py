@@ -9,6 +9,7 @@ import pytest
 from gradgate.errors import RunError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import Failure
+from gradgate.runs.state import RunState
 from gradgate.study.results import read_study
 from support.study_folder import begin, fail, finish, pause, write_study
 
@@ -28,7 +29,7 @@ def test_cells_follow_the_order_of_the_study(tmp_path):
         ("full", 1, "finished"),
     ]
     assert results.reference == "head"
-    assert [results.count(status) for status in ("finished", "failed", "missing")] == [2, 1, 1]
+    assert [results.count(status) for status in (RunState.FINISHED, RunState.FAILED, RunState.MISSING)] == [2, 1, 1]
     assert results.problems == ()
 
 

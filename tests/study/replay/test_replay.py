@@ -114,12 +114,12 @@ def test_studies_of_rates_become_one_grid(tmp_path: Path, command: Command) -> N
     curves = as_curves(read_rows(out))
     assert curves.grid.arms == (
         "full:lr=2e-05",
-        "gradual:every=40 lr=2e-05",
-        "full lr=0.001",
-        "gradual:every=40 lr=0.001",
+        "gradual:every=40,lr=2e-05",
+        "full:lr=0.001",
+        "gradual:every=40,lr=0.001",
     )
-    assert curves.grid.method_of("full lr=0.001") == "full"
-    assert curves.runs[RunKey("gradual:every=40 lr=0.001", "toy", 0)].has_failed
+    assert curves.grid.method_of("full:lr=0.001") == "full"
+    assert curves.runs[RunKey("gradual:every=40,lr=0.001", "toy", 0)].has_failed
     assert "7 runs of toy have no score at step 10" in curves.notes[0]
     assert truth_of(curves).best == "full:lr=2e-05"
 
