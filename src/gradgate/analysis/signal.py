@@ -60,12 +60,7 @@ def signals_on_disk(
     held = {group: [name for name in names if name in stored] for group, names in wanted.items()}
     absent = [name for names in wanted.values() for name in names if name not in stored]
     if not any(held.values()):
-        raise UsageError(
-            f"The files of {model} hold none of the matrices that its configuration announces, such as {absent[0]}. "
-            f"Expected weights as save_pretrained writes them."
-            if absent
-            else f"{model} has no matrix in its layers, so there is nothing to measure. Give a transformer."
-        )
+        raise _nothing_to_measure(model, absent)
     order = {name: done for done, name in enumerate(name for names in held.values() for name in names)}
 
     def read(name: str) -> Tensor:
@@ -80,6 +75,16 @@ def signals_on_disk(
     kinds = {kind: [name for name in names if name in ratios] for kind, names in kinds.items()}
     chosen = set(clearest(kinds, ratios, share))
     return [Signal(kind, n, ratios[n], n in chosen) for kind, names in kinds.items() for n in names], absent
+
+
+def _nothing_to_measure(model: str, absent: list[str]) -> UsageError:
+    """Return the error for a model without matrices: its files lack them, or it has none."""
+    return UsageError(
+        f"The files of {model} have none of the matrices that its configuration announces, such as {absent[0]}. "
+        f"Expected weights as save_pretrained writes them."
+        if absent
+        else f"{model} has no matrix in its layers, so there is nothing to measure. Expected a transformer."
+    )
 
 
 def _stored_names(layers: LayerMap, checkpoint: Checkpoint) -> dict[str, str]:

@@ -69,22 +69,25 @@ def papers(
         console.print(papers_list(key) if listing else verdicts_list(verdicts))
 
 
+Preset = Annotated[
+    str,
+    typer.Argument(
+        autocompletion=presets_named, help="A table or figure of a paper, such as elsa-table4; see 'gradgate papers'."
+    ),
+]
+PaperModels = Annotated[
+    list[str] | None,
+    typer.Option(help="A model in place of the paper's first, or LABEL=MODEL of the one named so; repeatable."),
+]
+
+
 @takes_settings("data", of=ReproduceSettings)
 def reproduce(
     settings: ReproduceSettings,
-    preset: Annotated[
-        str,
-        typer.Argument(
-            autocompletion=presets_named,
-            help="A table or figure of a paper, such as elsa-table4; see 'gradgate papers'.",
-        ),
-    ],
+    preset: Preset,
     scale: Annotated[str, typer.Option(help="full, or sample: the same grid on the embedded model and data.")] = "full",
     seeds: Annotated[str | None, typer.Option(help="As of compare; default the paper's, or 2 on the sample.")] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help="A model in place of the paper's first, or LABEL=MODEL of the one named so; repeatable."),
-    ] = None,
+    model: PaperModels = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the folders of the data sets.")] = None,
     partial: Annotated[bool, typer.Option("--partial", help="Leave out what cannot be had.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,

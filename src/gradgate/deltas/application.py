@@ -51,10 +51,7 @@ def apply(
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
     part = out.with_name(f".{out.name}.part")
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        _write_weights(trained, part, shard_bytes)
-        _write_files(trained, part)
+        _write_model(trained, part, shard_bytes)
         if out.is_dir():
             shutil.rmtree(out)
         part.replace(out)
@@ -68,6 +65,14 @@ def apply(
         with suppress(OSError):
             shutil.rmtree(part, ignore_errors=True)
     return out
+
+
+def _write_model(trained: Patched, folder: Path, most: int) -> None:
+    """Write everything of a trained model into a fresh folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _write_weights(trained, folder, most)
+    _write_files(trained, folder)
 
 
 def _write_weights(trained: Patched, folder: Path, most: int) -> None:

@@ -187,23 +187,26 @@ def evaluate(
     silence_libraries()
     progress = progress or Silent()
     loaded = load_finished(run, trust_remote_code=trust_remote_code)
-    columns = {"text": text, "text_pair": text_pair, "label": label}
+    columns = {k: v for k, v in (("text", text), ("text_pair", text_pair), ("label", label)) if v is not None}
     other = None if task == loaded.config.task else task
-    spec = _task(loaded, other, data, languages, test_file, {k: v for k, v in columns.items() if v is not None})
-    if spec.kind != loaded.task.kind:
-        raise UsageError(
-            f"The task {spec.name} is {spec.kind}, and the model of {run} was trained for {loaded.task.kind}. Give a "
-            f"task of that kind."
-        )
-    name = "-".join((spec.name, *(languages or ())))
-    folder = RunFolder(out if out is not None else loaded.folder.path / "evaluations" / name)
-    _check_free(folder)
+    spec = _task(loaded, other, data, languages, test_file, columns)
+    _check_kind(spec, loaded)
+    folder = _free_folder(out or loaded.folder.path / "evaluations" / "-".join((spec.name, *(languages or ()))))
     dev_is_test = other is None and test_file is None and loaded.config.dev_size is not None
     tests = (load_tests_and_dev if dev_is_test else load_tests)(spec, loaded.task.labels)
     for note in tests.notes:
         progress.note(note)
     record: dict[str, Any] = to_json(_score_task(loaded, tests, folder, progress))
     return record
+
+
+def _check_kind(spec: TaskSpec, loaded: FinishedRun) -> None:
+    """Raise UsageError for a task of another kind than the run's."""
+    if spec.kind != loaded.task.kind:
+        raise UsageError(
+            f"The task {spec.name} is {spec.kind}, and the model of {loaded.folder.path} was trained for "
+            f"{loaded.task.kind}. Give a task of that kind."
+        )
 
 
 def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: RunProgress) -> EvaluationRecord:
@@ -271,9 +274,12 @@ def _task_of_file(run: FinishedRun, file: Path, languages: Sequence[str] | None,
     return spec.model_copy(update={"source": languages[0]}) if languages else spec
 
 
-def _check_free(folder: RunFolder) -> None:
+def _free_folder(path: Path) -> RunFolder:
+    """Return the folder of an evaluation; raise RunError for one that has other files."""
+    folder = RunFolder(path)
     if folder.run_file.exists() or (in_use(folder.path) and not folder.finished):
-        raise RunError(f"{folder.path} is not empty and is not the folder of an evaluation. Give another --out.")
+        raise RunError(f"{folder.path} is not empty and is not the folder of an evaluation. Pass another out=.")
+    return folder
 
 
 def _score(

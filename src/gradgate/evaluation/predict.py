@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +51,7 @@ def predict(
 ) -> Predictions:
     """Predict with the models of finished runs; layers that several share from the bottom are run once.
 
-    A model gets the rows as in its own run: cut to its length, in windows if its kind of task has them, in batches of
-    its size. So the rows of a test file get the predictions that the run itself has written.
+    A model gets the rows as in its own run, so that those of a test file get the predictions that the run has written.
 
     Args:
         runs: folders.
@@ -73,29 +72,36 @@ def predict(
     launch.refuse("gradgate predict")
     silence_libraries()
     progress = progress or Silent()
-    twice = [run for run in runs if list(runs).count(run) > 1]
-    if twice or not runs:
-        raise UsageError(f"{twice[0]} is named twice." if twice else "No run is named; expected one folder or more.")
     names = _names(runs)
     columns = {name: value for name, value in (("text", text), ("text_pair", text_pair), ("data", data)) if value}
     progress.begin(len(names), 0)
     tasks: list[_Task] = []
     cells: list[dict[str, Any]] = []
-    predicted: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     with ExitStack() as active_languages:
         for path in runs:
             run = load_finished(path, trust_remote_code=trust_remote_code)
-            changed = run.config.model_copy(update=columns)
-            spec = find_task_of(changed) if data else task_of_run(changed, run.task)
             active_languages.enter_context(_in_language(run, language, progress.note))
-            table = read_text(rows, spec) if isinstance(rows, str) else read_file(rows, spec)
+            spec, table = _read_rows(run, rows, columns)
             cells = cells or _kept(table, keep)
             tasks.append(_Task.of(run, spec, table, batch_size, progress.note))
-        for group in _groups(tasks):
-            for task, outputs in zip(group, _outputs(group), strict=True):
-                predicted[names[tasks.index(task)]] = task.records(outputs)
-            progress.advance(sum(map(bool, predicted.values())), None)
-    return Predictions(predicted, cells)
+        return Predictions(_predicted(names, tasks, progress), cells)
+
+
+def _predicted(names: Sequence[str], tasks: Sequence[_Task], progress: RunProgress) -> dict[str, list[dict[str, Any]]]:
+    """Return each run's predictions by its name; runs that share layers from the bottom compute these once."""
+    predicted: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for group in _groups(tasks):
+        for task, outputs in zip(group, _outputs(group), strict=True):
+            predicted[names[tasks.index(task)]] = task.records(outputs)
+        progress.advance(sum(map(bool, predicted.values())), None)
+    return predicted
+
+
+def _read_rows(run: FinishedRun, rows: Path | str, columns: Mapping[str, Any]) -> tuple[TaskSpec, Table]:
+    """Read rows as a run's task does, with other columns or another folder of its data if these are passed."""
+    changed = run.config.model_copy(update=columns)
+    spec = find_task_of(changed) if "data" in columns else task_of_run(changed, run.task)
+    return spec, read_text(rows, spec) if isinstance(rows, str) else read_file(rows, spec)
 
 
 def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], None]) -> AbstractContextManager[None]:
@@ -122,7 +128,10 @@ def _kept(table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _names(runs: Sequence[Path]) -> list[str]:
-    """Return the runs' paths without their common parent."""
+    """Return the runs' paths without their common parent; raise UsageError without a run, or for one named twice."""
+    twice = [run for run in runs if list(runs).count(run) > 1]
+    if twice or not runs:
+        raise UsageError(f"{twice[0]} is named twice." if twice else "No run is named; expected one folder or more.")
     paths = [run.resolve() for run in runs]
     common = os.path.commonpath(paths) if len(set(paths)) > 1 else paths[0].parent
     return [path.relative_to(common).as_posix() for path in paths]

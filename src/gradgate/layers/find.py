@@ -67,16 +67,12 @@ def map_layers(
         )
     trace, failure = observe(model, example)
     reshard(model)
-    if layers is not None:
-        stacks = named_stacks(model, layers, trace)
-    else:
-        stacks = find_stacks(model, trace) if trace else []
+    stacks = named_stacks(model, layers, trace) if layers is not None else find_stacks(model, trace) if trace else []
+    if not stacks:
+        stacks = unmistakable_stacks(model)
         if not stacks:
-            stacks = unmistakable_stacks(model)
-            if not stacks:
-                raise _not_found(model, trace, failure)
-            failure = "no list of layers ran in it" if trace else failure
-            trace = None
+            raise _not_found(model, trace, failure)
+        failure, trace = "no list of layers ran in it" if trace else failure, None
     sections = with_projectors(model, find_sections(model, stacks, trace), parameters, trace)
     return _Placement(model, parameters, sections, trace, failure).layer_map().at(unit)
 

@@ -72,8 +72,7 @@ def compare_paired(
     """
     common = sorted(scores.keys() & reference.keys())
     names = [f"{unit} {key}" for key in common]
-    ours = finite([scores[key] for key in common], names)
-    theirs = finite([reference[key] for key in common], names)
+    ours, theirs = (finite([side[key] for key in common], names) for side in (scores, reference))
     n = len(common)
     if n == 0:
         return Comparison(0, note=_none_common(unit), unit=unit)

@@ -78,9 +78,8 @@ def train(
 
     If several processes are launched, each must call this; only the first one writes files and shows progress.
 
-    Pass ``until`` to pause at that step; call again with a later step, or without one, to resume. The run computes the
-    same bits as one that was never paused: methods and learning rates follow the schedule of the full length, and a
-    score on dev that is taken only because of the pause selects no weights.
+    Pass ``until`` to pause at that step; call again with a later step, or without one, to resume, with the same bits as
+    a run that was never paused: methods and rates follow the full schedule, and the pause's score selects no weights.
 
     Args:
         config: of the run.
@@ -96,32 +95,42 @@ def train(
         The content of ``scores.json``; with ``until``, the progress of the run and its scores on dev.
 
     Raises:
-        UsageError: if ``until`` is less than 1.
         GradgateError: for any fault that a user can fix; files that were saved before stay in the folder.
         FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the run after saving it.
     """
-    if until is not None and until < 1:
-        raise UsageError(f"until={until}: expected the optimizer step to pause at, 1 or more. None trains to the end.")
+    _check_pause(until)
     folder = RunFolder(Path(out))
     progress = progress if progress and launch.is_first() else Silent()
     config.check_adapter()
     check_launch(config)
     launch.join(on_cpu(config))
-    with ExitStack() as locks:
-        done = launch.on_first(lambda: _claim(config, folder, locks, until))
-        if done:
-            progress.note(f"{folder.path} {done}; nothing to do.")
-            scores = None
-        else:
-            with writing_to(folder.path), stoppable(progress.note) as stop, cpu_threads(config.threads):
-                scores = _train(config, folder, progress, stop, cache or folder.cache, until)
+    scores = _train_in(config, folder, progress, cache or folder.cache, until)
     if until is not None:
         reached = launch.on_first(lambda: read_progress(folder))
         assert reached is not None, "a run that ends without an error has finished or is paused"
         return reached
     record: dict[str, Any] = to_json(scores or launch.on_first(lambda: read_scores(folder.scores_file)))
     return record
+
+
+def _check_pause(until: int | None) -> None:
+    """Raise UsageError for a step that no run can be paused at."""
+    if until is not None and until < 1:
+        raise UsageError(f"until={until}: expected the optimizer step to pause at, 1 or more. None trains to the end.")
+
+
+def _train_in(
+    config: RunConfig, folder: RunFolder, progress: RunProgress, cache: Path, until: int | None
+) -> Scores | None:
+    """Train in a folder while it is locked. Return the scores; None if there is nothing to do, or the run paused."""
+    with ExitStack() as locks:
+        done = launch.on_first(lambda: _claim(config, folder, locks, until))
+        if done:
+            progress.note(f"{folder.path} {done}; nothing to do.")
+            return None
+        with writing_to(folder.path), stoppable(progress.note) as stop, cpu_threads(config.threads):
+            return _train(config, folder, progress, stop, cache, until)
 
 
 def _claim(config: RunConfig, folder: RunFolder, locks: ExitStack, until: int | None) -> str:

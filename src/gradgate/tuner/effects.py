@@ -66,24 +66,27 @@ def effects_of_passes(trained: Trained) -> list[Effect]:
     ]
 
 
-def ordered_effects(
-    trained: Trained,
-    optimizers: Optimizers,
-    replicas: Replicas,
-    masters: Masters,
-    watching: Watching | None,
-    *,
-    audit: bool,
-    release: bool,
-) -> list[Effect]:
-    """Return the effects in order: the first acts first on a plan and before a step, and last after the step.
+@dataclass(frozen=True)
+class Stepping:
+    """What takes part in an optimizer's step.
 
-    Args:
-        trained: what they act on.
-        optimizers: all that step it.
+    Attributes:
+        optimizers: all that step the model.
         replicas: copies of the model in other processes.
         masters: float32 copies that are stepped.
         watching: measures what the method watches; None if it watches nothing.
+    """
+
+    optimizers: Optimizers
+    replicas: Replicas
+    masters: Masters
+    watching: Watching | None
+
+
+def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, release: bool) -> list[Effect]:
+    """Return the effects in order: the first acts first on a plan and before a step, and last after the step.
+
+    Args:
         audit: compare tensors at each change of phase.
         release: step each parameter within the backward pass.
 
@@ -91,6 +94,8 @@ def ordered_effects(
         AttachError: if gradients are to be released and the method watches them.
     """
     method, gating, traits = trained.method, trained.gating, trained.traits
+    optimizers, replicas = stepping.optimizers, stepping.replicas
+    masters, watching = stepping.masters, stepping.watching
     chunked = ChunkedStep(gating, masters)
     if release and watching:
         raise AttachError(

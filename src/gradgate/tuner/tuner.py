@@ -27,7 +27,7 @@ from gradgate.methods.traits import MethodState
 from gradgate.tuner.audit import audited
 from gradgate.tuner.checks import OnlyTuner, check_reachable, reached_names
 from gradgate.tuner.effect import ComingStep, Effects, OptimizerStep
-from gradgate.tuner.effects import Trained, ordered_effects
+from gradgate.tuner.effects import Stepping, Trained, ordered_effects
 from gradgate.tuner.frozen_layers import FrozenLayers
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.masters import MasterPrecision, Masters
@@ -115,9 +115,7 @@ class Tuner:
         self._model = unwrap(model)
         self._replicas = Replicas(model, optimizer, self._model)
         self._optimizers = Optimizers(optimizer)
-        layer_map = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
-        frozen = (name for name, parameter in named_parameters(self._model).items() if not parameter.requires_grad)
-        self.layers = layer_map.at(self.method.traits.unit).with_frozen(frozen)
+        self.layers = self._mapped(layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers))
         self.method.check(self.layers)
         self.clock = Clock(0, steps_per_epoch, total_steps)
         self.memory = MethodState(seed=seed)
@@ -130,18 +128,20 @@ class Tuner:
         self._masters = Masters(self._gating, self._optimizers, master)
         self._watching = watching(self._gating, self._replicas, self.method)
         trained = Trained(self._model, self.layers, self.method, self._gating, seed, self._frozen_layers)
-        shared = (self._optimizers, self._replicas, self._masters, self._watching)
-        self._effects = Effects(
-            [only, *ordered_effects(trained, *shared, audit=audited(audit), release=release_gradients)]
-        )
+        stepping = Stepping(self._optimizers, self._replicas, self._masters, self._watching)
+        ordered = ordered_effects(trained, stepping, audit=audited(audit), release=release_gradients)
+        self._effects = Effects([only, *ordered])
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
-        self._total = sum(parameter.numel() for parameter in self._gating.parameters.values())
-        self._open_sum = 0.0
-        self._rounds = Rounds(self._optimizers)
-        self._steps: list[StepHooks] = []
+        self._total, self._open_sum = sum(weight.numel() for weight in self._gating.parameters.values()), 0.0
+        self._rounds, self._steps = Rounds(self._optimizers), list[StepHooks]()
         if state is None:
             self.memory = self._measuring.before(self.clock, self.memory)
         self._attach(state)
+
+    def _mapped(self, layer_map: LayerMap) -> LayerMap:
+        """Return the map in the method's unit, with what was frozen before as never to be opened."""
+        frozen = (name for name, parameter in named_parameters(self._model).items() if not parameter.requires_grad)
+        return layer_map.at(self.method.traits.unit).with_frozen(frozen)
 
     def _quiet_frozen_layers(self, cache: ActivationCache | None, dropout: bool) -> FrozenLayers | None:
         if dropout and cache is not None:

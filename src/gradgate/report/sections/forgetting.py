@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gradgate.report import formats
@@ -11,7 +12,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.sections.forgetting_figure import NAME, caption, draw_forgetting, first_record
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, interval_fields, spread_entry, text_column
-from gradgate.statistics import summarize
+from gradgate.statistics import Summary, summarize
 from gradgate.study.frontier import forgetting_of
 
 ON, OFF = "yes", "no"
@@ -138,22 +139,7 @@ def forgetting_table(study: StudySummary, form: ScoreFormat) -> Table:
             raw=lambda arm: arm.score.mean,
         ),
         Column("file", raw=lambda arm: records[arm.name][0].file if records[arm.name] else None),
-        Column(
-            "before",
-            f"{form.label} before",
-            "of the pretrained model",
-            show=lambda arm: form.value(before[arm.name].mean),
-            raw=lambda arm: before[arm.name].mean,
-        ),
-        Column(
-            "after",
-            f"{form.label} after",
-            "of the best weights on dev, mean ± standard deviation over seeds",
-            show=lambda arm: spread_entry(after[arm.name], form),
-            raw=lambda arm: after[arm.name].mean,
-            field="after_mean",
-        ),
-        Column("after_sd", raw=lambda arm: after[arm.name].sd),
+        *_metric_columns(before, after, form),
         Column(
             "forgetting",
             "Forgetting",
@@ -172,6 +158,30 @@ def forgetting_table(study: StudySummary, form: ScoreFormat) -> Table:
         _frontier_column(study),
     )
     return Table.of(NAME, "Forgetting", study.by_score, columns)
+
+
+def _metric_columns(
+    before: Mapping[str, Summary], after: Mapping[str, Summary], form: ScoreFormat
+) -> tuple[Column[ArmSummary], ...]:
+    """Return the columns of the metric before training and after it."""
+    return (
+        Column(
+            "before",
+            f"{form.label} before",
+            "of the pretrained model",
+            show=lambda arm: form.value(before[arm.name].mean),
+            raw=lambda arm: before[arm.name].mean,
+        ),
+        Column(
+            "after",
+            f"{form.label} after",
+            "of the best weights on dev, mean ± standard deviation over seeds",
+            show=lambda arm: spread_entry(after[arm.name], form),
+            raw=lambda arm: after[arm.name].mean,
+            field="after_mean",
+        ),
+        Column("after_sd", raw=lambda arm: after[arm.name].sd),
+    )
 
 
 def _with_interval(study: StudySummary, form: ScoreFormat, arm: ArmSummary) -> Entry:

@@ -267,11 +267,16 @@ def train_in_child(
         print(error, flush=True)
         sys.exit(_LOCKED)
     except Exception as error:
-        traceback.print_exc()
-        reason = str(error) if isinstance(error, GradgateError) else f"{type(error).__name__}: {error}"
-        with suppress(RunError):
-            write_record(run.error_file, Failure(type(error).__name__, reason, reporter.step))
+        _record_failure(error, run, reporter.step)
         sys.exit(1)
+
+
+def _record_failure(error: Exception, run: RunFolder, step: int | None) -> None:
+    """Print an error to the run's log, and write it to ``error.json``."""
+    traceback.print_exc()
+    reason = str(error) if isinstance(error, GradgateError) else f"{type(error).__name__}: {error}"
+    with suppress(RunError):
+        write_record(run.error_file, Failure(type(error).__name__, reason, step))
 
 
 def _train(config: dict[str, Any], folder: RunFolder, reporter: Reporter, cache: Path, until: int | None) -> None:
