@@ -15,12 +15,13 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 from gradgate import adapters
 from gradgate.adapters.languages import NAME, OTHER
-from gradgate.analysis.finished import Computing, Loader
+from gradgate.analysis.finished import Loader
 from gradgate.analysis.runs import RunReference
 from gradgate.errors import AdapterError, GradgateError, RunError, UsageError
 from gradgate.evaluation import evaluate as evaluation
 from gradgate.evaluation.evaluate import evaluate, load_finished
 from gradgate.evaluation.predict import predict
+from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.run import make_config
 from gradgate.tasks import find_task, kind_of, load_task
 from gradgate.training.callbacks import BestCheckpoint
@@ -191,7 +192,7 @@ def test_rows_in_another_language_are_predicted_with_its_adapter(done: Path, tas
 
 
 def test_an_analysis_runs_the_source_language_and_refuses_others(done: Path, spoken: Path) -> None:
-    measured = Loader(Computing(device="cpu")).load(RunReference(done, "stacked", 0))
+    measured = Loader(ComputeSettings(device="cpu")).load(RunReference(done, "stacked", 0))
     for model in (measured.found.model, measured.start()[0]):
         assert adapters.active(model) == (NAME, "task")
     assert len(measured.rows("test.en")) == 30

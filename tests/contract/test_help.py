@@ -13,8 +13,7 @@ from support.contract import check_names, check_text
 WIDTH = 78  # what click takes for a terminal of 80 columns, or none
 
 
-def test_help_of_commands_is_recorded(monkeypatch: Any) -> None:
-    monkeypatch.delenv("GRADGATE_STORE", raising=False)
+def test_help_of_commands_is_recorded() -> None:
     texts = dict(_helps(typer.main.get_command(cli.app), "gradgate", None))
     for name, text in texts.items():
         check_text(f"help/{name}.txt", text)

@@ -118,8 +118,8 @@ def test_a_task_whose_folder_is_not_there_is_named(glue: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"label": "x", "train_file": Path("x")}, r"--label, --train-file: these describe one task"),
-        ({"languages": "de"}, r"--languages: these describe one task"),
+        ({"label": "x", "train_file": Path("x")}, r"label=, train_file=: these describe one task"),
+        ({"languages": "de"}, r"languages=: these describe one task"),
         ({"adapter": "houlsby:size=8"}, r"adapter=: adapters are trained on one task"),
         ({"fsdp": True}, r"trained in one process\. Leave out fsdp= and torchrun"),
     ],

@@ -32,7 +32,12 @@ analyze_app = typer.Typer(
 Analyzed = Annotated[list[Path], typer.Argument(metavar="RUN|STUDY", help="A study; or one or more finished runs.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="Folder for CSV, SVG and PDF [default: analyses/NAME in the run's or study's]."),
+    typer.Option(
+        "--out",
+        "-o",
+        rich_help_panel="output",
+        help="Folder for CSV, SVG and PDF [default: analyses/NAME in the run's or study's].",
+    ),
 ]
 
 

@@ -18,6 +18,7 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
+        rich_help_panel="output",
         help="Say what would be trained, how long it takes and in how much memory and disk, and stop. The first 8 "
         "steps of each method are timed; nothing is written.",
     ),

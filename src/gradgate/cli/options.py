@@ -19,8 +19,9 @@ from gradgate.settings.base import CheckedSettings, checked_settings, unknown_se
 from gradgate.settings.signature import in_sections, shown_default
 
 _SHORT = {"method": ["-m"]}
+_METAVARS: dict[Any, str] = {int: "<int>", float: "<float>", list[str]: "<str>"}
 _NOTHING_WRONG = object()
-_NUMBERS = {int: ("<int>", "a whole number, such as 10"), float: ("<float>", "a number, such as 0.1 or 5e-5")}
+_NUMBERS = {int: "a whole number, such as 10", float: "a number, such as 0.1 or 5e-5"}
 
 
 def takes_settings(*leave_out: str, of: type[CheckedSettings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -136,7 +137,7 @@ def _flag(of: type[CheckedSettings], name: str, section: str | None) -> inspect.
     option = typer.Option(
         *names,
         help=help_in_flags(_help(field), of.model_fields),
-        metavar=str(extra["metavar"]) if "metavar" in extra else _NUMBERS[kind][0] if kind in _NUMBERS else None,
+        metavar=str(extra["metavar"]) if "metavar" in extra else _METAVARS.get(kind),
         autocompletion=OF_SETTINGS.get(name),
         rich_help_panel=section,
     )
@@ -153,13 +154,14 @@ def _number(name: str, field: FieldInfo, text: Any) -> Any:
     try:
         return kind(text)
     except ValueError:
-        _, expected = _NUMBERS[kind]
-        raise UsageError(f"Invalid value for '{flag(name)}': {text!r}; expected {expected}.") from None
+        raise UsageError(f"Invalid value for '{flag(name)}': {text!r}; expected {_NUMBERS[kind]}.") from None
 
 
 def _help(field: FieldInfo) -> str:
     choices = [arg for part in (field.annotation, *get_args(field.annotation)) for arg in _choices(part)]
     text = f"{field.description} ({', '.join(choices)})" if choices else str(field.description)
+    if field.is_required():
+        return f"{text} [required]"
     default = shown_default(field)
     return text if default is None else f"{text} [default: {default}]"
 

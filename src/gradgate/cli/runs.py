@@ -33,6 +33,20 @@ RowsFile = Annotated[
 ]
 
 
+ScoresFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", rich_help_panel="output", help="Folder for scores and predictions [default: in the run's]."
+    ),
+]
+PredictionsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", rich_help_panel="output", help="File to write, .jsonl or .csv [default: JSON lines, printed]."
+    ),
+]
+
+
 @takes_settings(of=RunConfig)
 def train(
     settings: RunConfig,
@@ -66,9 +80,7 @@ def train(
 def evaluate(
     settings: EvaluateSettings,
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for scores and predictions [default: in the run's].")
-    ] = None,
+    out_folder: ScoresFolder = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
@@ -95,7 +107,13 @@ def predict(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
     file: RowsFile,
     out_file: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write, .jsonl or .csv [default: JSON lines, printed].")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            rich_help_panel="output",
+            help="File to write, .jsonl or .csv [default: JSON lines, printed].",
+        ),
     ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,

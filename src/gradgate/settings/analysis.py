@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from gradgate.settings.base import MOST_IN_BATCH, MOST_SEED, MOST_THREADS, CheckedSettings
+from gradgate.settings.base import MOST_IN_BATCH, MOST_SEED, MOST_THREADS
 from gradgate.settings.compare import Texts
+from gradgate.settings.finished import PlaceSettings
 
 
-class ComputeSettings(CheckedSettings):
+class ComputeSettings(PlaceSettings):
     """How an analysis computes; none of it changes what is measured beyond rounding."""
 
     section: ClassVar[str] = "precision and memory"
@@ -19,8 +19,6 @@ class ComputeSettings(CheckedSettings):
     batch_size: int = Field(32, ge=1, le=MOST_IN_BATCH, description="Rows in one forward pass.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one.")
     threads: int | None = Field(None, ge=1, le=MOST_THREADS, description="CPU threads; by default torch's number.")
-    data: Path | None = Field(None, description="Folder with the task's files, where these have moved.")
-    trust_remote_code: bool = Field(False, description="Run code that comes with the model.")
 
 
 class RepresentationSettings(ComputeSettings):

@@ -11,15 +11,22 @@ from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings
 from gradgate.settings.compare import Texts
 
 
-class ColumnSettings(CheckedSettings):
-    """Where the rows are, and which of their columns are texts."""
+class PlaceSettings(CheckedSettings):
+    """Where the files of a finished run's task are, and whether its code is trusted."""
 
     section: ClassVar[str] = "data"
 
     data: Path | None = Field(None, description="Folder with the files of the task, where they have moved.")
+    trust_remote_code: bool = Field(False, description="Run code that comes with the models.")
+
+
+class ColumnSettings(PlaceSettings):
+    """Which columns of the rows are texts."""
+
+    section: ClassVar[str] = "data"
+
     text: str | None = Field(None, description="Text column; by default that of the run's task.")
     text_pair: str | None = Field(None, description="Column of the second text, of pairs.")
-    trust_remote_code: bool = Field(False, description="Run code that comes with the models.")
 
 
 class EvaluateSettings(ColumnSettings):
