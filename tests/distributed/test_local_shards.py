@@ -13,8 +13,10 @@ from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 from gradgate.distributed.shards import all_finite, check_shards, is_sharded, local, whole
 from gradgate.errors import AttachError
+from gradgate.layers import map_layers, named_parameters
+from gradgate.memory.sharding import Sharding
 from support.gloo_group import in_processes
-from support.replicas import fsdp, refused
+from support.replicas import fresh, fsdp, refused
 
 several = pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple)
@@ -114,3 +116,13 @@ def test_only_rows_by_fsdp_are_accepted() -> None:
     check_shards(plain, dict(plain.named_parameters()))
     with refused("Shard", AttachError):
         check_shards(plain, {"weight": sharded(torch.zeros(4, 4))})
+
+
+@in_processes
+def test_memory_counts_the_largest_shard() -> None:
+    alone, model = fresh(), fsdp()
+    sizes = Sharding(named_parameters(alone), map_layers(alone), dist.get_world_size())
+    for name, parameter in named_parameters(model).items():
+        shards = [0] * dist.get_world_size()
+        dist.all_gather_object(shards, local(parameter)[0].numel())
+        assert sizes.elements(name) == max(shards), name
