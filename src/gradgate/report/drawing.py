@@ -87,7 +87,7 @@ class Drawing:
     inline: str = field(repr=False)
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
+        """Return the SVG that a notebook shows."""
         return self.svg
 
 
@@ -101,7 +101,7 @@ class Style:
 
 
 def style_of(index: int) -> Style:
-    """Of the method with this place in the study; colour, marker and dash repeat at different lengths."""
+    """Return the style of the method at this place in the study; colour, marker and dash repeat at different lengths."""
     return Style(
         COLOURS[index % len(COLOURS)],
         MARKERS[index % len(MARKERS)],
@@ -111,7 +111,7 @@ def style_of(index: int) -> Style:
 
 @contextmanager
 def styled(height: float) -> Iterator[Figure]:
-    """An empty figure of the common width and ``height`` inches; matplotlib's settings are as before afterwards."""
+    """Create an empty figure of the common width and ``height`` inches; restore matplotlib's settings afterwards."""
     with mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasSVG(figure)
@@ -142,7 +142,7 @@ def _to_svg(figure: Figure, name: str) -> str:
 
 
 def _to_pdf(figure: Figure) -> bytes:
-    """After the SVG was written, whose layout it keeps."""
+    """Convert to PDF after the SVG is written, and keep its layout."""
     buffer = io.BytesIO()
     figure.set_layout_engine("none")
     figure.savefig(buffer, format="pdf", metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
@@ -150,18 +150,18 @@ def _to_pdf(figure: Figure) -> bytes:
 
 
 def wrapped(label: str) -> str:
-    """A label of the upright axis in lines that are no longer than the lowest figure is high."""
+    """Wrap a label of the vertical axis into lines that fit the height of the lowest figure."""
     return fill(shortened(label, 70), 26)
 
 
 def legend_label(name: str, width: int) -> str:
-    """A name for a legend, in which matplotlib leaves out what begins with an underscore."""
+    """Return a name for a legend; matplotlib leaves out names that begin with an underscore."""
     label = shortened(name, width)
     return f" {label}" if label.startswith("_") else label
 
 
 def legend_below(figure: Figure) -> Legend:
-    """A legend under the axes, where it hides nothing."""
+    """Put a legend below the axes, where it hides nothing."""
     return figure.legend(loc="outside lower left", fontsize=10, handlelength=2.4, borderaxespad=0.2)
 
 
@@ -188,7 +188,7 @@ def _describe(root: ElementTree.Element, name: str, title: str, text: str) -> No
 
 
 def _for_page(drawing: ElementTree.Element) -> ElementTree.Element:
-    """A copy in plain HTML5 names that takes its ink from the page and its width from the container."""
+    """Return a copy with plain HTML5 names that takes its ink from the page and its width from the container."""
     root = deepcopy(drawing)
     root.attrib = {key: value for key, value in root.items() if key not in ("width", "height", "version")}
     root.remove(root[0])  # the page has the title as a heading; here it would be a tooltip

@@ -39,7 +39,7 @@ _NAME_WIDTH = 20
 
 
 def to_csv(table: Table) -> str:
-    """The records with full precision; a missing value is an empty field.
+    """Return the records with full precision as CSV; a missing value is an empty field.
 
     Text that a spreadsheet would take for a formula gets an apostrophe in front. Numbers stay as they are.
     """
@@ -58,7 +58,7 @@ def _csv_cell(value: Raw) -> Raw:
 
 
 def to_markdown(table: Table) -> str:
-    """The rounded rows as a pipe table."""
+    """Return the rounded rows as a pipe table."""
     lines = [
         [_markdown(column.title) for column in table.columns],
         ["---:" if column.numeric else "---" for column in table.columns],
@@ -70,7 +70,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """The rounded rows as a ``tabular`` for the booktabs package, and its notes; the best row is bold."""
+    """Return the rounded rows as a ``tabular`` for the booktabs package, with its notes; the best row is bold."""
     rows = [[_latex_entry(entry, index in table.best) for entry in row] for index, row in enumerate(table.rows)]
     lines = [
         "% \\usepackage{booktabs}",
@@ -87,7 +87,7 @@ def to_latex(table: Table) -> str:
 
 
 def to_terminal(table: Table, keys: tuple[str, ...], width: int) -> RichTable:
-    """The rounded rows of the named columns; the last ones are left out where ``width`` signs are too few."""
+    """Return the rounded rows of the named columns; drop the last columns if ``width`` characters are too few."""
     places = [next(index for index, column in enumerate(table.columns) if column.key == key) for key in keys]
     widths = [_least_width(table, place) for place in places]
     while len(places) > 2 and sum(widths) + 3 * len(widths) + 1 > width:
@@ -105,7 +105,7 @@ def to_terminal(table: Table, keys: tuple[str, ...], width: int) -> RichTable:
 
 
 def _least_width(table: Table, place: int) -> int:
-    """What a column needs on a terminal: its heading may break between words, its numbers may not, its names may."""
+    """Return the width that a column needs on a terminal: headings and names may break between words, numbers may not."""
     column = table.columns[place]
     longest = max((cell_len(row[place].line) for row in table.rows), default=0)
     # A heading may hold a name too.

@@ -22,7 +22,7 @@ _TOO_LONG = 1e7
 
 
 def visible(text: str) -> str:
-    """The text with each control character as a picture, such as ``␛`` for ESC; tabs and line ends stay."""
+    """Replace each control character by its picture, such as ``␛`` for ESC; keep tabs and line ends."""
     return _UNSAFE.sub(_picture, text)
 
 
@@ -47,7 +47,7 @@ class ScoreFormat:
 
     @classmethod
     def fitting(cls, metric: str, spreads: Iterable[float | None] = ()) -> ScoreFormat:
-        """The format in which the smallest of ``spreads`` (deviations, differences) still shows."""
+        """Return the format in which the smallest of ``spreads`` (deviations, differences) still shows."""
         known = METRICS.get(metric)
         bounded = known.bounded if known else not _UNBOUNDED & set(metric.lower().split("_"))
         factor = 100 if bounded else 1
@@ -67,19 +67,19 @@ class ScoreFormat:
         return f"{self.name} × 100" if self.factor == 100 else self.name
 
     def value(self, score: float | None) -> str:
-        """``0.7123`` as ``71.2``."""
+        """Format ``0.7123`` as ``71.2``."""
         return NONE if score is None else _signed_text(score * self.factor, f".{self.decimals}f")
 
     def difference(self, score: float | None) -> str:
-        """The same with a sign: ``+2.3``."""
+        """Format with a sign: ``+2.3``."""
         return NONE if score is None else _signed_text(score * self.factor, f"+.{self.decimals}f")
 
     def with_spread(self, mean: float | None, sd: float | None) -> str:
-        """``71.2 ± 1.1``, or the mean alone."""
+        """Format as ``71.2 ± 1.1``, or the mean alone."""
         return self.value(mean) if sd is None else f"{self.value(mean)} ± {self.value(sd)}"
 
     def interval(self, interval: tuple[float, float] | None) -> str:
-        """``−0.4 to +5.0``: an interval of a difference."""
+        """Format an interval of a difference: ``−0.4 to +5.0``."""
         return NONE if interval is None else f"{self.difference(interval[0])} to {self.difference(interval[1])}"
 
 
@@ -93,7 +93,7 @@ def _signed_text(value: float, spec: str) -> str:
 
 
 def decimal(value: float | None) -> str:
-    """``−1.23``: two decimals, for statistics that have no unit."""
+    """Format as ``−1.23``: two decimals, for statistics without a unit."""
     return NONE if value is None else _signed_text(value, ".2f")
 
 
@@ -105,12 +105,12 @@ def p_value(p: float | None) -> str:
 
 
 def p_equation(p: float) -> str:
-    """``p = 0.012`` or ``p < 0.001``."""
+    """Format as ``p = 0.012`` or ``p < 0.001``."""
     return f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
 
 
 def seconds(value: float | None) -> str:
-    """``12.3 ms``, ``1.20 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    """Format as ``12.3 ms``, ``1.20 s``, ``3 min 20 s`` or ``2 h 05 min``."""
     if value is None:
         return NONE
     if not isfinite(value) or value >= _TOO_LONG * 3600:
@@ -129,17 +129,17 @@ def seconds(value: float | None) -> str:
 
 
 def count(value: float | None) -> str:
-    """``22.7 M``: decimal thousands, millions and billions."""
+    """Format as ``22.7 M``: decimal thousands, millions and billions."""
     return _scaled(value, ("", " k", " M", " B"))
 
 
 def size(value: float | None) -> str:
-    """``412 MB``: bytes in powers of 1000."""
+    """Format as ``412 MB``: bytes in powers of 1000."""
     return _scaled(value, (" B", " kB", " MB", " GB", " TB"))
 
 
 def share(value: float | None) -> str:
-    """``34 %``; small shares keep two digits: ``0.25 %``."""
+    """Format as ``34 %``; small shares keep two digits: ``0.25 %``."""
     if value is None:
         return NONE
     percent = 100 * value
@@ -149,24 +149,24 @@ def share(value: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """``0.72×``."""
+    """Format as ``0.72×``."""
     return NONE if value is None else f"{_signed_text(value, '.2f')}×"
 
 
 def learning_rate(value: float) -> str:
-    """``2e-5``, ``0.1``."""
+    """Format as ``2e-5`` or ``0.1``."""
     mantissa, _, exponent = f"{value:.2e}".partition("e")
     return f"{value:g}" if value >= 0.01 else f"{float(mantissa):g}e{int(exponent)}"
 
 
 def quality(mean: float | None, sd: float | None = None) -> str:
-    """``0.953 ± 0.012``: a score over another, or the mean alone."""
+    """Format as ``0.953 ± 0.012``: a score over another, or the mean alone."""
     parts = [_signed_text(value, ".3f") for value in (mean, sd) if value is not None]
     return NONE if mean is None else " ± ".join(parts)
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 run``, ``2 runs``, ``2 studies``, ``2 batches``."""
+    """Format as ``1 run``, ``2 runs``, ``2 studies`` or ``2 batches``."""
     if number == 1:
         return f"1 {noun}"
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
@@ -175,13 +175,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Join as ``a``, ``a and b`` or ``a, b and c``."""
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def shortened(label: str, width: int) -> str:
-    """A label of at most ``width`` characters in one line; the middle goes, as names differ at both ends."""
+    """Shorten a label to ``width`` characters in one line; the middle goes, as names differ at both ends."""
     label = " ".join(visible(label).split())
     if len(label) <= width:
         return label

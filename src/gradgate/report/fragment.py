@@ -50,7 +50,7 @@ def render_fragment(said: Said, tables: Sequence[tuple[Table, tuple[str, ...]]],
 
 
 def _columns(table: Table, keys: tuple[str, ...]) -> tuple[list[tuple[str, bool]], list[list[Entry]]]:
-    """The titles of the named columns with whether each holds numbers, and their entries row by row."""
+    """Return the titles of the named columns with whether each has numbers, and their entries row by row."""
     places = [next(index for index, column in enumerate(table.columns) if column.key == key) for key in keys]
     titles = [(table.columns[place].title, table.columns[place].numeric) for place in places]
     return titles, [[row[place] for place in places] for row in table.rows]

@@ -23,7 +23,7 @@ class RunsSection(Section):
 
     @classmethod
     def find(cls, study: StudySummary) -> RunsSection:
-        """Every study has it."""
+        """Return the section; every study has it."""
         return cls(study)
 
     @property

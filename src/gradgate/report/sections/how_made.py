@@ -26,7 +26,7 @@ class HowMadeSection(Section):
 
     @classmethod
     def find(cls, study: StudySummary) -> HowMadeSection:
-        """Every study has it."""
+        """Return the section; every study has it."""
         return cls(study)
 
     def notes(self) -> list[str]:

@@ -22,7 +22,7 @@ class ScoresSection(Section):
 
     @classmethod
     def find(cls, study: StudySummary) -> ScoresSection:
-        """Every study has it."""
+        """Return the section; every study has it."""
         return cls(study)
 
     def tables(self) -> list[Table]:
