@@ -101,7 +101,7 @@ class Style:
 
 
 def style_of(index: int) -> Style:
-    """Return the style of the method at this place in the study; colour, marker and dash repeat at different lengths."""
+    """Return the style of the method at this place in the study; colour, marker and dash repeat at different rates."""
     return Style(
         COLOURS[index % len(COLOURS)],
         MARKERS[index % len(MARKERS)],

@@ -105,7 +105,7 @@ def to_terminal(table: Table, keys: tuple[str, ...], width: int) -> RichTable:
 
 
 def _least_width(table: Table, place: int) -> int:
-    """Return the width that a column needs on a terminal: headings and names may break between words, numbers may not."""
+    """Return the width that a column needs on a terminal: headings and names may break at spaces, numbers may not."""
     column = table.columns[place]
     longest = max((cell_len(row[place].line) for row in table.rows), default=0)
     # A heading may hold a name too.
