@@ -11,9 +11,7 @@ from typing_extensions import TypedDict
 if TYPE_CHECKING:
     from peft import PeftConfig
 
-    from gradgate.methods import Method
     from gradgate.settings.adapter import AdapterSetting
-    from gradgate.settings.arm import Arm
 
 
 class RunKeywords(TypedDict, total=False):
