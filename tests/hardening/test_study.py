@@ -20,9 +20,9 @@ from gradgate.errors import RunError, StoreError, UsageError
 from gradgate.runs.progress import RunProgress, Silent
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
+from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.export import records
 from gradgate.study.grid import Grid
-from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.planning import Comparison
 from gradgate.study.pooled import read_pooled
 from gradgate.study.progress import SilentStudy
@@ -143,7 +143,7 @@ def test_one_bad_run_is_shown_with_its_reason_and_the_others_are_read(
 
 
 def test_a_part_with_a_damaged_study_file_is_named_and_the_others_are_read(tmp_path: Path) -> None:
-    parts = Parts((TaskChoice("a"), TaskChoice("b")), ("toy",))
+    parts = Conditions((TaskChoice("a"), TaskChoice("b")), ("toy",))
     (tmp_path / "parts.json").write_text(json.dumps({"tasks": [{"task": "a"}, {"task": "b"}], "models": ["toy"]}))
     for path, name in zip(parts.paths(tmp_path), "ab", strict=True):
         write_study(path, scores={"full": [0.5]}, name=name)

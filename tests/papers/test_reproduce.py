@@ -18,7 +18,7 @@ from gradgate.papers.claims.quantities import quality
 from gradgate.papers.comparison import derived_table, pairs, summary_table
 from gradgate.papers.measured import averages, numbers_of_study
 from gradgate.papers.reproduce import read_reproduction
-from gradgate.study.parts import Parts, TaskChoice
+from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.results import read_study
 from support.command_line import Command
 from support.study_folder import write_study
@@ -264,7 +264,7 @@ def test_a_study_of_several_tasks_is_checked_on_those_that_are_the_papers(tmp_pa
     names = ("xnli", "toy", "pawsx")
     record = {"tasks": [{"task": name, "data": None} for name in names], "models": ["m"]}
     (tmp_path / "parts.json").write_text(json.dumps(record))
-    parts = Parts(tuple(TaskChoice(name) for name in names), ("m",))
+    parts = Conditions(tuple(TaskChoice(name) for name in names), ("m",))
     scores = {"full": (0.7, 0.71, 0.72), "graddrop:p=0.2": (0.8, 0.8, 0.83)}
     for name, part in zip(names, parts.paths(tmp_path), strict=True):
         write_study(part, tuple(scores), scores=scores, name=name)

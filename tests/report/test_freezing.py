@@ -17,7 +17,7 @@ from rich.console import Console
 from gradgate.report import render_table, write_report
 from gradgate.report.sections.from_papers.freezing import FreezeCurve, FreezingSection, find_curve
 from gradgate.report.study_summary import summarize_study
-from gradgate.study.parts import Parts, TaskChoice
+from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.pooled import read_pooled
 from gradgate.study.results import read_study
 from support.study_folder import finish, write_study
@@ -93,7 +93,7 @@ def test_over_languages_relative_quality_is_the_mean_of_their_ratios(tmp_path: P
 def test_over_tasks_relative_quality_is_the_mean_of_their_ratios(tmp_path: Path) -> None:
     record = {"tasks": [{"task": "alpha", "data": None}, {"task": "beta", "data": None}], "models": ["toy"]}
     (tmp_path / "parts.json").write_text(json.dumps(record))
-    parts = Parts((TaskChoice("alpha"), TaskChoice("beta")), ("toy",))
+    parts = Conditions((TaskChoice("alpha"), TaskChoice("beta")), ("toy",))
     for path, name, full in zip(parts.paths(tmp_path), ("alpha", "beta"), (0.4, 0.8), strict=True):
         scores = {"full": [full], "freeze:layers=1": [0.4], "freeze:layers=2": [0.2]}
         write_study(path, methods=tuple(SCORES), seeds=(0,), scores=scores, name=name)

@@ -19,7 +19,7 @@ from gradgate.report.split_tests import best_over_parts
 from gradgate.report.study_summary import summarize_study
 from gradgate.report.verdict import cautions, verdict
 from gradgate.runs.state import RunState
-from gradgate.study.parts import Parts, TaskChoice
+from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.pooled import read_pooled
 from support.study_folder import fail, finish, write_study
 
@@ -38,7 +38,7 @@ def _own_figures_alone(draw_only: Callable[..., None]) -> None:
 
 def write_parts(folder: Path, metrics: dict[str, str] | None = None, models: tuple[str, ...] = ("toy",)) -> list[Path]:
     """A study of three tasks with each model, all of it finished."""
-    parts = Parts(tuple(TaskChoice(name) for name in SCORES), models)
+    parts = Conditions(tuple(TaskChoice(name) for name in SCORES), models)
     folder.mkdir(exist_ok=True)
     tasks = [{"task": name, "data": None} for name in SCORES]
     (folder / "parts.json").write_text(json.dumps({"tasks": tasks, "models": list(models)}))
@@ -174,7 +174,7 @@ def test_falling_metrics_that_differ_are_called_errors(tmp_path: Path) -> None:
 
 
 def test_models_stand_in_the_same_place_as_tasks(tmp_path: Path) -> None:
-    parts = Parts((TaskChoice("alpha"),), ("org/small", "org/large"))
+    parts = Conditions((TaskChoice("alpha"),), ("org/small", "org/large"))
     record = {"tasks": [{"task": "alpha", "data": None}], "models": ["org/small", "org/large"]}
     (tmp_path / "parts.json").write_text(json.dumps(record))
     for path, name, shift in zip(parts.paths(tmp_path), parts.models, (0.0, 0.2), strict=True):

@@ -12,8 +12,8 @@ from gradgate.report import write_report
 from gradgate.report.study_summary import summarize_study
 from gradgate.report.verdict import cautions, verdict
 from gradgate.runs.state import RunState
+from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.export import records
-from gradgate.study.parts import Parts, TaskChoice
 from gradgate.study.pooled import read_pooled
 from gradgate.study.results import read_study
 from support.study_folder import fail, pause, write_study
@@ -76,7 +76,7 @@ def test_a_study_of_paused_runs_alone_has_a_report(tmp_path: Path) -> None:
 
 
 def test_a_study_of_several_tasks_names_the_task_of_what_is_paused(tmp_path: Path) -> None:
-    paths = Parts((TaskChoice("alpha"), TaskChoice("beta")), ("toy",)).paths(tmp_path)
+    paths = Conditions((TaskChoice("alpha"), TaskChoice("beta")), ("toy",)).paths(tmp_path)
     tasks = [{"task": name, "data": None} for name in ("alpha", "beta")]
     (tmp_path / "parts.json").write_text(json.dumps({"tasks": tasks, "models": ["toy"]}))
     for name, path in zip(("alpha", "beta"), paths, strict=True):

@@ -15,7 +15,7 @@ from gradgate.report import write_report
 from gradgate.report.sections.from_papers.training_sizes import TrainingSizesSection, caption
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.study_summary import summarize_study
-from gradgate.study.parts import Parts, TaskChoice
+from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.pooled import read_pooled
 from support.study_folder import write_study
 
@@ -29,7 +29,7 @@ SCORES = {
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     sizes = tuple(SCORES)
-    parts = Parts((TaskChoice("toy"),), ("toy-bert",), sizes)
+    parts = Conditions((TaskChoice("toy"),), ("toy-bert",), sizes)
     (tmp_path / "parts.json").write_text(
         json.dumps({"tasks": [{"task": "toy", "data": None}], "models": ["toy-bert"], "train_sizes": sizes})
     )

@@ -68,7 +68,7 @@ def test_one_rate_for_all_is_said_at_the_start_and_in_the_report(
     assert [expected in note for note in done[1]].count(True) == 1
     sections = find_sections(summarize_study(read_study(done[0])))
     assert [expected in caution for section in sections for caution in section.cautions()].count(True) == 1
-    assert "-m lora:r=8,lr=0.01" in write_report(done[0]).html.read_text()
+    assert "as in lora:r=8,lr=0.01" in write_report(done[0]).html.read_text()
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from optuna.trial import TrialState
 from gradgate.runs.state import RunState
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
+from gradgate.study.conditions import Conditions
 from gradgate.study.export import records
-from gradgate.study.parts import Parts
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.status import read_status
@@ -44,9 +44,9 @@ def tasks(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> list[str
 @pytest.fixture(scope="module")
 def undisturbed(base: RunConfig, tasks: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies") / "undisturbed"
-    parts = Parts.of(base, tasks)
+    parts = Conditions.of(base, tasks)
     tally = compare(
-        Comparison(base, METHODS, SEEDS, parts=parts), folder, SilentStudy(), execution=Execution(workers=2)
+        Comparison(base, METHODS, SEEDS, conditions=parts), folder, SilentStudy(), execution=Execution(workers=2)
     )
     assert tally == RunCounts(finished=CELLS, failed=0)
     return folder
@@ -114,8 +114,10 @@ def test_two_workers_that_are_killed_twice_leave_every_cell_done_once(
 def test_ray_trains_the_same(base: RunConfig, tasks: list[str], undisturbed: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs gradgate[ray]")
     study = tmp_path / "study"
-    ray, parts = RayCluster("local"), Parts.of(base, tasks)
-    tally = compare(Comparison(base, METHODS, SEEDS, parts=parts), study, SilentStudy(), execution=Execution(ray=ray))
+    ray, parts = RayCluster("local"), Conditions.of(base, tasks)
+    tally = compare(
+        Comparison(base, METHODS, SEEDS, conditions=parts), study, SilentStudy(), execution=Execution(ray=ray)
+    )
     assert tally == RunCounts(finished=CELLS, failed=0)
     assert finished_once(study)
     assert scores(study) == scores(undisturbed)

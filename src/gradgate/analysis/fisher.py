@@ -22,7 +22,7 @@ from gradgate.measure.track import FisherRecord, read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
 from gradgate.settings.recorded import arm_of_texts
-from gradgate.study.parts import PARTS_FILE, part_folders
+from gradgate.study.conditions import CONDITIONS_FILE, condition_folders
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.study_file import STUDY_FILE
 
@@ -215,7 +215,7 @@ def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
         UsageError: for a study beside others.
         RunError: for a folder that holds neither, or where nothing was tracked; or a damaged file.
     """
-    studies = [path for path in paths if (path / STUDY_FILE).is_file() or (path / PARTS_FILE).is_file()]
+    studies = [path for path in paths if (path / STUDY_FILE).is_file() or (path / CONDITIONS_FILE).is_file()]
     if studies and len(paths) > 1:
         raise UsageError(
             f"{studies[0]} is a study, and {len(paths)} folders were named; expected one study, or one or more runs. "
@@ -224,7 +224,7 @@ def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
     if not studies:
         return [TrackedGroup(paths[0], tuple(_single(path) for path in paths))]
     groups = []
-    for part in part_folders(paths[0]):
+    for part in condition_folders(paths[0]):
         results = read_study(part)
         if runs := tracked_runs(results):
             groups.append(TrackedGroup(part, tuple(runs), results, "" if part == paths[0] else part.name))

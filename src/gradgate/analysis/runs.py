@@ -11,7 +11,7 @@ from gradgate.files import digest
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
 from gradgate.settings.recorded import arm_of_texts
-from gradgate.study.parts import part_folders, read_parts
+from gradgate.study.conditions import condition_folders, read_conditions
 from gradgate.study.results import read_study
 from gradgate.study.study_file import STUDY_FILE
 
@@ -62,7 +62,7 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
         UsageError: for a study beside others, or two runs of one arm and seed.
         RunError: for a folder that holds neither, one that is damaged, or one without a run that kept its model.
     """
-    studies = [path for path in paths if (path / STUDY_FILE).is_file() or read_parts(path) is not None]
+    studies = [path for path in paths if (path / STUDY_FILE).is_file() or read_conditions(path) is not None]
     if studies and len(paths) > 1:
         raise UsageError(
             f"{studies[0]} is a study, and {len(paths)} folders were named; expected one study, or one or more runs. "
@@ -70,7 +70,7 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
         )
     if not studies:
         return [RunGroup(paths[0], _distinct([_single(path) for path in paths]))]
-    parts = part_folders(paths[0])
+    parts = condition_folders(paths[0])
     return [_of_study(part, "" if part == paths[0] else part.name, note) for part in parts]
 
 

@@ -172,10 +172,10 @@ def report(
 
 def _require_study(folder: Path) -> None:
     """Refuse a folder that holds no study."""
-    from gradgate.study.parts import part_folders
+    from gradgate.study.conditions import condition_folders
     from gradgate.study.study_file import read_study_file
 
-    for part in part_folders(folder):
+    for part in condition_folders(folder):
         read_study_file(part)
 
 

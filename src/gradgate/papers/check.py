@@ -148,14 +148,14 @@ def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:
         return {key: replace(found[key], source=str(folder)) for key in known if key in found}
     from gradgate.papers.measured import numbers_of_study  # reading studies brings scipy and matplotlib
     from gradgate.papers.reproduce import is_reproduction, read_reproduction
-    from gradgate.study.parts import part_folders
+    from gradgate.study.conditions import condition_folders
     from gradgate.study.results import read_study
 
     if is_reproduction(folder):
         reproduction = read_reproduction(folder)
         own = reproduction.preset.paper
         return {own: replace(reproduction.numbers(), source=str(folder))} if paper in (None, own) else {}
-    parts = [read_study(part) for part in part_folders(folder)]
+    parts = [read_study(part) for part in condition_folders(folder)]
     numbers = {
         key: together([numbers_of_study(key, part) for part in parts])
         for key in (papers() if paper is None else [paper])

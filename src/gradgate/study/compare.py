@@ -13,9 +13,9 @@ from gradgate.runs.state import RunState
 from gradgate.study import search as searches
 from gradgate.study.budget.driver import BudgetDriver, BudgetedStudy
 from gradgate.study.budget.file import read_budget
+from gradgate.study.conditions import condition_folders
 from gradgate.study.grid import GridRun
-from gradgate.study.parts import part_folders
-from gradgate.study.planning import Comparison, Execution, StudyPlan, plan
+from gradgate.study.planning import Comparison, Execution, StudyLayout, plan
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import read_study
 from gradgate.study.study_file import locked_folder
@@ -56,7 +56,7 @@ def compare(
     execution = execution or Execution()
     study = plan(comparison, out, progress, execution)
     if study.folders[0] != out:
-        study.parts.write(out)
+        study.conditions.write(out)
     queue = _begin(out, study, execution, progress, adds_runs=comparison.budget is None)
     try:
         _run(queue, out, comparison, study.folders, execution, progress)
@@ -68,7 +68,7 @@ def compare(
     return counts
 
 
-def _begin(out: Path, study: StudyPlan, execution: Execution, progress: StudyProgress, *, adds_runs: bool) -> Queue:
+def _begin(out: Path, study: StudyLayout, execution: Execution, progress: StudyProgress, *, adds_runs: bool) -> Queue:
     """Write the files of the study, and queue what is missing if all of it is to be trained."""
     grids = []
     for part in study.planned:
@@ -136,7 +136,7 @@ def count_runs(out: Path) -> RunCounts:
 
     With a budget, runs that it did not begin have not failed.
     """
-    cells = [cell for path in part_folders(out) for cell in read_study(path).cells]
+    cells = [cell for path in condition_folders(out) for cell in read_study(path).cells]
     finished = sum(cell.state is RunState.FINISHED for cell in cells)
     paused = sum(cell.state is RunState.PAUSED for cell in cells)
     is_budgeted = read_budget(out) is not None

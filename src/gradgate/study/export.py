@@ -9,8 +9,8 @@ from typing import Any
 
 from gradgate.runs.records import to_json
 from gradgate.study.budget.file import read_budget
+from gradgate.study.conditions import condition_folders
 from gradgate.study.frontier import frontier_of
-from gradgate.study.parts import part_folders
 from gradgate.study.results import RunResult, StudyResults, read_study
 
 _COSTS = ("steps", "seconds_per_step", "seconds_total", "peak_memory_bytes", "trainable_share", "parameters_trained")
@@ -27,7 +27,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
     run's ``scores.json``, and ``on_frontier`` is true if no other method is as good or better in score, forgetting and
     training time, and better in one of them.
     """
-    parts = [read_study(part) for part in part_folders(folder)]
+    parts = [read_study(part) for part in condition_folders(folder)]
     return [
         {**_record(cell, results), **measured}
         for results in parts

@@ -191,7 +191,7 @@ class Grid:
             return replace(self, search=search.without_results())
         if existing.search is None or existing.search.without_results() != search.without_results():
             raise RunError(
-                f"{self.path} was begun with {'another search' if existing.search else 'no search'}. Leave --search "
+                f"{self.path} was begun with {'another search' if existing.search else 'no search'}. Leave search= "
                 f"out to continue as it was begun, or give another --out."
             )
         return self
@@ -208,7 +208,7 @@ class Grid:
             there = "; ".join(map(format_settings, existing.variants)) or "none"
             raise RunError(
                 f"{self.path} was begun with other settings as arms: {there}. Expected the same, here "
-                f"{'; '.join(map(format_settings, variants))}. Leave --search out to continue as it was begun, or give "
+                f"{'; '.join(map(format_settings, variants))}. Leave search= out to continue as it was begun, or give "
                 f"another --out."
             )
         grid = replace(self, variants=variants)

@@ -1,4 +1,4 @@
-"""What a comparison is to train: the request, and the grids that follow from it, checked against data and models."""
+"""Plan a comparison: expand the request into grids and validate them against the data and models."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gradgate.study import search as searches
 from gradgate.study.arms import cross
 from gradgate.study.budget.driver import arms_of, check_budgeted
 from gradgate.study.budget.file import read_budget
+from gradgate.study.conditions import Condition, Conditions
 from gradgate.study.grid import Grid, check_counts, existing_settings
-from gradgate.study.parts import Part, Parts
 from gradgate.study.progress import StudyProgress
 from gradgate.study.request import subjects_of
 from gradgate.study.search import GENERATION_RATES, Space, read_space
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: tasks times models times training sizes times adapters times methods times seeds.
+    """Everything that a comparison crosses: tasks, models, training sizes, adapters, methods and seeds.
 
     Attributes:
         base: the settings that all runs share; its method, adapter and seed do not count. Without ``threads``, each
@@ -48,11 +48,11 @@ class Comparison:
             :mod:`gradgate.study.sweep`.
         adapters: None is the model itself, as is an empty sequence in a new study. The first method with the first
             adapter is the reference.
-        parts: several tasks, models and training sizes, each with each, in place of the base's; in a study that has
-            others they are added to these. See :mod:`gradgate.study.parts` for the folders of their runs.
+        conditions: several tasks, models and training sizes, each with each, in place of the base's; in a study that
+            has others they are added to these. See :mod:`gradgate.study.conditions` for the folders of their runs.
         search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
-            with one goes on with it. A new one of generation, without a budget, searches learning
-            rates where ``base`` gives none. With a budget nothing is searched first: each setting is an arm of each
+            with one resumes it. A new one of generation, without a budget, searches learning
+            rates if ``base`` gives none. With a budget nothing is searched first: each setting is an arm of each
             method.
         budget: only what leads to the best arm is trained, in this many steps at most
             (:mod:`gradgate.study.budget.driver`). The verdict is in ``budget.json``. A budgeted study resumes with the
@@ -64,7 +64,7 @@ class Comparison:
     seeds: Sequence[int]
     sweep: str | None = None
     adapters: Sequence[AdapterSetting | None] = ()
-    parts: Parts | None = None
+    conditions: Conditions | None = None
     search: Space | None = None
     budget: Budget | None = None
 
@@ -75,9 +75,9 @@ class Comparison:
         Raises:
             GradgateError: for tasks, models or settings to search that cannot be.
         """
-        base, parts = subjects_of(asked, out)
+        base, conditions = subjects_of(asked, out)
         search = read_space(asked.search, asked.trials, asked.search_seeds, asked.prune) if asked.search else None
-        return cls(base, asked.method, asked.seeds, asked.sweep, asked.adapter, parts, search, asked.total_budget)
+        return cls(base, asked.method, asked.seeds, asked.sweep, asked.adapter, conditions, search, asked.total_budget)
 
     def __post_init__(self) -> None:
         """Read methods and adapters that are given as texts."""
@@ -117,45 +117,45 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class PlannedPart:
-    """The grid of one task, model and training size, and what was seen of its data and model."""
+class PlannedCondition:
+    """The grid of one task, model and training size, with the preview of its data and model."""
 
     grid: Grid
     seen: Preview
 
     @property
     def higher_is_better(self) -> bool:
-        """Of the task's metric."""
+        """Whether higher values of the task's metric are better."""
         return self.seen.task.metric_higher_is_better
 
 
 @dataclass(frozen=True)
-class StudyPlan:
-    """What a comparison trains.
+class StudyLayout:
+    """The grids that a comparison trains.
 
     Attributes:
-        parts: tasks, models and training sizes, those that the study held included.
+        conditions: tasks, models and training sizes, including those that the study has already.
         planned: the grid of each.
     """
 
-    parts: Parts
-    planned: list[PlannedPart]
+    conditions: Conditions
+    planned: list[PlannedCondition]
 
     @property
     def folders(self) -> list[Path]:
-        """Of the grids; the first one is the study's own where it has one task, model and training size."""
-        return [part.grid.path for part in self.planned]
+        """The folders of the grids; the study's own if it has one task, model and training size."""
+        return [each.grid.path for each in self.planned]
 
 
-def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: Execution) -> StudyPlan:
-    """Plan what :func:`gradgate.study.compare.compare` trains, and check it against the data and the models.
+def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: Execution) -> StudyLayout:
+    """Plan a comparison: expand the request into grids, and check them against the data and the models.
 
     Nothing is written.
 
     Args:
         comparison: what is compared.
         out: the study folder.
-        progress: is told what the plan took from elsewhere.
+        progress: receives notes about defaults that the plan filled in.
         execution: where and how to train.
 
     Raises:
@@ -163,16 +163,16 @@ def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: 
     """
     request, budget = _Request.of(comparison), comparison.budget
     _check_budget(out, budget)
-    parts = (comparison.parts or Parts.of(comparison.base)).with_held(out)
-    planned = _plan_all(parts, out, comparison.base, request, execution, progress)
+    conditions = (comparison.conditions or Conditions.of(comparison.base)).merge_existing(out)
+    planned = _plan_all(conditions, out, comparison.base, request, execution, progress)
     if budget is not None:
-        check_budgeted([part.grid for part in planned], [part.seen.task for part in planned])
-    return StudyPlan(parts, planned)
+        check_budgeted([each.grid for each in planned], [each.seen.task for each in planned])
+    return StudyLayout(conditions, planned)
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What is compared on every part of a study."""
+    """The part of a request that every condition of a study shares."""
 
     methods: list[Arm]
     seeds: list[int]
@@ -185,7 +185,7 @@ class _Request:
 
     @classmethod
     def of(cls, comparison: Comparison) -> _Request:
-        """Read what a comparison asks for; raise UsageError if it is wrong for any model."""
+        """Return what a comparison asks for. Raise UsageError if it is wrong whatever the model is."""
         swept = read_sweep(comparison.sweep) if comparison.sweep is not None else None
         methods = [swept.reference, *comparison.methods] if swept else list(comparison.methods)
         check_counts(methods, comparison.seeds)
@@ -203,7 +203,7 @@ class _Request:
         return request if comparison.search is None else request._trying(comparison.search)
 
     def _trying(self, space: Space) -> _Request:
-        """Add settings: those of a search, or arms of a budget."""
+        """Return the request with these settings: those of a search, or arms of a budget."""
         if self.is_budgeted:
             return replace(self, variants=arms_of(space), rate_is_open=False)
         return replace(self, search=space.record(), rate_is_open=False)
@@ -226,34 +226,39 @@ class _Request:
 
 def _check_budget(out: Path, budget: Budget | None) -> None:
     """Refuse a budgeted study without its budget: a plain comparison would train every run."""
-    held = read_budget(out)
-    if budget is None and held is not None:
-        found = held.verdict
+    existing = read_budget(out)
+    if budget is None and existing is not None:
+        found = existing.verdict
         raise UsageError(
             f"{out} has a budget of {found.steps_allowed:,} of its grid's {found.steps_of_grid:,} optimizer steps, and "
-            f"this command has none. Give the same budget= to go on within it, a larger one to train more, or "
+            f"this command has none. Give the same budget= to continue within it, a larger one to train more, or "
             f"budget=1 to train every run."
         )
 
 
 def _plan_all(
-    parts: Parts, out: Path, base: RunConfig, request: _Request, execution: Execution, progress: StudyProgress
-) -> list[PlannedPart]:
-    """Check every part against its data and its model."""
-    configured = _with_threads(parts.configured(out, base), execution)
-    request = request.merge_existing([part.path for part in configured])
-    planned = [_plan(part, request, progress) for part in configured]
+    conditions: Conditions,
+    out: Path,
+    base: RunConfig,
+    request: _Request,
+    execution: Execution,
+    progress: StudyProgress,
+) -> list[PlannedCondition]:
+    """Check every condition against its data and its model."""
+    configured = _with_threads(conditions.configured(out, base), execution)
+    request = request.merge_existing([condition.path for condition in configured])
+    planned = [_plan(condition, request, progress) for condition in configured]
     _check_together(planned)
     return planned
 
 
-def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart:
-    """Return the grid of one part, checked against its data and its model."""
-    from gradgate.training.preview import preview  # imports torch: what is wrong without it has been refused
+def _plan(condition: Condition, request: _Request, progress: StudyProgress) -> PlannedCondition:
+    """Return the grid of one condition, checked against its data and its model."""
+    from gradgate.training.preview import preview  # imports torch: wrong usage was refused before
 
-    grid = Grid.of(part.path, part.base, request.methods, request.seeds, request.adapters, part.name)
+    grid = Grid.of(condition.path, condition.base, request.methods, request.seeds, request.adapters, condition.name)
     grid.check_language_adapters()
-    seen = preview(part.base, grid.own_adapters)
+    seen = preview(condition.base, grid.own_adapters)
     grid.check_data(seen.task)
     grid.check_same_languages(seen.language_adapters)
     for text in seen.notes:
@@ -262,18 +267,18 @@ def _plan(part: Part, request: _Request, progress: StudyProgress) -> PlannedPart
         grid = grid.with_methods(request.sweep.arms(seen.layers, grid.methods))
     for method in dict.fromkeys(arm.method for arm in grid.arms):
         method.check(seen.layers.at(method.traits.unit))
-    for selector in (part.base.lr_scale or {}) if not grid.own_adapters else ():
+    for selector in (condition.base.lr_scale or {}) if not grid.own_adapters else ():
         select(seen.layers, selector)  # of a model with an adapter the run itself says
     grid = _with_settings(grid, request, seen, progress)
     searches.check(grid)
     unfair = shared_rate(grid.arms, grid.base.lr, grid.tried)
     if unfair:
         progress.note(grid.labelled(unfair))
-    return PlannedPart(grid, seen)
+    return PlannedCondition(grid, seen)
 
 
 def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: StudyProgress) -> Grid:
-    """Add what is searched or compared of settings; if no rate was passed, note what that means."""
+    """Return the grid with the settings that are searched or compared. Note what happens if no rate was given."""
     if request.search is not None:
         return grid.with_search(request.search)
     if request.variants:
@@ -298,9 +303,9 @@ def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: Study
     return grid
 
 
-def _check_together(planned: list[PlannedPart]) -> None:
-    """Raise UsageError if the parts of a study cannot share one queue or one table."""
-    metrics = {part.higher_is_better: part.seen.task for part in planned}
+def _check_together(planned: list[PlannedCondition]) -> None:
+    """Raise UsageError if the conditions of a study cannot share one queue or one table."""
+    metrics = {each.higher_is_better: each.seen.task for each in planned}
     if len(metrics) > 1:
         better = " and ".join(
             f"{task.metric} of {task.name} where it is {'higher' if higher else 'lower'}"
@@ -316,10 +321,10 @@ def _check_together(planned: list[PlannedPart]) -> None:
             )
 
 
-def _with_threads(parts: list[Part], execution: Execution) -> list[Part]:
-    """Sums on the CPU depend on the number of threads: all runs of a study take as many, however many workers."""
-    if parts[0].base.threads is not None:
-        return parts
-    existing = next(filter(None, (existing_settings(part.path) for part in parts)), None)
+def _with_threads(conditions: list[Condition], execution: Execution) -> list[Condition]:
+    """Set the number of threads of all runs, on which sums on the CPU depend, whatever the number of workers is."""
+    if conditions[0].base.threads is not None:
+        return conditions
+    existing = next(filter(None, (existing_settings(condition.path) for condition in conditions)), None)
     threads = execution.cores if existing is None else existing.get("threads")
-    return [replace(part, base=part.base.model_copy(update={"threads": threads})) for part in parts]
+    return [replace(condition, base=condition.base.model_copy(update={"threads": threads})) for condition in conditions]

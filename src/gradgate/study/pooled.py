@@ -1,7 +1,7 @@
-"""A study of several tasks or models, read as one study whose test splits are its parts.
+"""Read a study of several tasks or models as one study whose test splits are its conditions.
 
-The score of a cell on a part is its score on the part's own main split; their mean is the cell's average. A cell has
-finished where it has finished on every part, so that all means are over the same tasks.
+The score of a run on a condition is its score on the condition's own main split; their mean is the run's average. A run
+has finished if it has finished on every condition, so that all means are over the same tasks.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gradgate.errors import RunError
 from gradgate.runs.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 from gradgate.runs.state import RunState
 from gradgate.settings.forgetting import ForgettingRecord
-from gradgate.study.parts import Parts, part_folders, part_names, read_parts, short_names
+from gradgate.study.conditions import Conditions, condition_folders, condition_names, read_conditions, short_names
 from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, RunResult, StudyResults, read_study
 from gradgate.study.study_file import StudyRecord
 
-MIXED = {True: "score", False: "error"}
-"""What scores of tasks that have different metrics are called, where higher is better and where lower is."""
+MIXED_METRIC = {True: "score", False: "error"}
+"""The name of scores of tasks with different metrics, by whether higher is better."""
 
 
 def read_pooled(folder: Path) -> StudyResults:
@@ -30,12 +30,12 @@ def read_pooled(folder: Path) -> StudyResults:
     Raises:
         RunError: if it holds no study, or a file of it is damaged.
     """
-    named = read_parts(folder)
+    named = read_conditions(folder)
     if named is None:
         return read_study(folder)
     parts, problems = _read_parts(folder)
     studies = [part.study for part in parts]
-    names = part_names(
+    names = condition_names(
         [study.task.name for study in studies],
         [study.model.name for study in studies],
         [study.train_size for study in studies],
@@ -57,7 +57,7 @@ def _read_parts(folder: Path) -> tuple[list[StudyResults], list[str]]:
         RunError: if none can be read.
     """
     parts, errors = [], []
-    for path in part_folders(folder):
+    for path in condition_folders(folder):
         try:
             parts.append(read_study(path))
         except RunError as error:
@@ -84,7 +84,7 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
         )
     tasks = [part.study.task for _, part in parts]
     metrics = {task.metric for task in tasks}
-    metric = metrics.pop() if len(metrics) == 1 else MIXED[tasks[0].metric_higher_is_better]
+    metric = metrics.pop() if len(metrics) == 1 else MIXED_METRIC[tasks[0].metric_higher_is_better]
     average = f"mean over {unit}s"
     study = _study([part.study for _, part in parts], [name for name, _ in parts], unit, metric)
     cells = [
@@ -104,8 +104,8 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
     )
 
 
-def _unit(parts: Parts) -> str:
-    axes = {TASK: parts.tasks, MODEL: parts.models, SIZE: parts.train_sizes}
+def _unit(conditions: Conditions) -> str:
+    axes = {TASK: conditions.tasks, MODEL: conditions.models, SIZE: conditions.train_sizes}
     several = [unit for unit, values in axes.items() if len(values) > 1]
     return several[0] if len(several) == 1 else COMBINATION
 
@@ -195,7 +195,7 @@ def _number(score: float | None) -> float:
 
 
 def _pooled_cost(costs: list[Cost]) -> Cost:
-    """Sums of steps and seconds, means of rates and shares, the largest of sizes."""
+    """Return sums of steps and seconds, means of rates and shares, and the largest of sizes."""
     memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
     stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
     return Cost(

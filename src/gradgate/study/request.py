@@ -7,22 +7,22 @@ from typing import Any
 
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import RunConfig
+from gradgate.study.conditions import Conditions, read_conditions
 from gradgate.study.grid import Grid
-from gradgate.study.parts import Parts, read_parts
 from gradgate.study.study_file import find_study
 from gradgate.study.sweep import read_sweep
 from gradgate.training.named_tasks import check_tasks
 
 
-def subjects_of(asked: CompareSettings, out: Path) -> tuple[RunConfig, Parts]:
+def subjects_of(asked: CompareSettings, out: Path) -> tuple[RunConfig, Conditions]:
     """Return what all runs share, and the tasks, models and training sizes that are compared on.
 
     Args:
-        asked: settings of the comparison. A study of several parts has the first task and model if these have none.
+        asked: settings of the comparison. A study of several tasks has the first one if these have none.
         out: the study folder.
     """
     base = asked.run_with(**_existing(asked, out))
-    return base, Parts.of(base, asked.task, asked.model, asked.train_size)
+    return base, Conditions.of(base, asked.task, asked.model, asked.train_size)
 
 
 def check_request(asked: CompareSettings, out: Path) -> None:
@@ -31,9 +31,9 @@ def check_request(asked: CompareSettings, out: Path) -> None:
     Raises:
         GradgateError: for methods, adapters, seeds, tasks or files that cannot be.
     """
-    base, parts = subjects_of(asked, out)
+    base, conditions = subjects_of(asked, out)
     swept = [] if asked.sweep is None else [read_sweep(asked.sweep).reference]
-    configured = parts.with_held(out).configured(out, base)
+    configured = conditions.merge_existing(out).configured(out, base)
     is_new = all(find_study(part.path) is None for part in configured)
     for part in configured:
         if is_new:
@@ -43,7 +43,7 @@ def check_request(asked: CompareSettings, out: Path) -> None:
 
 def _existing(asked: CompareSettings, out: Path) -> dict[str, Any]:
     """Return the first task and model of an existing study of several, in place of those that are not passed."""
-    parts = read_parts(out)
-    if parts is None:
+    existing = read_conditions(out)
+    if existing is None:
         return {}
-    return {**({} if asked.task else vars(parts.tasks[0])), **({} if asked.model else {"model": parts.models[0]})}
+    return {**({} if asked.task else vars(existing.tasks[0])), **({} if asked.model else {"model": existing.models[0]})}

@@ -22,8 +22,8 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import Failure, Scores, TaskRecord, read_record, write_record
 from gradgate.runs.state import RunState
 from gradgate.settings.arm import OWN_SETTINGS, Arm, format_settings, read_setting
+from gradgate.study.conditions import condition_folders
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun
-from gradgate.study.parts import part_folders
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
 from gradgate.study.workers.queue import Queue
 
@@ -183,7 +183,7 @@ def undecided(grid: Grid) -> list[Arm]:
 
 def advance(queue: Queue) -> bool:
     """Choose the settings of methods with an ended search, and queue their runs. Return whether there were any."""
-    return any(_advance(queue, folder) for folder in part_folders(queue.store.folder))
+    return any(_advance(queue, folder) for folder in condition_folders(queue.store.folder))
 
 
 def _advance(queue: Queue, folder: Path) -> bool:

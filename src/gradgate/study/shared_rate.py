@@ -31,5 +31,5 @@ def shared_rate(arms: Sequence[Arm], lr: float | None, tried: Sequence[Mapping[s
     return (
         f"{', '.join(adapters)} and the model itself share the learning rate{rate}. LoRA's best one is about 10 times "
         f"that of full fine-tuning ({SOURCE}), so one for both favours one of them. Give adapters their own, as in "
-        f"-m lora:r=8,lr={10 * (lr or 5e-5):g}, or search it for each with --search lr=..."
+        f"lora:r=8,lr={10 * (lr or 5e-5):g}, or search it for each with search='lr=...'."
     )

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from gradgate.runs.state import RunState
 from gradgate.study.budget.file import BudgetRecord, read_budget
+from gradgate.study.conditions import condition_folders, refuse_condition
 from gradgate.study.grid import Grid
-from gradgate.study.parts import part_folders, refuse_part
 from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.study_file import read_study_file
@@ -69,7 +69,7 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
         RunError: if the folder holds no study.
         StoreError: if the store cannot be read.
     """
-    for part in part_folders(folder):
+    for part in condition_folders(folder):
         read_study_file(part)
     budget = read_budget(folder)
     store = read_store(folder, url)
@@ -89,8 +89,8 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
         RunError: if the folder holds no study.
         StoreError: if the store cannot be used.
     """
-    refuse_part(folder)
-    grids = [Grid.read(part) for part in part_folders(folder)]
+    refuse_condition(folder)
+    grids = [Grid.read(part) for part in condition_folders(folder)]
     better = read_study_file(grids[0].path).task.metric_higher_is_better
     queue = Queue(open_store(folder, url, higher_is_better=better))
     if not queue.runs() and read_budget(folder) is None:  # a budget decides itself what to train
@@ -108,7 +108,7 @@ def _of_queue(run: QueuedRun, queue: Queue) -> QueuedRun:
 
 def _of_folders(folder: Path) -> Iterator[QueuedRun]:
     """Yield the runs of a study without a store; a run that has not begun waits."""
-    for part in map(Grid.read, part_folders(folder)):
+    for part in map(Grid.read, condition_folders(folder)):
         runs = product(part.arms, part.seeds)
         for (arm, seed), result in zip(runs, read_study(part.path).cells, strict=True):
             path, paused = result.folder or part.folder_of(arm, seed).path, result.paused

@@ -20,8 +20,8 @@ from gradgate.study.budget.driver import BudgetedStudy
 from gradgate.study.budget.file import BUDGET_FILE, BudgetRecord, read_budget
 from gradgate.study.budget.observe import observe
 from gradgate.study.compare import RunCounts, compare
+from gradgate.study.conditions import Conditions
 from gradgate.study.grid import Grid
-from gradgate.study.parts import Parts
 from gradgate.study.planning import Comparison
 from gradgate.study.progress import SilentStudy, StudyProgress
 from gradgate.study.results import read_study
@@ -154,9 +154,9 @@ def test_the_status_has_budget_and_verdict(done: Path) -> None:
 
 def test_several_tasks_are_pairs(base: RunConfig, tiny_task: Path, tmp_path: Path) -> None:
     other = shutil.copytree(tiny_task, tmp_path / "other")
-    parts = Parts.of(base, [str(tiny_task), str(other)])
+    parts = Conditions.of(base, [str(tiny_task), str(other)])
     counts = compare(
-        Comparison(base, METHODS[:2], [0], parts=parts, budget=Budget(share=0.5)),
+        Comparison(base, METHODS[:2], [0], conditions=parts, budget=Budget(share=0.5)),
         tmp_path / "study",
         SilentStudy(),
     )

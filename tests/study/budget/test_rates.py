@@ -22,9 +22,9 @@ from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.budget.driver import BudgetedStudy, check_budgeted
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.compare import compare
+from gradgate.study.conditions import Conditions
 from gradgate.study.export import as_table, exported, records
 from gradgate.study.grid import Grid
-from gradgate.study.parts import Parts
 from gradgate.study.planning import Comparison, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.replay.curve_rows import study_rows
@@ -152,8 +152,8 @@ def test_rates_are_arms_on_each_of_several_tasks_with_two_workers(
     base: RunConfig, tiny_task: Path, tmp_path: Path
 ) -> None:
     other = shutil.copytree(tiny_task, tmp_path / "other")
-    parts = Parts.of(base, [str(tiny_task), str(other)])
-    found = race(base, tmp_path / "study", 0.3, ["full", "head"], parts=parts, execution=Execution(workers=2))
+    parts = Conditions.of(base, [str(tiny_task), str(other)])
+    found = race(base, tmp_path / "study", 0.3, ["full", "head"], conditions=parts, execution=Execution(workers=2))
     assert found.arms == ("full:lr=0.0001", "full:lr=0.01", "head:lr=0.0001", "head:lr=0.01")
     assert 0 < found.verdict.steps_spent <= int(0.3 * 4 * 2 * 2 * 8)
     assert "full:<wbr>lr=0.01" in write_report(tmp_path / "study").html.read_text()

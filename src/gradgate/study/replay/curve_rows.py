@@ -10,7 +10,7 @@ from typing import Any, Literal
 from gradgate.csv_rows import CsvRows
 from gradgate.runs.pauses import losses_on_dev
 from gradgate.settings.recorded import ArmName
-from gradgate.study.parts import part_folders
+from gradgate.study.conditions import condition_folders
 from gradgate.study.results import RunResult, StudyResults, read_study
 
 WHOLE = "cut"
@@ -69,7 +69,7 @@ def study_rows(folder: Path) -> list[CurveRow]:
     Raises:
         RunError: if the folder holds no study.
     """
-    return [row for part in part_folders(folder) for row in _rows_of(read_study(part))]
+    return [row for part in condition_folders(folder) for row in _rows_of(read_study(part))]
 
 
 def _rows_of(results: StudyResults) -> Iterator[CurveRow]:

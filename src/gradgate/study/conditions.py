@@ -1,6 +1,7 @@
-"""The tasks, models and training sizes of a study: one of each in its own folder, or several in folders of their parts.
+"""Find the conditions of a study: each task with each model and training size, in folders of their own if several.
 
-Each part is a study of one task, model and size in every way but its queue, which all parts share.
+Each condition is a study of its own in every way but its queue, which all conditions share. On disk, conditions are
+called parts.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from gradgate.settings.run import RunConfig
 from gradgate.study.study_file import STUDY_FILE, locked_folder
 from gradgate.tasks.multitask import is_multitask, task_folder
 
-PARTS_FILE = "parts.json"
+CONDITIONS_FILE = "parts.json"
+CONDITIONS_FOLDER = "parts"
 _EARLIER_FILE = "axes.json"  # of studies that version 0.1 began
-PARTS_FOLDER = "parts"
 _OF_ONE_TASK = ("text", "text_pair", "label", "kind", "train_file", "dev_file", "test_file", "split")
 
 
@@ -41,13 +42,13 @@ Size = int | None
 
 
 @dataclass(frozen=True)
-class Part:
+class Condition:
     """One task with one model and one training size.
 
     Attributes:
         path: of its study folder.
         base: the settings of its runs.
-        name: for people, empty in a study of this part alone.
+        name: for people, empty in a study of this condition alone.
     """
 
     path: Path
@@ -56,10 +57,13 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The tasks, models and training sizes of a study, whose parts are each task with each model and each size.
+class Conditions:
+    """The tasks, models and training sizes of a study, whose conditions are each of one with each of the others.
 
-    ``train_sizes`` is empty where the settings say how many rows all parts train on.
+    Attributes:
+        tasks: of the study.
+        models: of the study.
+        train_sizes: empty if the settings say how many rows all conditions train on.
     """
 
     tasks: tuple[TaskChoice, ...]
@@ -73,74 +77,75 @@ class Parts:
         tasks: Sequence[str] = (),
         models: Sequence[str] = (),
         train_sizes: Sequence[Size] = (),
-    ) -> Parts:
-        """What was asked for.
+    ) -> Conditions:
+        """Return the conditions that were asked for.
 
         Args:
-            base: names the task, the model and the training size where no others are given.
+            base: names the task, the model and the training size if no others are passed.
             tasks: as of ``--task``. The files of several are in sub-folders of ``base.data`` that are named like them.
             models: as of ``--model``.
             train_sizes: rows of each training set, drawn by the seed; None for all rows. One is the base's.
 
         Raises:
-            DataError: if the folder of a task cannot be told.
+            DataError: if the folder of a task cannot be found.
         """
         names = list(dict.fromkeys(tasks)) or [base.task]
         if len(names) == 1:
             found = [TaskChoice(names[0], None if base.data is None else str(base.data))]
         else:
             found = [TaskChoice(name, _data_of(name, base.data)) for name in names]
-        return cls(_distinct(found), _distinct(models or [base.model]), tuple(dict.fromkeys(train_sizes)))
+        return cls(_unique(found), _unique(models or [base.model]), tuple(dict.fromkeys(train_sizes)))
 
-    def with_held(self, folder: Path) -> Parts:
+    def merge_existing(self, folder: Path) -> Conditions:
         """Return the parts that a study's folder has, followed by these.
 
         Raises:
             RunError: for a further training size in a study that was begun with one.
         """
-        held = read_parts(folder)
-        if held is None:
+        existing = read_conditions(folder)
+        if existing is None:
             return replace(self, train_sizes=self.train_sizes if len(self.train_sizes) > 1 else ())
-        if len(self.train_sizes) > 1 and not held.train_sizes:
+        if len(self.train_sizes) > 1 and not existing.train_sizes:
             raise RunError(
                 f"{folder} was begun with one training size, and {len(self.train_sizes)} were given with train_size=. "
                 f"Give another out= for a study of several."
             )
-        sizes = tuple(dict.fromkeys([*held.train_sizes, *self.train_sizes])) if held.train_sizes else ()
-        return Parts(_distinct([*held.tasks, *self.tasks]), _distinct([*held.models, *self.models]), sizes)
+        sizes = tuple(dict.fromkeys([*existing.train_sizes, *self.train_sizes])) if existing.train_sizes else ()
+        tasks, models = _unique([*existing.tasks, *self.tasks]), _unique([*existing.models, *self.models])
+        return Conditions(tasks, models, sizes)
 
-    def configured(self, folder: Path, base: RunConfig) -> list[Part]:
+    def configured(self, folder: Path, base: RunConfig) -> list[Condition]:
         """Cross every task with every model and size, size by size, each with its folder and settings.
 
         Raises:
             UsageError: for several tasks with settings that describe one.
-            RunError: if the folder is in use, by something else or by a study of one part, or is a part.
+            RunError: if something else is in the folder, a study of one condition, or one condition of a study.
         """
-        refuse_part(folder)
+        refuse_condition(folder)
         given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TASK if getattr(base, name) is not None]
         if given and len(self.tasks) > 1:
             raise UsageError(
                 f"{', '.join(given)}: these describe one task, and there are several. Describe each in a YAML file."
             )
         combined = self._combined(base)
-        if len(combined) == 1 and read_parts(folder) is None:
-            return [Part(folder, self._configured(base, *combined[0]))]
-        if read_parts(folder) is None and in_use(folder):
+        if len(combined) == 1 and read_conditions(folder) is None:
+            return [Condition(folder, self._configured(base, *combined[0]))]
+        if read_conditions(folder) is None and in_use(folder):
             what = "a study of one task and model" if (folder / STUDY_FILE).is_file() else "no study"
             several = "tasks or models" if len(self.tasks) * len(self.models) > 1 else "training sizes"
             raise RunError(f"{folder} is not empty and holds {what}. Give another out= for several {several}.")
         tasks, models, sizes = zip(*combined, strict=True)
-        names = part_names([task.task for task in tasks], models, sizes)
+        names = condition_names([task.task for task in tasks], models, sizes)
         return [
-            Part(self._path(folder, *each), self._configured(base, *each), name)
+            Condition(self._path(folder, *each), self._configured(base, *each), name)
             for each, name in zip(combined, names, strict=True)
         ]
 
     def write(self, folder: Path) -> None:
         """Write ``parts.json``, with what another process may have put there meanwhile."""
         with locked_folder(folder):
-            parts = self.with_held(folder)
-            write_json(folder / PARTS_FILE, TypeAdapter(Parts).dump_python(parts, mode="json"))
+            merged = self.merge_existing(folder)
+            write_json(folder / CONDITIONS_FILE, TypeAdapter(Conditions).dump_python(merged, mode="json"))
 
     def paths(self, folder: Path) -> list[Path]:
         """Return the folders of the parts."""
@@ -157,7 +162,7 @@ class Parts:
             whole = json.dumps([task.task, task.data, model])
             name = f"{name}-{sha256(whole.encode(errors='surrogatepass')).hexdigest()[:8]}"
         rows = f"__{'all' if size is None else size}-rows" if self.train_sizes else ""
-        return folder / PARTS_FOLDER / portable_name(f"{name}{rows}")
+        return folder / CONDITIONS_FOLDER / portable_name(f"{name}{rows}")
 
     @staticmethod
     def _configured(base: RunConfig, task: TaskChoice, model: str, size: Size) -> RunConfig:
@@ -165,50 +170,50 @@ class Parts:
         return base.model_copy(update=own)
 
 
-def read_parts(folder: Path) -> Parts | None:
+def read_conditions(folder: Path) -> Conditions | None:
     """Read the parts of a study of several tasks or models; return None if the folder has none.
 
     Raises:
         RunError: if the file is damaged.
     """
-    file = next((folder / name for name in (PARTS_FILE, _EARLIER_FILE) if (folder / name).is_file()), None)
+    file = next((folder / name for name in (CONDITIONS_FILE, _EARLIER_FILE) if (folder / name).is_file()), None)
     if file is None:
         return None
     try:
-        return TypeAdapter(Parts).validate_python(read_json(file))
+        return TypeAdapter(Conditions).validate_python(read_json(file))
     except ValidationError as error:
         raise RunError(f"{file} is damaged: {error.errors()[0]['msg']}. Give another out=.") from None
 
 
-def part_folders(folder: Path) -> list[Path]:
+def condition_folders(folder: Path) -> list[Path]:
     """Return the study folders of all parts that have started; the folder itself for a study of one task and one model.
 
     Raises:
-        RunError: if the folder is to hold several, and none was begun.
+        RunError: if the study has several, and none was begun.
     """
-    parts = read_parts(folder)
-    if parts is None:
+    conditions = read_conditions(folder)
+    if conditions is None:
         return [folder]
-    found = [path for path in parts.paths(folder) if (path / STUDY_FILE).is_file()]
+    found = [path for path in conditions.paths(folder) if (path / STUDY_FILE).is_file()]
     if not found:
         raise RunError(f"{folder} holds no part of its study yet. Run the command that began it again.")
     return found
 
 
-def refuse_part(folder: Path) -> None:
+def refuse_condition(folder: Path) -> None:
     """Raise RunError for the folder of a part, whose runs are in the queue of the whole study."""
     whole = folder.resolve().parent.parent
-    if folder.resolve().parent.name == PARTS_FOLDER and read_parts(whole) is not None:
+    if folder.resolve().parent.name == CONDITIONS_FOLDER and read_conditions(whole) is not None:
         raise RunError(f"{folder} is a part of the study {whole}, which has its queue. Name that folder instead.")
 
 
-def part_names(tasks: Sequence[str], models: Sequence[str], sizes: Sequence[Size] = ()) -> list[str]:
+def condition_names(tasks: Sequence[str], models: Sequence[str], sizes: Sequence[Size] = ()) -> list[str]:
     """Name each part by its task, model and training size, whichever differ; by a number if none differs."""
     of_task, of_model = short_names(list(dict.fromkeys(tasks))), short_names(list(dict.fromkeys(models)))
     of_size = {size: "all rows" if size is None else f"{size:,} rows" for size in sizes}
     axes: list[tuple[dict[Any, str], Sequence[Any]]] = [(of_task, tasks), (of_model, models), (of_size, sizes)]
-    told = [(named, values) for named, values in axes if len(named) > 1] or axes[:1]
-    words = [", ".join(named[values[place]] for named, values in told) for place in range(len(tasks))]
+    differing = [(named, values) for named, values in axes if len(named) > 1] or axes[:1]
+    words = [", ".join(named[values[place]] for named, values in differing) for place in range(len(tasks))]
     again = [words[:place].count(word) for place, word in enumerate(words)]
     return [f"{word} ({number + 1})" if number else word for word, number in zip(words, again, strict=True)]
 
@@ -223,7 +228,7 @@ def _last_word(text: str) -> str:
     return Path(text).name or text
 
 
-def _distinct(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+def _unique(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     """Drop duplicates and keep the first spelling, as one path may be written in several ways."""
     found: dict[object, Choice] = {}
     for choice in choices:

@@ -13,8 +13,8 @@ from gradgate.errors import DataError, RunError, UsageError
 from gradgate.runs.state import RunState
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
+from gradgate.study.conditions import Conditions, TaskChoice, condition_folders, condition_names, read_conditions
 from gradgate.study.export import records
-from gradgate.study.parts import Parts, TaskChoice, part_folders, part_names, read_parts
 from gradgate.study.planning import Comparison
 from gradgate.study.pooled import read_pooled
 from gradgate.study.progress import SilentStudy
@@ -50,8 +50,8 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> str:
 def done(base: RunConfig, weather: str, gpt2: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two tasks with two models, two methods and one seed, finished. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("studies") / "done"
-    parts = Parts.of(base, [base.task, weather], [base.model, gpt2])
-    assert compare(Comparison(base, ["full", "head"], [0], parts=parts), folder, SilentStudy()) == RunCounts(
+    parts = Conditions.of(base, [base.task, weather], [base.model, gpt2])
+    assert compare(Comparison(base, ["full", "head"], [0], conditions=parts), folder, SilentStudy()) == RunCounts(
         finished=8, failed=0
     )
     return folder
@@ -70,12 +70,12 @@ def test_each_run_is_what_train_alone_would_give(
 ) -> None:
     alone = base.model_copy(update={"method": "head", "task": weather, "model": gpt2})
     train(alone, tmp_path / "run")
-    part = Parts.of(base, [base.task, weather], [base.model, gpt2]).paths(done)[3]
+    part = Conditions.of(base, [base.task, weather], [base.model, gpt2]).paths(done)[3]
     assert_same_run(part / "runs/head/seed-0", tmp_path / "run")
 
 
 def test_a_part_is_a_study_by_itself(done: Path, base: RunConfig) -> None:
-    first = read_study(part_folders(done)[0])
+    first = read_study(condition_folders(done)[0])
     assert first.study.model.name == base.model
     assert (first.count(RunState.FINISHED), first.study.arm_names) == (2, ("full", "head"))
 
@@ -85,10 +85,12 @@ def test_a_task_and_a_model_are_added_with_the_methods_and_seeds_that_are_there(
     base: RunConfig, weather: str, gpt2: str, tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    compare(Comparison(base, ["head"], [0, 3], parts=Parts.of(base, [base.task, weather])), study, SilentStudy())
+    compare(
+        Comparison(base, ["head"], [0, 3], conditions=Conditions.of(base, [base.task, weather])), study, SilentStudy()
+    )
     before = files(study / "parts")
-    more = Parts.of(base.model_copy(update={"model": gpt2}))
-    assert compare(Comparison(base, ["full"], [3], parts=more), study, SilentStudy()) == RunCounts(
+    more = Conditions.of(base.model_copy(update={"model": gpt2}))
+    assert compare(Comparison(base, ["full"], [3], conditions=more), study, SilentStudy()) == RunCounts(
         finished=16, failed=0
     )
     told = [(cell["method"], cell["seed"]) for cell in records(study)]
@@ -97,7 +99,7 @@ def test_a_task_and_a_model_are_added_with_the_methods_and_seeds_that_are_there(
     runs = [name for name in before if "/runs/" in f"/{name}"]
     assert runs
     assert {name: after[name] for name in runs} == {name: before[name] for name in runs}
-    parts = read_parts(study)
+    parts = read_conditions(study)
     assert parts is not None
     assert (len(parts.tasks), parts.models) == (2, (base.model, gpt2))
 
@@ -106,7 +108,7 @@ def test_a_task_and_a_model_are_added_with_the_methods_and_seeds_that_are_there(
 def test_a_worker_takes_the_runs_of_every_part(done: Path, tmp_path: Path) -> None:
     study = Path(shutil.copytree(done, tmp_path / "study"))
     wanted = {cell["task"] + cell["model"] + cell["method"]: cell["score"] for cell in records(study)}
-    for part in part_folders(study):
+    for part in condition_folders(study):
         shutil.rmtree(part / "runs/head")
     (study / "study.db").unlink()
     assert join(study, None, SilentStudy()) == 0
@@ -115,63 +117,63 @@ def test_a_worker_takes_the_runs_of_every_part(done: Path, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_each_part_chooses_its_own_setting_of_a_search(base: RunConfig, weather: str, tmp_path: Path) -> None:
-    parts = Parts.of(base, [base.task, weather])
+    parts = Conditions.of(base, [base.task, weather])
     space = read_space(["lr=1e-5,1e-2"])
-    tally = compare(Comparison(base, ["full"], [0], parts=parts, search=space), tmp_path / "study", SilentStudy())
+    tally = compare(Comparison(base, ["full"], [0], conditions=parts, search=space), tmp_path / "study", SilentStudy())
     assert tally == RunCounts(finished=2, failed=0)
-    for part in part_folders(tmp_path / "study"):
+    for part in condition_folders(tmp_path / "study"):
         search = json.loads((part / "study.json").read_text())["search"]
         assert len(search["results"]["full"]) == 2
         best = max(search["results"]["full"], key=lambda result: result["dev"])
         assert search["chosen"]["full"] == best["setting"]
     more = Path(shutil.copytree(base.task, tmp_path / "more"))
-    later = Parts.of(base.model_copy(update={"task": str(more)}))
-    assert compare(Comparison(base, ["full"], [0], parts=later), tmp_path / "study", SilentStudy()) == RunCounts(
+    later = Conditions.of(base.model_copy(update={"task": str(more)}))
+    assert compare(Comparison(base, ["full"], [0], conditions=later), tmp_path / "study", SilentStudy()) == RunCounts(
         finished=3, failed=0
     )
-    third = json.loads((part_folders(tmp_path / "study")[2] / "study.json").read_text())
+    third = json.loads((condition_folders(tmp_path / "study")[2] / "study.json").read_text())
     assert len(third["search"]["results"]["full"]) == 2  # a part that comes later is searched as the others were
 
 
 def test_one_task_and_model_need_no_parts(base: RunConfig, tmp_path: Path) -> None:
-    parts = Parts.of(base, [base.task], [base.model])
+    parts = Conditions.of(base, [base.task], [base.model])
     assert [part.path for part in parts.configured(tmp_path / "study", base)] == [tmp_path / "study"]
-    assert part_folders(tmp_path / "study") == [tmp_path / "study"]
+    assert condition_folders(tmp_path / "study") == [tmp_path / "study"]
 
 
 def test_the_files_of_several_tasks_are_in_folders_that_are_named_like_them(tmp_path: Path) -> None:
     for name in ("SST-2", "RTE"):
         (tmp_path / name).mkdir()
-    found = Parts.of(make_config(data=tmp_path), ["sst2", "rte", "sst2"])
+    found = Conditions.of(make_config(data=tmp_path), ["sst2", "rte", "sst2"])
     assert found.tasks == (TaskChoice("sst2", str(tmp_path / "SST-2")), TaskChoice("rte", str(tmp_path / "RTE")))
     with pytest.raises(DataError, match="named like the task mrpc, found none"):
-        Parts.of(make_config(data=tmp_path), ["sst2", "mrpc"])
+        Conditions.of(make_config(data=tmp_path), ["sst2", "mrpc"])
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nope is not a folder"):
-        Parts.of(make_config(data=tmp_path / "nope"), ["sst2", "rte"])
+        Conditions.of(make_config(data=tmp_path / "nope"), ["sst2", "rte"])
 
 
 def test_a_path_in_other_words_is_the_same_task(base: RunConfig, weather: str) -> None:
     folder = Path(weather)
     spelled = [f"{folder}/", f"{folder.parent}/./{folder.name}", f"{folder}/../{folder.name}"]
-    assert Parts.of(base, [weather, *spelled, base.task]).tasks == (TaskChoice(weather), TaskChoice(base.task))
+    assert Conditions.of(base, [weather, *spelled, base.task]).tasks == (TaskChoice(weather), TaskChoice(base.task))
 
 
 def test_tasks_of_one_name_are_told_apart(tmp_path: Path, base: RunConfig) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder / "mood").mkdir(parents=True)
-    parts = Parts.of(base, [str(tmp_path / "a/mood"), str(tmp_path / "b/mood")])
+    parts = Conditions.of(base, [str(tmp_path / "a/mood"), str(tmp_path / "b/mood")])
     names = [part.name for part in parts.configured(tmp_path / "study", base)]
     assert names == [str(tmp_path / "a/mood"), str(tmp_path / "b/mood")]
-    assert part_names(["mood", "mood"], ["m", "m"]) == ["mood", "mood (2)"]
-    assert part_names(["x", "y"] * 2, ["org/m", "org/m", "n", "n"]) == ["x, m", "y, m", "x, n", "y, n"]
+    assert condition_names(["mood", "mood"], ["m", "m"]) == ["mood", "mood (2)"]
+    assert condition_names(["x", "y"] * 2, ["org/m", "org/m", "n", "n"]) == ["x, m", "y, m", "x, n", "y, n"]
 
 
 def test_a_setting_of_one_task_is_refused_for_several(base: RunConfig, tmp_path: Path) -> None:
     described = base.model_copy(update={"text": "body", "dev_file": Path("dev.tsv")})
-    parts = Parts.of(described, ["sst2", "rte"])
+    parts = Conditions.of(described, ["sst2", "rte"])
     with pytest.raises(UsageError, match="--text, --dev-file: these describe one task"):
         parts.configured(tmp_path / "study", described)
 
@@ -179,18 +181,18 @@ def test_a_setting_of_one_task_is_refused_for_several(base: RunConfig, tmp_path:
 @pytest.mark.slow
 def test_parts_that_were_given_other_methods_are_brought_together(done: Path, base: RunConfig, tmp_path: Path) -> None:
     study = Path(shutil.copytree(done, tmp_path / "study"))
-    second = part_folders(study)[1] / "study.json"
+    second = condition_folders(study)[1] / "study.json"
     record = json.loads(second.read_text())
     second.write_text(json.dumps({**record, "methods": ["head", "bitfit", "full"]}))
     assert compare(Comparison(base, ["full"], [0]), study, SilentStudy()) == RunCounts(finished=12, failed=0)
-    assert {read_study(part).study.methods for part in part_folders(study)} == {
+    assert {read_study(part).study.methods for part in condition_folders(study)} == {
         ("full", "head", "bitfit"),
         ("head", "bitfit", "full"),
     }
 
 
 def test_a_part_is_not_trained_by_itself(done: Path, base: RunConfig) -> None:
-    part = part_folders(done)[0]
+    part = condition_folders(done)[0]
     before = files(done)
     for attempt in (
         lambda: compare(Comparison(base, ["full"], [0]), part, SilentStudy()),
@@ -205,11 +207,13 @@ def test_data_that_has_changed_is_told_before_anything_is_written(
     base: RunConfig, weather: str, tmp_path: Path
 ) -> None:
     mine, study = Path(shutil.copytree(weather, tmp_path / "mine")), tmp_path / "study"
-    compare(Comparison(base, ["head"], [0], parts=Parts.of(base, [base.task, str(mine)])), study, SilentStudy())
+    compare(
+        Comparison(base, ["head"], [0], conditions=Conditions.of(base, [base.task, str(mine)])), study, SilentStudy()
+    )
     before = files(study)
     (mine / "dev.tsv").write_text("text\tlabel\na good day\tgood\na bad day\tbad\n")
     with pytest.raises(RunError, match="was begun on other data"):
-        compare(Comparison(base, ["full"], [0], parts=Parts.of(base, [weather])), study, SilentStudy())
+        compare(Comparison(base, ["full"], [0], conditions=Conditions.of(base, [weather])), study, SilentStudy())
     assert files(study) == before
 
 
@@ -218,7 +222,7 @@ def test_a_study_of_one_task_is_not_made_one_of_several(base: RunConfig, weather
     before = files(tmp_path / "study")
     with pytest.raises(RunError, match="holds a study of one task and model"):
         compare(
-            Comparison(base, ["head"], [0], parts=Parts.of(base, [base.task, weather])),
+            Comparison(base, ["head"], [0], conditions=Conditions.of(base, [base.task, weather])),
             tmp_path / "study",
             SilentStudy(),
         )
@@ -241,9 +245,9 @@ def test_metrics_that_rise_and_fall_do_not_share_a_study(base: RunConfig, tmp_pa
         "name: degrees\nkind: regression\ntext: text\nlabel: label\nmetric: mse\n"
         "files: {train: train.csv, dev: dev.csv, test: test.csv}\n"
     )
-    parts = Parts.of(base, [base.task, str(pairs)])
+    parts = Conditions.of(base, [base.task, str(pairs)])
     with pytest.raises(UsageError, match=r"accuracy of .* where it is higher and mse of degrees where it is lower"):
-        compare(Comparison(base, ["full"], [0], parts=parts), tmp_path / "study", SilentStudy())
+        compare(Comparison(base, ["full"], [0], conditions=parts), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 
@@ -253,9 +257,9 @@ def test_a_sweep_must_mean_the_same_methods_for_each_model(base: RunConfig, tmp_
     deep = Path(shutil.copytree(base.model, tmp_path / "deep"))
     config = BertConfig.from_pretrained(deep, num_hidden_layers=3)
     BertModel(config).save_pretrained(deep)
-    parts = Parts.of(base, models=[base.model, str(deep)])
+    parts = Conditions.of(base, models=[base.model, str(deep)])
     with pytest.raises(UsageError, match="another number of layers"):
-        compare(Comparison(base, [], [0], sweep="freeze", parts=parts), tmp_path / "study", SilentStudy())
+        compare(Comparison(base, [], [0], sweep="freeze", conditions=parts), tmp_path / "study", SilentStudy())
 
 
 def test_a_damaged_list_of_parts_is_told(done: Path, tmp_path: Path) -> None:
@@ -268,34 +272,34 @@ def test_a_damaged_list_of_parts_is_told(done: Path, tmp_path: Path) -> None:
 def test_training_sizes_are_an_axis_of_a_study(base: RunConfig, tmp_path: Path) -> None:
     study, sizes = tmp_path / "study", (8, None)
     short = base.model_copy(update={"steps": 2})
-    compare(Comparison(short, ["head"], [0], parts=Parts.of(short, train_sizes=sizes)), study, SilentStudy())
-    parts = [read_study(part) for part in part_folders(study)]
+    compare(Comparison(short, ["head"], [0], conditions=Conditions.of(short, train_sizes=sizes)), study, SilentStudy())
+    parts = [read_study(part) for part in condition_folders(study)]
     assert [part.study.train_size for part in parts] == list(sizes)
     assert [part.study.part for part in parts] == ["8 rows", "all rows"]
     assert read_pooled(study).split_unit == "training size"
     assert [record["train_size"] for record in records(study)] == list(sizes)
     train(short.model_copy(update={"method": "head", "train_size": 8}), tmp_path / "run")
-    assert_same_run(part_folders(study)[0] / "runs/head/seed-0", tmp_path / "run")
+    assert_same_run(condition_folders(study)[0] / "runs/head/seed-0", tmp_path / "run")
 
-    before = [files(part / "runs") for part in part_folders(study)]
+    before = [files(part / "runs") for part in condition_folders(study)]
     assert compare(Comparison(short, ["head"], [0]), study, SilentStudy()) == RunCounts(finished=2, failed=0)
-    assert [files(part / "runs") for part in part_folders(study)] == before
-    more = Parts.of(short, train_sizes=[16]).with_held(study)
+    assert [files(part / "runs") for part in condition_folders(study)] == before
+    more = Conditions.of(short, train_sizes=[16]).merge_existing(study)
     assert more.train_sizes == (8, None, 16)
-    assert more.paths(study)[:2] == part_folders(study)
+    assert more.paths(study)[:2] == condition_folders(study)
 
 
 def test_one_training_size_is_a_setting_and_stays_one(base: RunConfig, weather: str, tmp_path: Path) -> None:
-    one = Parts.of(base, [base.task, weather], train_sizes=[8]).with_held(tmp_path / "study")
-    assert one == Parts.of(base, [base.task, weather])
+    one = Conditions.of(base, [base.task, weather], train_sizes=[8]).merge_existing(tmp_path / "study")
+    assert one == Conditions.of(base, [base.task, weather])
     one.write(tmp_path / "study")
     with pytest.raises(RunError, match="was begun with one training size, and 2 were given"):
-        Parts.of(base, train_sizes=[8, 16]).with_held(tmp_path / "study")
-    assert part_names(["x", "y", "x"], ["m"] * 3, [8, 8, 1000]) == ["x, 8 rows", "y, 8 rows", "x, 1,000 rows"]
+        Conditions.of(base, train_sizes=[8, 16]).merge_existing(tmp_path / "study")
+    assert condition_names(["x", "y", "x"], ["m"] * 3, [8, 8, 1000]) == ["x, 8 rows", "y, 8 rows", "x, 1,000 rows"]
 
 
 def test_a_size_that_the_task_does_not_have_is_refused_before_anything_runs(base: RunConfig, tmp_path: Path) -> None:
-    parts = Parts.of(base, train_sizes=[8, 1000])
+    parts = Conditions.of(base, train_sizes=[8, 1000])
     with pytest.raises(UsageError, match="--train-size 1000 is not possible"):
-        compare(Comparison(base, ["head"], [0], parts=parts), tmp_path / "study", SilentStudy())
+        compare(Comparison(base, ["head"], [0], conditions=parts), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
