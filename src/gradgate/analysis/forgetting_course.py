@@ -25,11 +25,6 @@ from gradgate.training.pretrained import silence_libraries
 from gradgate.training.trainer import on_cpu
 from gradgate.training.weight_history import put_weights, weight_files
 
-NO_COURSE = (
-    "Each run has two points, the pretrained model and its best weights. 'train' and 'compare' with --keep-checkpoints "
-    "keep those between."
-)
-
 
 def measure(
     runs: Sequence[RunReference],
