@@ -8,7 +8,7 @@ from pathlib import Path
 from evidence.paper_figures import figure_table
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import KINDS, Checked
-from gradgate.papers.check import Verdict
+from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.claims import check
 from gradgate.papers.claims.numbers import Numbers
 from gradgate.papers.published import papers
@@ -111,7 +111,7 @@ def _numbers(each: Checked) -> str:
     return "\n".join(lines)
 
 
-def _findings(verdict: Verdict, where: str) -> Iterator[str]:
+def _findings(verdict: ClaimVerdict, where: str) -> Iterator[str]:
     outcome = verdict.outcome
     yield f"  - {where}: {outcome.state}{f' ({outcome.rule})' if outcome.rule else ''}"
     compared = sorted(

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evidence.studies import RESULTS, Study
-from gradgate.papers.check import Verdict, check_printed, check_studies
+from gradgate.papers.check import ClaimVerdict, check_printed, check_studies
 from gradgate.papers.claims import Claim, claims
 from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.recorded import read_numbers
@@ -28,8 +28,8 @@ class Checked:
     """
 
     claim: Claim
-    printed: tuple[Verdict, ...]
-    measured: dict[str, tuple[Verdict, ...]]
+    printed: tuple[ClaimVerdict, ...]
+    measured: dict[str, tuple[ClaimVerdict, ...]]
 
     @property
     def is_decided(self) -> bool:
@@ -89,5 +89,5 @@ def _check_alone(studies: Sequence[Study], results: Path) -> list[Checked]:
         return check_all(Path(folder))
 
 
-def _of(claim: Claim, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
+def _of(claim: Claim, verdicts: Sequence[ClaimVerdict]) -> tuple[ClaimVerdict, ...]:
     return tuple(verdict for verdict in verdicts if verdict.claim.id == claim.id)

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 
 from gradgate.analysis.finished import Loader
 from gradgate.analysis.folder import AnalysisFolder
-from gradgate.analysis.forgetting import ForgettingRow, forgetting_folder
-from gradgate.analysis.forgetting_course import NO_COURSE, measure
+from gradgate.analysis.forgetting import NO_COURSE, ForgettingRow, forgetting_folder
+from gradgate.analysis.forgetting_course import measure
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import UsageError
 from gradgate.layers import named_parameters

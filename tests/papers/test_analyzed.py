@@ -10,7 +10,7 @@ import pytest
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LandscapeRow
 from gradgate.analysis.representations import RepresentationRow
-from gradgate.papers.check import Verdict, check_study
+from gradgate.papers.check import ClaimVerdict, check_study
 from support.study_folder import write_study
 
 ADAPTER = "houlsby:size=64"
@@ -26,7 +26,7 @@ def study(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def verdict(study: Path, claim: str) -> Verdict:
+def verdict(study: Path, claim: str) -> ClaimVerdict:
     return next(found for found in check_study(study, "adaptereff") if found.claim.id == claim)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from gradgate.errors import RunError, UsageError
 from gradgate.papers import find_preset
-from gradgate.papers.planning import Plan, ReproduceRequest, plan_full
+from gradgate.papers.planning import ReproduceRequest, ReproductionPlan, plan_full
 from gradgate.papers.resources import find_resources, given_models
 
 
-def on_sample(preset: str, **settings: object) -> Plan:
+def on_sample(preset: str, **settings: object) -> ReproductionPlan:
     """The plan of a preset on the embedded sample."""
     return ReproduceRequest(preset, "sample", None, [], None, False, settings).plan()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gradgate.methods import MethodInfo
 
 if TYPE_CHECKING:
-    from gradgate.papers.check import Verdict
+    from gradgate.papers.check import ClaimVerdict
 
 EVIDENCE = Path(__file__).resolve().parents[3] / "evidence"
 RESULTS = EVIDENCE / "results"
@@ -33,7 +33,7 @@ def about(info: MethodInfo) -> str:
 
 
 @cache
-def verdicts() -> tuple[Verdict, ...]:
+def verdicts() -> tuple[ClaimVerdict, ...]:
     """The verdicts on the recorded numbers, on those of each kind of data apart; none where there is no evidence."""
     if not RESULTS.is_dir():
         return ()
@@ -42,12 +42,12 @@ def verdicts() -> tuple[Verdict, ...]:
     return tuple(verdict for verdict in check_studies([RESULTS]) if verdict.checked)
 
 
-def told(verdict: Verdict) -> str:
+def told(verdict: ClaimVerdict) -> str:
     """A verdict with the kind of data that it is of."""
     return f"{verdict.outcome.state} ({Path(verdict.source).name} data)"
 
 
-def _arms(verdict: Verdict) -> set[str]:
+def _arms(verdict: ClaimVerdict) -> set[str]:
     return {arm for arms in verdict.arms.values() for arm in arms}
 
 

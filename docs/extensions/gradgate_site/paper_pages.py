@@ -14,7 +14,7 @@ from gradgate_site.files import tell, write_pages
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-    from gradgate.papers.check import Verdict
+    from gradgate.papers.check import ClaimVerdict
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _claims(key: str) -> str:
     return "\n".join((head, rule, *rows))
 
 
-def _states(found: list[Verdict]) -> dict[str, str]:
+def _states(found: list[ClaimVerdict]) -> dict[str, str]:
     """Claim to its verdict; several sources, such as two tables, are counted."""
     states: dict[str, Counter[str]] = {}
     for verdict in found:

@@ -24,7 +24,7 @@ from gradgate.training.trainer import RunTrainer, scoring_arguments
 
 
 @dataclass(frozen=True)
-class Measured:
+class LoadedRun:
     """A finished run with its data.
 
     Attributes:
@@ -52,7 +52,7 @@ class Measured:
         depth = getattr(self.found.model.config.get_text_config(), "num_hidden_layers", None)
         return depth if isinstance(depth, int) else None
 
-    def check_shares(self, other: Measured) -> None:
+    def check_shares(self, other: LoadedRun) -> None:
         """UsageError if it is not comparable with another run."""
         if self.shared == other.shared:
             return
@@ -62,7 +62,7 @@ class Measured:
             f"and --max-length, whose layers and tokens are the same. Analyze them one by one."
         )
 
-    def check_same_dev(self, other: Measured) -> None:
+    def check_same_dev(self, other: LoadedRun) -> None:
         """UsageError if another run selected on other rows of train, so that it may train on dev rows of this one."""
         mine, theirs = (
             (run.config.dev_size, None if run.config.dev_size is None else run.config.seed) for run in (self, other)
@@ -134,7 +134,7 @@ class Loader:
         self.computing = computing
         self._tasks: dict[tuple[str | None, int | None], PreparedSingleTask] = {}
 
-    def load(self, run: RunReference) -> Measured:
+    def load(self, run: RunReference) -> LoadedRun:
         """Load a run and its data.
 
         Raises:
@@ -156,4 +156,4 @@ class Loader:
                 f"The files of task {found.task.name!r} have changed since the run in {run.path}. Put back those that "
                 f"it was trained on, or name their folder with --data."
             )
-        return Measured(run, found, config, task, self.computing.batch_size)
+        return LoadedRun(run, found, config, task, self.computing.batch_size)

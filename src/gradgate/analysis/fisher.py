@@ -207,6 +207,11 @@ class TrackedGroup:
     results: StudyResults | None = None
     part: str = ""
 
+    @property
+    def arms(self) -> list[str]:
+        """The names of the arms: of the whole study, or in the order of single runs."""
+        return list(self.results.study.arm_names if self.results else arms_of(self.runs))
+
 
 def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
     """The tracked runs of a study, one group for each of its parts; or the runs that are named, as one group.

@@ -12,6 +12,10 @@ from gradgate.analysis.folder import AnalysisFolder
 from gradgate.settings.recorded import ArmName
 
 NAME = "forgetting"
+NO_COURSE = (
+    "Each run has two points, the pretrained model and its best weights. 'train' and 'compare' with --keep-checkpoints "
+    "keep those between."
+)
 
 
 @dataclass(frozen=True, kw_only=True)

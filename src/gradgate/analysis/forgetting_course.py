@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gradgate.analysis.finished import Loader, Measured
+from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.forgetting import ForgettingRow
 from gradgate.analysis.runs import RunReference
@@ -24,11 +24,6 @@ from gradgate.training.forgetting.measures import Measure, measure_of
 from gradgate.training.pretrained import silence_libraries
 from gradgate.training.trainer import on_cpu
 from gradgate.training.weight_history import put_weights, weight_files
-
-NO_COURSE = (
-    "Each run has two points, the pretrained model and its best weights. 'train' and 'compare' with --keep-checkpoints "
-    "keep those between."
-)
 
 
 def measure(
@@ -97,7 +92,7 @@ class _Course:
             del model
         yield self._row(run, measure, best or 0, _value(measure, measured.found.model), best=True)
 
-    def _pretrained(self, measured: Measured, measure: Measure) -> float:
+    def _pretrained(self, measured: LoadedRun, measure: Measure) -> float:
         config = measured.config
         seed = config.seed if config.open_new_tokens else None  # of their rows
         key = (config.model, config.weights, config.precision, measure.fingerprint, seed)

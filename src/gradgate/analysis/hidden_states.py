@@ -13,7 +13,7 @@ from datasets import Dataset
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradgate.analysis.finished import Loader, Measured
+from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.representations import RepresentationRow
 from gradgate.analysis.runs import RunReference
@@ -109,7 +109,7 @@ def _measured(
     progress: RunProgress,
 ) -> Iterator[list[RepresentationRow]]:
     """The rows of each run and split."""
-    first: Measured | None = None
+    first: LoadedRun | None = None
     before: dict[str, tuple[TokenSample, States]] = {}
     splits = list(dict.fromkeys(split for _, wanted in missing for split in wanted))
     for number, (run, wanted) in enumerate(missing):
@@ -157,7 +157,7 @@ def _compared(run: RunReference, split: str, before: States, after: States) -> l
     ]
 
 
-def sample_tokens(measured: Measured, split: str, request: RepresentationSettings) -> TokenSample:
+def sample_tokens(measured: LoadedRun, split: str, request: RepresentationSettings) -> TokenSample:
     """Draw tokens of a split, each with the same chance; padding and special tokens are left out.
 
     Raises:
@@ -197,7 +197,7 @@ def _content(batch: dict[str, Tensor], special: Tensor) -> Tensor:
     return content & batch["attention_mask"].bool() if "attention_mask" in batch else content
 
 
-def hidden_states(measured: Measured, model: Any, sample: TokenSample) -> States:
+def hidden_states(measured: LoadedRun, model: Any, sample: TokenSample) -> States:
     """What each layer gives out for the sampled tokens; of a model with encoder and decoder, the encoder's.
 
     The last layer of decoders is taken behind the final norm, as transformers has it.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradgate.analysis.finished import Loader, Measured
+from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LINE, PLANE, LandscapeRow, Where
 from gradgate.analysis.runs import RunReference
@@ -104,7 +104,7 @@ def _measure(
         folder.append(found)
         rows.extend(found)
 
-    first: Measured | None = None
+    first: LoadedRun | None = None
     for item in todo:
         measured = loader.load(item.run)
         first = first or measured
@@ -170,12 +170,12 @@ class _Counter:
 class _Losses:
     """The mean loss of a model on a sample of each split, as the loss on dev is computed in training."""
 
-    def __init__(self, measured: Measured, request: LandscapeSettings) -> None:
+    def __init__(self, measured: LoadedRun, request: LandscapeSettings) -> None:
         self._trainer = measured.trainer(measured.found.model)
         self._batches = {split: self._sample(measured, split, request) for split in SPLITS}
         self.rows = {split: sum(_rows(batch) for batch in batches) for split, batches in self._batches.items()}
 
-    def _sample(self, measured: Measured, split: str, request: LandscapeSettings) -> list[dict[str, Tensor]]:
+    def _sample(self, measured: LoadedRun, split: str, request: LandscapeSettings) -> list[dict[str, Tensor]]:
         rows = measured.rows(split)
         drawn = np.random.default_rng(request.seed).permutation(len(rows))[: request.rows]
         features = measured.features(rows.select(drawn))
@@ -208,7 +208,7 @@ class _Trained:
             tuned weights at both ends, as the random ones that they began with would hide what the others are worth.
     """
 
-    def __init__(self, measured: Measured) -> None:
+    def __init__(self, measured: LoadedRun) -> None:
         model = measured.found.model
         start, fresh = measured.start()
         before, own = named_parameters(start), named_parameters(model)
@@ -241,7 +241,7 @@ class _Run:
 
     def __init__(
         self,
-        measured: Measured,
+        measured: LoadedRun,
         request: LandscapeSettings,
         counter: _Counter,
         keep: Callable[[list[LandscapeRow]], None],

@@ -50,6 +50,11 @@ class RunGroup:
     runs: tuple[RunReference, ...]
     part: str = ""
 
+    @property
+    def arms(self) -> list[str]:
+        """The names of the arms, in order."""
+        return list(dict.fromkeys(run.arm for run in self.runs))
+
 
 def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGroup]:
     """The runs of a study, one group for each of its parts; or the single runs that are named, as one group.

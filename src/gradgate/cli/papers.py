@@ -22,8 +22,8 @@ from gradgate.settings.reproduce import ReproduceSettings
 from gradgate.settings.values import read_seeds
 
 if TYPE_CHECKING:
-    from gradgate.papers.check import Verdict
-    from gradgate.papers.planning import Plan
+    from gradgate.papers.check import ClaimVerdict
+    from gradgate.papers.planning import ReproductionPlan
     from gradgate.report.table import Table
     from gradgate.study.progress import StudyProgress
 
@@ -208,7 +208,7 @@ def papers_list(only: str | None = None) -> Group:
     return Group(*blocks)
 
 
-def verdicts_list(verdicts: Sequence[Verdict]) -> Group:
+def verdicts_list(verdicts: Sequence[ClaimVerdict]) -> Group:
     """List each claim that has numbers to compare, then the others in short, one block per source of numbers."""
     blocks: list[RenderableType] = []
     by_source = groupby(verdicts, lambda verdict: (verdict.claim.paper, verdict.notes))
@@ -227,7 +227,7 @@ def verdicts_list(verdicts: Sequence[Verdict]) -> Group:
     return Group(*blocks)
 
 
-def _verdict(verdict: Verdict) -> list[RenderableType]:
+def _verdict(verdict: ClaimVerdict) -> list[RenderableType]:
     outcome = verdict.outcome
     line = Text(f"{verdict.claim.id:<3} ")
     line.append(outcome.state, style=_STYLES[outcome.state])
@@ -247,7 +247,7 @@ def _verdict(verdict: Verdict) -> list[RenderableType]:
     return lines
 
 
-def plan_lines(plan: Plan) -> list[str]:
+def plan_lines(plan: ReproductionPlan) -> list[str]:
     """Return the lines that announce a reproduction."""
     studies = len(plan.studies())
     lines = [f"{plan.preset.name}: {plan.preset.title}"]

@@ -16,7 +16,7 @@ from gradgate.papers.recorded import SUFFIX, read_numbers, record_folders, recor
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A claim and what one source of numbers says about it.
 
     Attributes:
@@ -67,16 +67,16 @@ class Verdict:
         }
 
 
-def check_printed(paper: str | None = None) -> list[Verdict]:
+def check_printed(paper: str | None = None) -> list[ClaimVerdict]:
     """Check every claim on the numbers that its paper prints; a claim without printed numbers stays undecided."""
     return [
-        Verdict(claim, check(claim, printed(source)), _tables(source))
+        ClaimVerdict(claim, check(claim, printed(source)), _tables(source))
         for claim in claims(paper)
         for source in claim.sources or ((),)
     ]
 
 
-def check_study(folder: Path, paper: str | None = None) -> list[Verdict]:
+def check_study(folder: Path, paper: str | None = None) -> list[ClaimVerdict]:
     """Check every claim of one paper, or of all, on a study, a reproduction or a file of their numbers.
 
     Raises:
@@ -85,7 +85,7 @@ def check_study(folder: Path, paper: str | None = None) -> list[Verdict]:
     return check_studies([folder], paper)
 
 
-def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[Verdict]:
+def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[ClaimVerdict]:
     """Check every claim of one paper, or of all, on several studies, reproductions and files of their numbers.
 
     A folder of such files is one source: claims are checked on all of them together. Claims that none of the sources
@@ -175,14 +175,14 @@ def _not_there(folder: Path) -> str:
     return f"There is no folder {name}. Expected one that `gradgate compare` or `gradgate reproduce` made."
 
 
-def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[Verdict]:
+def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[ClaimVerdict]:
     """Check each claim on the parts of a source; verdicts on tasks that stand in for the paper's come last."""
     found = []
     for claim in claims(paper):
         for used in _groups(claim, parts):
             numbers = together(used) if len(used) > 1 else used[0]
             names = tuple(part.source for part in used)
-            found.append(Verdict(claim, check(claim, numbers), source, numbers.notes, names, numbers.stand_in))
+            found.append(ClaimVerdict(claim, check(claim, numbers), source, numbers.notes, names, numbers.stand_in))
     return sorted(found, key=lambda verdict: verdict.stand_in)
 
 

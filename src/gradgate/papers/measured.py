@@ -52,7 +52,7 @@ _LAYER = "layers."
 
 
 @dataclass(frozen=True)
-class Measured:
+class PaperScore:
     """One method of a study under the labels of a paper.
 
     Attributes:
@@ -77,7 +77,7 @@ class Measured:
         return self.language or self.results.study.task.source
 
 
-def numbers_of(paper: str, rows: Iterable[Measured], stand_in: bool = False, notes: Iterable[str] = ()) -> Numbers:
+def numbers_of(paper: str, rows: Iterable[PaperScore], stand_in: bool = False, notes: Iterable[str] = ()) -> Numbers:
     """Collect every score of these rows, and of AdapterEff's best sizes: shares in points, times in seconds."""
     scores: dict[Key, dict[int, float]] = {}
     arms: dict[Key, dict[str, None]] = {}
@@ -119,7 +119,7 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     notes = [] if task else [f"{study.task.name} is none of the paper's tasks and stands in for each of them"]
     if paper == "fun" and whole_model(study):
         notes.append("the schedules open layers of the whole model here, and of adapters in the paper")
-    rows = [Measured(place, label, own, results.of(own), results) for own, label in labels.items()]
+    rows = [PaperScore(place, label, own, results.of(own), results) for own, label in labels.items()]
     numbers = numbers_of(paper, rows, stand_in=task is None, notes=notes)
     scores, arms = dict(numbers.scores), dict(numbers.arms)
     if paper == "fun":
@@ -132,7 +132,7 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     return replace(numbers, scores=scores, arms=arms, source=str(results.folder))
 
 
-def best_sizes(rows: Iterable[Measured]) -> list[Measured]:
+def best_sizes(rows: Iterable[PaperScore]) -> list[PaperScore]:
     """Choose the adapter of each task that is best on dev among those with 64, 128 and 256 units (AdapterEff, Table 2).
 
     It has the highest mean dev score over the seeds that all sizes have; ties go to the smallest. Its reported scores
@@ -142,7 +142,7 @@ def best_sizes(rows: Iterable[Measured]) -> list[Measured]:
         Some of the rows. A place has none if a size is absent, if several arms fit one, or if the scored split is dev
         itself.
     """
-    at: dict[Place, dict[str, list[Measured]]] = {}
+    at: dict[Place, dict[str, list[PaperScore]]] = {}
     for row in rows:
         if row.label in _SIZES and DEV not in _splits(row).values():
             at.setdefault(row.place, {}).setdefault(row.label, []).append(row)
@@ -158,14 +158,14 @@ def best_sizes(rows: Iterable[Measured]) -> list[Measured]:
     return found
 
 
-def _transfer(paper: str, row: Measured, cell: RunResult) -> float | None:
+def _transfer(paper: str, row: PaperScore, cell: RunResult) -> float | None:
     """Return the paper's average of a run; without one, the score that methods are compared on."""
     if cell.scores is None:
         return None
     return scores_by_language(paper, row, cell).get("avg", cell.score(row.results.main_split))
 
 
-def scores_by_language(paper: str, row: Measured, cell: RunResult, metric: str | None = None) -> dict[str, float]:
+def scores_by_language(paper: str, row: PaperScore, cell: RunResult, metric: str | None = None) -> dict[str, float]:
     """Return the scores of a run by language and average, as stored in its file.
 
     Args:
@@ -185,7 +185,7 @@ def scores_by_language(paper: str, row: Measured, cell: RunResult, metric: str |
     return {**found, **averages(paper, row.place.task, of_one_kind, row.source)}
 
 
-def _splits(row: Measured) -> dict[str, str]:
+def _splits(row: PaperScore) -> dict[str, str]:
     """Return the split that is scored in each language: its test split, or dev if there is no test."""
     task, there = row.results.study.task, row.results.test_splits
     if row.split is not None:
@@ -221,7 +221,7 @@ def averages(paper: str, task: str, scores: dict[str, float], source: str = SOUR
     return found
 
 
-def _scores(paper: str, row: Measured, cell: RunResult) -> dict[str, float]:
+def _scores(paper: str, row: PaperScore, cell: RunResult) -> dict[str, float]:
     if cell.scores is None:
         return {}
     metric = row.metric or cell.scores.metric

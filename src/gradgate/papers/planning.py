@@ -62,7 +62,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReproductionPlan:
     """Everything that a reproduction will do.
 
     Attributes:
@@ -121,7 +121,7 @@ class ReproduceRequest:
     partial: bool
     settings: dict[str, Any]
 
-    def plan(self) -> Plan:
+    def plan(self) -> ReproductionPlan:
         """Plan the requested runs.
 
         Raises:
@@ -141,7 +141,9 @@ class ReproduceRequest:
         return plan_full(preset, resources, self.seeds or range(preset.seeds), self.settings, self.partial)
 
 
-def plan_full(preset: Preset, resources: Resources, seeds: Sequence[int], extra: dict[str, Any], partial: bool) -> Plan:
+def plan_full(
+    preset: Preset, resources: Resources, seeds: Sequence[int], extra: dict[str, Any], partial: bool
+) -> ReproductionPlan:
     """Plan the paper's runs on the resources that were found.
 
     Args:
@@ -182,7 +184,7 @@ def plan_full(preset: Preset, resources: Resources, seeds: Sequence[int], extra:
     return _plan(preset, "full", seeds, chosen, left_out, notes)
 
 
-def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> Plan:
+def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> ReproductionPlan:
     """Plan the paper's methods on the embedded model; one task and model of each kind represents all similar ones."""
     from gradgate.sample import QUICKSTART_SETTINGS
 
@@ -262,7 +264,7 @@ def _plan(
     chosen: list[_Chosen],
     left_out: dict[str, str],
     notes: list[str],
-) -> Plan:
+) -> ReproductionPlan:
     configs: list[tuple[_Chosen, RunConfig]] = []
     for each in chosen:
         whole = each.settings | {"method": each.method}
@@ -283,7 +285,7 @@ def _plan(
         )
     rates = _searched(preset, scale)
     search = None if rates is None else read_space([rates], seeds=len(seeds))
-    return Plan(preset, scale, tuple(seeds), tuple(runs), left_out, (*preset.notes, *notes), search)
+    return ReproductionPlan(preset, scale, tuple(seeds), tuple(runs), left_out, (*preset.notes, *notes), search)
 
 
 def _searched(preset: Preset, scale: Scale) -> str | None:

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gradgate.errors import RunError
 from gradgate.files import in_use, read_json, remedy, write_json
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
-from gradgate.papers.measured import Measured, numbers_of
-from gradgate.papers.planning import Plan, PlannedRun, Scale
+from gradgate.papers.measured import PaperScore, numbers_of
+from gradgate.papers.planning import PlannedRun, ReproductionPlan, Scale
 from gradgate.papers.preset import Preset, TableEntry, find_preset
 from gradgate.papers.published import Published
 from gradgate.settings.arm import Arm
@@ -52,7 +52,7 @@ class ReproductionRecord(BaseModel):
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, plan: Plan) -> ReproductionRecord:
+    def of(cls, plan: ReproductionPlan) -> ReproductionRecord:
         """Create the record of a plan."""
         runs = tuple(
             RunEntry(
@@ -106,7 +106,7 @@ class Reproduced:
     """One cell of the paper with what was measured for it."""
 
     cell: TableEntry
-    measured: Measured
+    measured: PaperScore
     scale: Scale = "full"
 
     def metric(self, number: Published) -> str | None:
@@ -135,7 +135,9 @@ class Reproduction:
         return numbers_of(self.preset.paper, [row.measured for row in self.rows], notes=notes)
 
 
-def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextManager[StudyProgress]]) -> RunCounts:
+def run_plan(
+    plan: ReproductionPlan, out: Path, progress: Callable[[str], AbstractContextManager[StudyProgress]]
+) -> RunCounts:
     """Run what is missing in every study of a plan; finished runs are skipped.
 
     Args:
@@ -159,7 +161,7 @@ def run_plan(plan: Plan, out: Path, progress: Callable[[str], AbstractContextMan
     )
 
 
-def _run_study(folder: Path, runs: list[PlannedRun], plan: Plan, progress: StudyProgress) -> RunCounts:
+def _run_study(folder: Path, runs: list[PlannedRun], plan: ReproductionPlan, progress: StudyProgress) -> RunCounts:
     methods = [Arm(method) for method in dict.fromkeys(run.config.method for run in runs)]
     adapters = list(dict.fromkeys(run.config.adapter for run in runs))
     # A study resumes with the search that it started with, which has the seeds of that time.
@@ -204,7 +206,7 @@ def _row(cell: TableEntry, run: RunEntry, results: StudyResults, scale: Scale) -
         )
     task = cell.paper_task
     place = Place(cell.model, task.published or cell.task, cell.size)
-    measured = Measured(place, cell.label, own[0], results.of(own[0]), results, task.language)
+    measured = PaperScore(place, cell.label, own[0], results.of(own[0]), results, task.language)
     if scale == "full":  # the sample's tasks have other splits and metrics
         measured = replace(measured, split=task.split, metric=cell.metric)
     return Reproduced(cell, measured, scale)
@@ -218,7 +220,7 @@ def _labels(cell: TableEntry) -> tuple[str, str, str, str]:
     return cell.model, cell.task, cell.size, cell.label
 
 
-def _claim(out: Path, plan: Plan) -> None:
+def _claim(out: Path, plan: ReproductionPlan) -> None:
     """Refuse a folder that holds something else."""
     if not is_reproduction(out):
         if in_use(out):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gradgate.errors import UsageError, nearest
 from gradgate.papers.claims import adaptereff, elsa, fun, graddrop
-from gradgate.papers.claims.base import Claim, Finding, Outcome, State
+from gradgate.papers.claims.base import Claim, ClaimCheck, Outcome, State
 from gradgate.papers.claims.numbers import Numbers
 
-__all__ = ["Claim", "Finding", "Outcome", "State", "check", "claims", "find_claim"]
+__all__ = ["Claim", "ClaimCheck", "Outcome", "State", "check", "claims", "find_claim"]
 
 
 def claims(paper: str | None = None) -> tuple[Claim, ...]:
@@ -31,5 +31,5 @@ def find_claim(name: str) -> Claim:
 def check(claim: Claim, numbers: Numbers) -> Outcome:
     """Check a claim on these numbers."""
     if claim.check is None:
-        return Outcome("cannot tell", (Finding("cannot tell", f"needs {claim.needs}"),))
+        return Outcome("cannot tell", (ClaimCheck("cannot tell", f"needs {claim.needs}"),))
     return claim.check(numbers)

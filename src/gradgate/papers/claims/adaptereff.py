@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradgate.papers.claims.base import (
     Claim,
-    Finding,
+    ClaimCheck,
     Outcome,
     above,
     all_of,
@@ -37,11 +37,11 @@ _STABLE = ("cola", "mrpc", "qnli", "sst-2")
 _HIGH = ("rct", "agnews", "helpful", "imdb")
 
 
-def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = EN) -> Finding:
+def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = EN) -> ClaimCheck:
     return above(numbers, f"{place}{'' if on == EN else f', {on}'}: {one} - {other}", minus(place, one, other, on))
 
 
-def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> Finding:
+def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> ClaimCheck:
     where = f"{places[0].model}{'' if places[0].size == 'full' else f', {places[0].size} examples'}"
     what = f"{where}, mean over {tasks_in(places)}: {one} - {other}"
     return above(numbers, what, mean_minus(places, one, other, EN))

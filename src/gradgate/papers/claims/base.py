@@ -19,18 +19,29 @@ FEWEST_TASKS = 3
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimCheck:
     """One part of a claim: what was compared, with its numbers.
 
     Attributes:
+        found: a quantity and its value, or why there is none.
+        claimed: what the claim says of it; empty if nothing was compared.
+        limit: why the numbers do not decide it, if the state alone would.
         compared: whether there was something to compare: a number, or several arms that could be meant.
         arms: the labels of the paper in it, each with the arm that was run for it.
     """
 
     state: State
-    text: str
+    found: str
+    claimed: str = ""
+    limit: str = ""
     compared: bool = False
     arms: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        claimed = f", claimed {self.claimed}" if self.claimed else ""
+        return f"{self.found}{claimed}{f'; {self.limit}' if self.limit else ''}"
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,7 @@ class Outcome:
     """What the numbers say about a claim."""
 
     state: State
-    findings: tuple[Finding, ...]
+    findings: tuple[ClaimCheck, ...]
     rule: str = ""
 
 
@@ -73,7 +84,7 @@ def above(
     tests: int = 1,
     certain: bool = False,
     repeat: str = "seed",
-) -> Finding:
+) -> ClaimCheck:
     """Check whether a quantity is above a threshold.
 
     Printed numbers are taken as they stand. Measured ones hold or fail if the 95% t interval of the mean over seeds
@@ -85,22 +96,22 @@ def above(
         certain: whether equal values of several seeds settle it, as those of an order do and those of scores do not.
         repeat: what each value of the quantity belongs to, if not a seed.
     """
-    wanted = f"{'at least' if or_equal else 'above'} {threshold:g}"
+    claimed = f"{'at least' if or_equal else 'above'} {threshold:g}"
     try:
         values = list(numbers.by_seed(quantity).values())
     except UnknownError as error:
-        return Finding(UNKNOWN, f"{what}: {error}", compared=isinstance(error, SeveralArmsError))
+        return ClaimCheck(UNKNOWN, f"{what}: {error}", compared=isinstance(error, SeveralArmsError))
     except ZeroDivisionError:
-        return Finding(UNKNOWN, f"{what}: undefined, as it divides by 0")
+        return ClaimCheck(UNKNOWN, f"{what}: undefined, as it divides by 0")
     if not values:
-        return Finding(UNKNOWN, f"{what}: no {repeat} has all that this compares")
+        return ClaimCheck(UNKNOWN, f"{what}: no {repeat} has all that this compares")
     mean = fmean(values)
     if numbers.exact:
         passed = mean > threshold + _EXACT or (or_equal and mean > threshold - _EXACT)
         state, shown = HOLDS if passed else FAILS, _shown(mean)
     else:
         state, shown = _measured(values, threshold, tests, certain, repeat)
-    return Finding(state, f"{what} = {shown}, claimed {wanted}", compared=True, arms=numbers.arms_of(quantity))
+    return ClaimCheck(state, f"{what} = {shown}", claimed, compared=True, arms=numbers.arms_of(quantity))
 
 
 def _measured(values: list[float], threshold: float, tests: int, certain: bool, repeat: str) -> tuple[State, str]:
@@ -127,40 +138,39 @@ def below(
     *,
     or_equal: bool = False,
     certain: bool = False,
-) -> Finding:
+) -> ClaimCheck:
     """Check whether a quantity is below a threshold, as :func:`above` does."""
     other = above(numbers, what, quantity, threshold, or_equal=not or_equal, certain=certain)
     states: dict[State, State] = {HOLDS: FAILS, FAILS: HOLDS, UNKNOWN: UNKNOWN}
-    claimed, _, _ = other.text.rpartition(", claimed ")
-    text = f"{claimed}, claimed {'at most' if or_equal else 'below'} {threshold:g}" if claimed else other.text
-    return replace(other, state=states[other.state], text=text)
+    claimed = f"{'at most' if or_equal else 'below'} {threshold:g}" if other.claimed else ""
+    return replace(other, state=states[other.state], claimed=claimed)
 
 
-def over_tasks(numbers: Numbers, finding: Finding, tasks: int) -> Finding:
+def over_tasks(numbers: Numbers, finding: ClaimCheck, tasks: int) -> ClaimCheck:
     """Mark a finding about a mean over many tasks as undecided if it covers fewer than three.
 
     For claims that single tasks of the paper contradict, so that one task cannot decide them.
     """
     if numbers.exact or tasks >= FEWEST_TASKS or finding.state == UNKNOWN:
         return finding
-    return replace(finding, state=UNKNOWN, text=f"{finding.text}; of {_count(tasks)}, where it takes {FEWEST_TASKS}")
+    return replace(finding, state=UNKNOWN, limit=f"of {_count(tasks)}, where it takes {FEWEST_TASKS}")
 
 
 def at_least_about(
     numbers: Numbers, what: str, quantity: Callable[[Lookup], float], claimed: float, digits: int
-) -> Finding:
+) -> ClaimCheck:
     """Check whether a quantity, rounded to these digits, reaches what a paper calls "about 2 points"."""
     return above(numbers, what, quantity, claimed - 0.5 * 10.0**-digits, or_equal=True)
 
 
-def all_of(findings: Sequence[Finding], lacking: str = "") -> Outcome:
+def all_of(findings: Sequence[ClaimCheck], lacking: str = "") -> Outcome:
     """Return an outcome that holds if each finding does and fails if one does; ``lacking`` explains an empty list."""
     states = {finding.state for finding in findings}
     state: State = FAILS if FAILS in states else HOLDS if states == {HOLDS} else UNKNOWN
     return Outcome(state, tuple(findings) or _nothing(lacking), "each must hold" if len(findings) > 1 else "")
 
 
-def most_of(findings: Sequence[Finding], lacking: str = "") -> Outcome:
+def most_of(findings: Sequence[ClaimCheck], lacking: str = "") -> Outcome:
     """Return an outcome that holds if more than half of the findings do and fails if half or more fail."""
     held, failed = (sum(finding.state == state for finding in findings) for state in (HOLDS, FAILS))
     half = len(findings) / 2
@@ -169,7 +179,7 @@ def most_of(findings: Sequence[Finding], lacking: str = "") -> Outcome:
     return Outcome(state, tuple(findings) or _nothing(lacking), rule)
 
 
-def any_of(findings: Sequence[Finding], lacking: str = "") -> Outcome:
+def any_of(findings: Sequence[ClaimCheck], lacking: str = "") -> Outcome:
     """Return an outcome that holds if one finding does and fails if each fails."""
     states = {finding.state for finding in findings}
     state: State = HOLDS if HOLDS in states else FAILS if states == {FAILS} else UNKNOWN
@@ -194,8 +204,8 @@ def _count(tasks: int) -> str:
     return f"{tasks} task{'s' * (tasks != 1)}"
 
 
-def _nothing(lacking: str) -> tuple[Finding, ...]:
-    return (Finding(UNKNOWN, lacking),) if lacking else ()
+def _nothing(lacking: str) -> tuple[ClaimCheck, ...]:
+    return (ClaimCheck(UNKNOWN, lacking),) if lacking else ()
 
 
 def _shown(value: float) -> str:

@@ -11,7 +11,7 @@ from gradgate.papers.claims.base import (
     FEWEST_TASKS,
     HOLDS,
     Claim,
-    Finding,
+    ClaimCheck,
     Outcome,
     above,
     all_of,
@@ -173,7 +173,7 @@ def _e4(numbers: Numbers) -> Outcome:
     )
 
 
-def _keeps(numbers: Numbers, model: str, task: str, pairs: Pairs, name: str, share: float) -> Finding:
+def _keeps(numbers: Numbers, model: str, task: str, pairs: Pairs, name: str, share: float) -> ClaimCheck:
     finding = above(
         numbers,
         _said(model, task, f"relative quality of {name}", pairs),
@@ -242,12 +242,12 @@ def _e7(numbers: Numbers) -> Outcome:
     return all_of(findings, "needs printed shares of saved parameters")
 
 
-def _saving(label: str, tasks: int, claimed: float) -> Finding:
+def _saving(label: str, tasks: int, claimed: float) -> ClaimCheck:
     frozen, layers = (int(number) for number in label.removeprefix("frozen ").split("/"))
     groups = dict.fromkeys(["embeddings", *(f"layers.{index}" for index in range(layers)), "head"], 0)
     saved = saved_share(model_sizes(groups, "paper"), frozen, tasks)
-    text = f"{frozen} of {layers} layers shared by {tasks} tasks save {saved:.4f}, claimed {claimed:.2f}"
-    return Finding(HOLDS if round(saved, 2) == claimed else FAILS, text, compared=True)
+    found = f"{frozen} of {layers} layers shared by {tasks} tasks save {saved:.4f}"
+    return ClaimCheck(HOLDS if round(saved, 2) == claimed else FAILS, found, f"{claimed:.2f}", compared=True)
 
 
 def _e8(numbers: Numbers) -> Outcome:

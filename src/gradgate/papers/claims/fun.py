@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradgate.papers.claims.base import (
     Claim,
-    Finding,
+    ClaimCheck,
     Outcome,
     above,
     all_of,
@@ -35,7 +35,9 @@ QA = ("MLQA", "XQuAD")
 _MAIN = (("fun_table02",),)
 
 
-def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = AVG, *, or_equal: bool = False) -> Finding:
+def _minus(
+    numbers: Numbers, place: Place, one: str, other: str, on: str = AVG, *, or_equal: bool = False
+) -> ClaimCheck:
     what = f"{place}{', English' if on == SOURCE else ''}: {one} - {other}"
     return above(numbers, what, minus(place, one, other, on), or_equal=or_equal)
 

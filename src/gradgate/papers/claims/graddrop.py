@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gradgate.papers.claims.base import (
     Claim,
-    Finding,
+    ClaimCheck,
     Outcome,
     above,
     all_of,
@@ -28,11 +28,11 @@ _BY_LANGUAGE = tuple(f"graddrop_table0{number}" for number in range(1, 10))
 """Tables of the t statistics in Fig. 3."""
 
 
-def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = AVG, threshold: float = 0.0) -> Finding:
+def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = AVG, threshold: float = 0.0) -> ClaimCheck:
     return above(numbers, f"{place}: {one} - {other}", minus(place, one, other, on), threshold)
 
 
-def _mean(numbers: Numbers, one: str, other: str, threshold: float = 0.0) -> Finding:
+def _mean(numbers: Numbers, one: str, other: str, threshold: float = 0.0) -> ClaimCheck:
     places = numbers.places(one, other)
     what = f"mean over {tasks_in(places)}: {one} - {other}"
     return above(numbers, what, mean_minus(places, one, other, AVG), threshold)
@@ -133,7 +133,7 @@ def _largest(numbers: Numbers, task: str, variants: tuple[str, ...], named: tupl
     )
 
 
-def _gain(numbers: Numbers, place: Place, variant: str, named: tuple[str, ...], rest: list[str]) -> Finding:
+def _gain(numbers: Numbers, place: Place, variant: str, named: tuple[str, ...], rest: list[str]) -> ClaimCheck:
     what = f"{place}, {variant}: smallest gain of {', '.join(named)} - largest gain of the other languages"
     return above(numbers, what, gain_gap(place, variant, SFT, named, rest))
 

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from gradgate.study.budget.evidence import LEVEL, Look, plan_looks
 from gradgate.study.budget.full_grid import FullGrid, RunKey, Targets
-from gradgate.study.budget.judging import Compared, Finding, judge, pairs_for, seen_by_length
+from gradgate.study.budget.judging import Compared, LookResult, judge, pairs_for, seen_by_length
 from gradgate.study.budget.stages import Stage, plan_stages
 from gradgate.study.budget.standing import UNKNOWN, Observed, Standing, standing
 from gradgate.study.budget.verdict import Needed, Verdict
@@ -66,11 +66,11 @@ class Allocator:
         now = standing(self.grid, self.stages, observed)
         return {} if self._early(now) is not None else self._batch(now, observed)
 
-    def finding(self, observed: Observed) -> Finding:
+    def finding(self, observed: Observed) -> LookResult:
         """Return who leads and who is significantly worse: the part of the verdict that a test decides."""
         return self._finding(standing(self.grid, self.stages, observed), observed)
 
-    def method_won(self, finding: Finding) -> str | None:
+    def method_won(self, finding: LookResult) -> str | None:
         """Return the method of all winners if it is significantly better than another, at any rate; else None."""
         methods = {self.grid.method_of(arm) for arm in finding.winners}
         against = {self.grid.method_of(arm) for arm in finding.beaten} - methods
@@ -99,7 +99,7 @@ class Allocator:
             needed=None if finding.decided else self._needed(now, finding, observed),
         )
 
-    def _finding(self, now: Standing, observed: Observed) -> Finding:
+    def _finding(self, now: Standing, observed: Observed) -> LookResult:
         early = self._early(now)
         if early is not None:
             return early
@@ -128,7 +128,7 @@ class Allocator:
         before = set(self.grid.seeds[:early])
         return tuple(targets for targets in now.missing if next(iter(targets)).seed in before) or now.missing
 
-    def _early(self, now: Standing) -> Finding | None:
+    def _early(self, now: Standing) -> LookResult | None:
         """Return the finding of the early look if it was made and decided."""
         early, last = self.looks[0].seeds, now.compared[-1]
         if early is None or not now.is_last or len(now.arms) < 2:
@@ -162,7 +162,7 @@ class Allocator:
             f"{len(grid.arms)} arms have no whole run: nothing is known about how they end."
         )
 
-    def _needed(self, now: Standing, finding: Finding, observed: Observed) -> Needed | None:
+    def _needed(self, now: Standing, finding: LookResult, observed: Observed) -> Needed | None:
         nearest = finding.nearest
         if nearest is None:
             return None

@@ -11,7 +11,7 @@ from gradgate.study.budget.stages import Stage
 
 
 @dataclass(frozen=True)
-class Finding:
+class LookResult:
     """The result of a look.
 
     Attributes:
@@ -44,7 +44,7 @@ class Compared:
     table: Table
 
 
-def judge(compared: Sequence[Compared], look: Look | None) -> Finding:
+def judge(compared: Sequence[Compared], look: Look | None) -> LookResult:
     """Test the leader at a look.
 
     A winner is significantly better than every arm of the last stage on whole runs, and than every arm that left on
@@ -59,18 +59,18 @@ def judge(compared: Sequence[Compared], look: Look | None) -> Finding:
     pairs = len(last.table[arms[0]]) if arms else 0
     tests = _against_all(compared)
     if not tests:
-        return Finding(arms, bool(arms), None, pairs, "No other arm is left to compare.")
+        return LookResult(arms, bool(arms), None, pairs, "No other arm is left to compare.")
     remaining = [each for each in tests if each.arm in arms]
     why = "The budget is not spent yet." if look is None else _why_untested(last, pairs)
     if why is not None or look is None:
         out = tuple(each.arm for each in tests if each.arm not in arms)
-        return Finding(arms, False, None, pairs, why or "", (), out, _nearest(remaining))
+        return LookResult(arms, False, None, pairs, why or "", (), out, _nearest(remaining))
     corrected = holm([each.p for each in tests])
     significant = [p is not None and p < look.level for p in corrected]
     beaten = tuple(each.arm for each, is_worse in zip(tests, significant, strict=True) if is_worse)
     winners = tuple(arm for arm in arms if arm not in beaten)
     known = [p for p in corrected if p is not None]
-    return Finding(
+    return LookResult(
         winners=winners,
         decided=all(significant),
         p=max(known) if len(known) == len(tests) else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradgate.analysis.fisher import TrackedGroup, TrackedRun, arms_of, correlation, tracked_runs
+from gradgate.analysis.fisher import TrackedGroup, TrackedRun, correlation, tracked_runs
 from gradgate.errors import RunError
 from gradgate.report.drawing import Drawing
 from gradgate.report.formats import ScoreFormat
@@ -64,12 +64,12 @@ _HOW = (
 )
 
 
-def shown_as(group: TrackedGroup) -> tuple[Sequence[str], ScoreFormat | None, str]:
-    """Return the arms of a group in order, and the metric and split of their scores; none outside of a study."""
+def shown_as(group: TrackedGroup) -> tuple[ScoreFormat | None, str]:
+    """Return the metric and split of the scores of a group; none outside of a study."""
     if group.results is None:
-        return list(arms_of(group.runs)), None, ""
+        return None, ""
     study = summarize_study(group.results)
-    return group.results.study.arm_names, study.format, study.split_label
+    return study.format, study.split_label
 
 
 def fisher_tables(runs: Sequence[TrackedRun], metric: ScoreFormat | None = None, split: str = "") -> list[Table]:
