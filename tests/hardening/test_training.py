@@ -105,7 +105,7 @@ MODELS: dict[str, tuple[Change, str]] = {
         lambda folder: index(folder, '{"metadata": {}, "weight_map": {"a": "b.safetensors"}}'),
         "Cannot load the model",
     ),
-    "pickled objects": (pickled, "other objects than tensors, which are not read"),
+    "pickled objects": (pickled, "objects other than tensors, which are not read"),
 }
 
 

@@ -11,9 +11,10 @@ import pytest
 from sklearn.metrics import f1_score, ndcg_score
 
 from gradgate.evaluation.predict import predict
-from gradgate.settings.run import KindName, make_config
+from gradgate.settings.run import make_config
 from gradgate.tasks import find_task, kind_of
 from gradgate.tasks.kinds import KINDS
+from gradgate.tasks.types import KindName
 from gradgate.training.run import train
 from support.kind_folders import SAVE, save_questions
 from support.run_folders import assert_same_run, history

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gradgate.activation_cache.frozen_prefix import Parts, layer_modules
+from gradgate.activation_cache.frozen_prefix import PrefixModules, layer_modules
 from gradgate.activation_cache.replay import Precision, Replay
 from gradgate.activation_cache.rows import Batch, NotReusableError, fingerprint, read_batch
 from gradgate.activation_cache.store import Store
@@ -118,14 +118,14 @@ class CachedForward:
         self._stack = layer_modules(model, layers)
         self._depth = 0
         self._closed: tuple[str, ...] = ()
-        self._parts = Parts()
+        self._parts = PrefixModules()
         self._frozen: list[Tensor] = []
         self._session: _Session | None = None
         self._busy = False
         self._noted: set[str] = set()
         self._refused = self._why_not()
 
-    def follow(self, depth: int, parts: Callable[[tuple[str, ...]], Parts]) -> None:
+    def follow(self, depth: int, parts: Callable[[tuple[str, ...]], PrefixModules]) -> None:
         """Cache the output of the lowest ``depth`` layers from the next forward pass on.
 
         Args:

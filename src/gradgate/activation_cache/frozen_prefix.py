@@ -26,7 +26,7 @@ def closed_layers(closed: Collection[str]) -> int:
 
 
 @dataclass
-class Parts:
+class PrefixModules:
     """The modules of a model, sorted by their parameters.
 
     Attributes:
@@ -40,14 +40,14 @@ class Parts:
     above: list[nn.Module] = field(default_factory=list)
 
 
-def split(model: nn.Module, prefix: Collection[int]) -> Parts:
+def split(model: nn.Module, prefix: Collection[int]) -> PrefixModules:
     """Sort a model's modules for a prefix, which is passed as the ``id`` of each of its parameters."""
-    parts = Parts()
+    parts = PrefixModules()
     _sort(model, prefix, parts, set())
     return parts
 
 
-def _sort(module: nn.Module, prefix: Collection[int], parts: Parts, seen: set[nn.Module]) -> None:
+def _sort(module: nn.Module, prefix: Collection[int], parts: PrefixModules, seen: set[nn.Module]) -> None:
     if module in seen:
         return
     seen.add(module)
@@ -113,8 +113,8 @@ class FrozenPrefix:
         self._ids = parameter_ids(model, layers)
         self._prepare, self._finish = prepare, finish
         self._closed: tuple[str, ...] = ()
-        self._known: dict[tuple[str, ...], Parts] = {}
-        self._parts = Parts()
+        self._known: dict[tuple[str, ...], PrefixModules] = {}
+        self._parts = PrefixModules()
         self._inside: list[nn.Module] = []
         self._around: list[nn.Module] = []
         self._hooks: list[Any] = []
@@ -134,7 +134,7 @@ class FrozenPrefix:
             *(module.register_forward_pre_hook(self._resume_training_mode) for module in self._parts.above),
         ]
 
-    def parts(self, closed: tuple[str, ...]) -> Parts:
+    def parts(self, closed: tuple[str, ...]) -> PrefixModules:
         """Return the modules inside, around and above a prefix."""
         if closed not in self._known:
             self._known[closed] = split(self._model, frozenset().union(*(self._ids[name] for name in closed)))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gradgate.activation_cache.frozen_prefix import Parts
+from gradgate.activation_cache.frozen_prefix import PrefixModules
 from gradgate.layers import LayerMap, named_parameters
 
 KEY_BYTES = 16
@@ -148,7 +148,9 @@ _WITHOUT_EFFECT = frozenset(
 )
 
 
-def fingerprint(model: nn.Module, layers: LayerMap, closed: Iterable[str], parts: Parts, settings: Any) -> bytes:
+def fingerprint(
+    model: nn.Module, layers: LayerMap, closed: Iterable[str], parts: PrefixModules, settings: Any
+) -> bytes:
     """Return 16 bytes that are equal only for equal frozen weights and buffers, structure, software and ``settings``.
 
     The tokenizer and the data are not included: a row's key covers its token ids.

@@ -51,7 +51,7 @@ def representations(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Measure how far training moved the representations of each layer.
+    """Measure how training moved each layer's representations.
 
     Similarity of tokens with the pretrained model: RSA and linear CKA.
     """
@@ -68,7 +68,7 @@ def landscape(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Measure the loss from the weights before training to those after.
+    """Measure the loss between the weights before and after.
 
     And beyond, and on a random plane around the latter.
     """
@@ -83,7 +83,7 @@ def fisher(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """The Fisher information of each layer through training.
+    """Show the Fisher information of each layer in training.
 
     As 'train --track fisher' measured it.
     """

@@ -32,7 +32,7 @@ Folder = Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' m
 @study_app.command(cls=GroupedCommand)
 @takes_settings(of=QueueSettings)
 def status(settings: QueueSettings, study: Folder, as_json: AsJson = False, config_file: Config = None) -> None:
-    """Show which runs wait, run, are paused at a step, have finished or failed."""
+    """Show which runs wait, run, are paused, have finished or failed."""
     from gradgate.study.status import read_status, status_table
 
     found = read_status(study, settings.queue)
@@ -64,7 +64,7 @@ def retry(
     seed: Annotated[int | None, typer.Option(help="Of this seed only.")] = None,
     config_file: Config = None,
 ) -> None:
-    """Queue failed runs again; they go on where they failed."""
+    """Queue failed runs again; they resume where they failed."""
     from gradgate.settings.recorded import recorded_arm
     from gradgate.study.status import open_queue
 

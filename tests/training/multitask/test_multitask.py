@@ -183,7 +183,7 @@ def test_a_run_that_was_paused_and_lost_its_power_ends_as_if_unbroken(
     together: dict[str, Any], finished: Path, tmp_path: Path
 ) -> None:
     # 15 batches an epoch: the fall is in the second, three steps after a checkpoint within it.
-    assert list(train(make_config(**together), tmp_path / "run", until=10).scores) == [4, 8, 10]
+    assert list(train(make_config(**together), tmp_path / "run", until=10).dev) == [4, 8, 10]
     with pytest.raises(PowerCutError):
         train(make_config(**together), tmp_path / "run", Falls(19))
     train(make_config(**together), tmp_path / "run")
