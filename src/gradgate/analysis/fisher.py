@@ -115,7 +115,7 @@ class TrackedRun:
 
 
 def moving_average(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """The mean over a centred window, narrower at the ends; NaN counts for nothing and stays."""
+    """Return the mean over a centred window, narrower at the ends; NaN is ignored and stays."""
     before, after = (window - 1) // 2, window // 2
     found = np.full(len(values), np.nan)
     for place in np.flatnonzero(~np.isnan(values)):
@@ -124,13 +124,13 @@ def moving_average(values: NDArray[np.float64], window: int) -> NDArray[np.float
 
 
 def order_of(record: FisherRecord) -> tuple[str, ...]:
-    """The layers as FUN would open them by one measurement: the largest trace first, of equal ones the higher layer."""
+    """Return the layers as FUN opens them by one measurement: the largest trace first, of equal ones the higher layer."""
     places = {name: place for place, name in enumerate(record.traces)}
     return tuple(sorted(record.traces, key=lambda name: (-record.traces[name], -places[name])))
 
 
 def next_of(record: FisherRecord) -> str | None:
-    """The closed layer that FUN would open; None where all are open."""
+    """Return the closed layer that FUN opens next; None if all are open."""
     return next((name for name in order_of(record) if name not in record.open), None)
 
 
@@ -149,7 +149,7 @@ def top_down(record: FisherRecord) -> float | None:
 
 
 def arms_of(runs: Sequence[TrackedRun]) -> dict[str, list[TrackedRun]]:
-    """The runs of each arm, in order."""
+    """Return the runs of each arm, in order."""
     found: dict[str, list[TrackedRun]] = {}
     for run in runs:
         found.setdefault(run.arm, []).append(run)
@@ -167,7 +167,7 @@ def smoothed_at(runs: Sequence[TrackedRun]) -> dict[int, list[float]]:
 
 
 def mean_traces(runs: Sequence[TrackedRun]) -> tuple[list[int], NDArray[np.float64]]:
-    """The steps that all of these runs have measured, and tr(F) there: ``(layers, steps)``, the mean over runs."""
+    """Return the steps that all runs have measured, and tr(F) there, shape ``(layers, steps)``: the mean over runs."""
     steps = sorted(set(runs[0].steps).intersection(*(run.steps for run in runs)))
     by_run = [[list(record.traces.values()) for record in run.records if record.step in steps] for run in runs]
     return steps, np.array(by_run).mean(axis=0).T
@@ -214,7 +214,7 @@ class TrackedGroup:
 
 
 def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
-    """The tracked runs of a study, one group for each of its parts; or the runs that are named, as one group.
+    """Return the tracked runs of a study, one group per condition; or the named runs as one group.
 
     Raises:
         UsageError: for a study beside others.
@@ -239,7 +239,7 @@ def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
 
 
 def tracked_runs(results: StudyResults) -> list[TrackedRun]:
-    """The finished runs of a study that have measurements, arm by arm.
+    """Return the finished runs of a study that have measurements, arm by arm.
 
     Raises:
         RunError: for a damaged file.

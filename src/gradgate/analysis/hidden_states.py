@@ -98,7 +98,7 @@ def _measure(
 
 
 def row_mark(row: RepresentationRow) -> tuple[str, int, str]:
-    """The run that a row is of."""
+    """Return the run that a row belongs to."""
     return row.arm, row.seed, row.run
 
 
@@ -108,7 +108,7 @@ def _measured(
     loader: Loader,
     progress: RunProgress,
 ) -> Iterator[list[RepresentationRow]]:
-    """The rows of each run and split."""
+    """Yield the rows of each run and split."""
     first: LoadedRun | None = None
     before: dict[str, tuple[TokenSample, States]] = {}
     splits = list(dict.fromkeys(split for _, wanted in missing for split in wanted))
@@ -182,7 +182,7 @@ def _padded_apart(features: Dataset) -> Iterator[dict[str, Any]]:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Tensor]:
-    """One row of features; the choices of a multiple-choice question stand behind each other."""
+    """Return one row of features; the choices of a multiple-choice question follow each other."""
     nested = row["input_ids"] and isinstance(row["input_ids"][0], list)
     return {
         name: torch.tensor([item for choice in values for item in choice] if nested else values)
@@ -191,14 +191,14 @@ def _flat(row: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def _content(batch: dict[str, Tensor], special: Tensor) -> Tensor:
-    """Which tokens are neither padding nor special, in the shape of ``input_ids``."""
+    """Mark the tokens that are neither padding nor special, in the shape of ``input_ids``."""
     ids = batch["input_ids"]
     content = ~torch.isin(ids, special.to(ids.device))
     return content & batch["attention_mask"].bool() if "attention_mask" in batch else content
 
 
 def hidden_states(measured: LoadedRun, model: Any, sample: TokenSample) -> States:
-    """What each layer gives out for the sampled tokens; of a model with encoder and decoder, the encoder's.
+    """Return the output of each layer for the sampled tokens; of a model with encoder and decoder, the encoder's.
 
     The last layer of decoders is taken behind the final norm, as transformers has it.
 

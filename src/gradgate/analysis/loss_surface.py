@@ -120,7 +120,7 @@ def _key(row: LandscapeRow) -> tuple[object, ...]:
 
 
 def _done(rows: Sequence[LandscapeRow]) -> set[tuple[object, ...]]:
-    """The points that every split has."""
+    """Return the points that every split has."""
     splits: dict[tuple[object, ...], set[str]] = {}
     for row in rows:
         splits.setdefault(_key(row), set()).add(row.split)
@@ -263,7 +263,7 @@ class _Run:
             self.plane(todo.plane)
 
     def line(self, points: Sequence[Point]) -> None:
-        """From the weights that training began with to those that it found, and beyond."""
+        """Return the line from the weights before training to those after, and beyond."""
         parameters, start = self.trained.line, self.trained.start
         way = distance(start, parameters)
         with put_back(parameters) as end:

@@ -57,7 +57,7 @@ class RunGroup:
 
 
 def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGroup]:
-    """The runs of a study, one group for each of its parts; or the single runs that are named, as one group.
+    """Return the runs of a study, one group per condition; or the named runs as one group.
 
     Args:
         paths: one study, or one or more runs.
@@ -80,7 +80,7 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
 
 
 def run_folder(path: Path) -> RunFolder:
-    """The folder of a run that was begun; RunError if there is none."""
+    """Return the folder of a run that has started; raise RunError if there is none."""
     folder = RunFolder(path)
     if not folder.run_file.is_file():
         raise RunError(

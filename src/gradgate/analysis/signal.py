@@ -34,7 +34,7 @@ class Signal:
 def signals_on_disk(
     model: str, layers: LayerMap, share: float, told: Callable[[int, int], None] = lambda total, done: None
 ) -> tuple[list[Signal], list[str]]:
-    """The ratios of all units with matrices, by kind and from the bottom; and the matrices that no file holds.
+    """Return the ratios of all units with matrices, by kind and from the bottom, and the matrices that no file has.
 
     Args:
         model: folder, hub name or ``sample``.

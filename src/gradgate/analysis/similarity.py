@@ -58,7 +58,7 @@ def linear_cka(x: Matrix, y: Matrix) -> float | None:
 
 
 def _unit_rows(matrix: Matrix) -> NDArray[np.float64]:
-    """Rows of length 1; a row of zeros stays one, and is similar to none."""
+    """Scale rows to length 1; a row of zeros stays one, and is similar to none."""
     rows = np.asarray(matrix, np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths == 0, 1.0, lengths)

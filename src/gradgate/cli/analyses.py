@@ -51,7 +51,11 @@ def representations(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
+<<<<<<< HEAD
     """Measure how training moved each layer's representations.
+=======
+    """Measure how far each layer's representations moved.
+>>>>>>> refs/heads/ask
 
     Similarity of tokens with the pretrained model: RSA and linear CKA.
     """
@@ -68,9 +72,13 @@ def landscape(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
+<<<<<<< HEAD
     """Measure the loss between the weights before and after.
+=======
+    """Measure the loss around the trained weights.
+>>>>>>> refs/heads/ask
 
-    And beyond, and on a random plane around the latter.
+    On the line from those before training and beyond, and on a random plane.
     """
     _analyze(Landscape(settings), paths, out, quiet, as_json)
 
@@ -83,7 +91,11 @@ def fisher(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
+<<<<<<< HEAD
     """Show the Fisher information of each layer in training.
+=======
+    """Show the Fisher information of each layer.
+>>>>>>> refs/heads/ask
 
     As 'train --track fisher' measured it.
     """
