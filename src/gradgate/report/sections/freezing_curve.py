@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from gradgate.analysis.sharing import ParamCounts, Sizes, model_sizes
-from gradgate.errors import MethodError, RunError
-from gradgate.methods import Freeze, Full, Head, Method
-from gradgate.methods import method as read_method
+from gradgate.errors import RunError
+from gradgate.methods import Freeze, Full, Head
 from gradgate.methods.plan_file import read_timeline
 from gradgate.methods.timeline import Timeline
 from gradgate.report.findings import Findings, MethodFindings
 from gradgate.runs.folder import RunFolder
+from gradgate.settings.arm import Arm
 from gradgate.statistics import relative_quality
 from gradgate.study.results import TASK, RunResult
 
@@ -90,10 +90,8 @@ def find_curve(findings: Findings) -> FreezeCurve | None:
 
     It is None too where no run of these has a readable ``plan.yaml``, which says how many layers there are.
     """
-    kinds: dict[str, Method | None] = dict.fromkeys(method.name for method in findings.methods)
-    for name in kinds:
-        with suppress(MethodError):  # a method of another version
-            kinds[name] = read_method(name)
+    alone = (arm for arm in findings.results.study.arms if arm == Arm(arm.method))
+    kinds = dict.fromkeys(method.name for method in findings.methods) | {arm.name: arm.method for arm in alone}
     full = next((method for method in findings.scored if kinds[method.name] == Full()), None)
     frozen = [m for m in findings.methods if isinstance(kind := kinds[m.name], Freeze | Head) and _is_point(kind)]
     plan = _any_plan(findings, [full, *frozen]) if full else None
