@@ -104,7 +104,7 @@ class LoadedRun:
         return features
 
     def trainer(self, model: Any) -> RunTrainer:
-        """Return a trainer that batches and computes losses exactly as in training; it moves the model to the device."""
+        """Return a trainer that batches and computes losses as in training; it moves the model to the device."""
         with tempfile.TemporaryDirectory() as scratch:  # Trainer makes the folder of its output
             arguments = scoring_arguments(self.config, RunFolder(Path(scratch)))
             arguments.per_device_eval_batch_size = self.batch_size
@@ -122,7 +122,7 @@ class LoadedRun:
         return self.task.load_model(self.config, self.found.tokenizer)[0].eval()
 
     def start(self) -> tuple[Any, frozenset[str]]:
-        """Load the model as its training started, with the names of the parameters that the pretrained weights lacked."""
+        """Load the model as its training started, with the names of parameters that the pretrained weights lacked."""
         model, fresh = load_start(self.config, self.found.folder, self.task, self.found.tokenizer)
         return model.eval(), fresh
 

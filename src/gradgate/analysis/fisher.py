@@ -124,7 +124,7 @@ def moving_average(values: NDArray[np.float64], window: int) -> NDArray[np.float
 
 
 def order_of(record: FisherRecord) -> tuple[str, ...]:
-    """Return the layers as FUN opens them by one measurement: the largest trace first, of equal ones the higher layer."""
+    """Return the layers as FUN opens them by one measurement: largest trace first, of equal ones the higher layer."""
     places = {name: place for place, name in enumerate(record.traces)}
     return tuple(sorted(record.traces, key=lambda name: (-record.traces[name], -places[name])))
 

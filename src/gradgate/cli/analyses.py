@@ -51,11 +51,7 @@ def representations(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-<<<<<<< HEAD
     """Measure how training moved each layer's representations.
-=======
-    """Measure how far each layer's representations moved.
->>>>>>> refs/heads/ask
 
     Similarity of tokens with the pretrained model: RSA and linear CKA.
     """
@@ -72,11 +68,7 @@ def landscape(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-<<<<<<< HEAD
     """Measure the loss between the weights before and after.
-=======
-    """Measure the loss around the trained weights.
->>>>>>> refs/heads/ask
 
     On the line from those before training and beyond, and on a random plane.
     """
@@ -91,11 +83,7 @@ def fisher(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-<<<<<<< HEAD
     """Show the Fisher information of each layer in training.
-=======
-    """Show the Fisher information of each layer.
->>>>>>> refs/heads/ask
 
     As 'train --track fisher' measured it.
     """

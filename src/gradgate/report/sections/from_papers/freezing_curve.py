@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from gradgate.analysis.sharing import ParamCounts, Sizes, model_sizes
-from gradgate.errors import MethodError, RunError
-from gradgate.methods import Freeze, Full, Head, Method
-from gradgate.methods import method as read_method
+from gradgate.errors import RunError
+from gradgate.methods import Freeze, Full, Head
 from gradgate.methods.plan_file import read_timeline
 from gradgate.methods.timeline import Timeline
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.runs.folder import RunFolder
+from gradgate.settings.arm import Arm
 from gradgate.statistics import relative_quality
 from gradgate.study.results import TASK, RunResult
 
@@ -90,10 +90,8 @@ def find_curve(study: StudySummary) -> FreezeCurve | None:
 
     It is None too if no run of these has a readable ``plan.yaml``, which says how many layers there are.
     """
-    kinds: dict[str, Method | None] = dict.fromkeys(arm.name for arm in study.arms)
-    for name in kinds:
-        with suppress(MethodError):  # a method of another version
-            kinds[name] = read_method(name)
+    alone = (arm for arm in study.results.study.arms if arm == Arm(arm.method))
+    kinds = dict.fromkeys(arm.name for arm in study.arms) | {arm.name: arm.method for arm in alone}
     full = next((arm for arm in study.scored if kinds[arm.name] == Full()), None)
     frozen = [m for m in study.arms if isinstance(kind := kinds[m.name], Freeze | Head) and _is_point(kind)]
     plan = _any_plan(study, [full, *frozen]) if full else None
