@@ -168,28 +168,28 @@ def inner(model: Any) -> Any:
     Raises:
         AdapterError: if it is not a model from transformers.
     """
-    found: Any = unwrap(model)
-    if not (hasattr(found, "base_model") and hasattr(found, "config")):
+    host: Any = unwrap(model)
+    if not (hasattr(host, "base_model") and hasattr(host, "config")):
         raise AdapterError(
-            f"Adapters need a model from transformers, got {type(found).__name__}. Give one that from_pretrained "
+            f"Adapters need a model from transformers, got {type(host).__name__}. Give one that from_pretrained "
             "returned."
         )
-    return found
+    return host
 
 
 def attached(model: Any) -> Attached | None:
     """Return the adapters of a model; None if it has none."""
-    found: Attached | None = inner(model).base_model.__dict__.get(_KEY)
-    return found
+    adapters: Attached | None = inner(model).base_model.__dict__.get(_KEY)
+    return adapters
 
 
 def attach(model: Any) -> Attached:
     """Return the adapters of a model, and prepare it for the first one if it has none."""
-    found = attached(model)
-    if found is None:
-        found = Attached(inner(model))
-        inner(model).base_model.__dict__[_KEY] = found
-    return found
+    adapters = attached(model)
+    if adapters is None:
+        adapters = Attached(inner(model))
+        inner(model).base_model.__dict__[_KEY] = adapters
+    return adapters
 
 
 def check_name(name: str) -> None:

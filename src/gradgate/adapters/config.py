@@ -17,7 +17,7 @@ LnScope = Literal["none", "encoder", "all"]
 WIDEST = 2**14
 """Units of the widest bottleneck that is built: in all layers together it takes gigabytes."""
 INITS = ("bert", "mam_adapter", "houlsby", "normal", "zero_up")
-# What AdapterHub's library calls the initializations that only this library has.
+# AdapterHub's names in place of initializations that only this library has.
 _THEIR_INIT = {"normal": "bert", "zero_up": "mam_adapter"}
 # Fields of their record that are not read here, with their defaults.
 _UNREAD: dict[str, Any] = {

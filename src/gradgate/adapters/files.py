@@ -188,10 +188,10 @@ def _load(model: nn.Module, files: Files, name: str | None, leave_out: tuple[int
             module.load_state_dict(state)
     for parameter in blocks.parameters():
         parameter.requires_grad_(False)
-    found = attach(host)
-    found.put(host, name, config, blocks)
-    found.keep_out_of_saves(host)
-    heads.put(host, found, placed)
+    adapters = attach(host)
+    adapters.put(host, name, config, blocks)
+    adapters.keep_out_of_saves(host)
+    heads.put(host, adapters, placed)
     return name
 
 

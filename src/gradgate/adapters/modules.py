@@ -55,16 +55,16 @@ class Bottleneck(nn.Module):
         """
         if self.config.is_parallel:
             return self._normed(self._bottleneck(residual))
-        kept = hidden
+        skip = hidden
         if self.config.original_ln_before:
             hidden = hidden + residual
             if self.config.residual_before_ln == "post_add":
-                kept = hidden
+                skip = hidden
             hidden = norm(hidden) if norm is not None else hidden
         if self.config.residual_before_ln is False:
-            kept = hidden
+            skip = hidden
         adapted = self._bottleneck(hidden)
-        return self._normed(adapted + kept) if self.config.adapter_residual_before_ln else self._normed(adapted) + kept
+        return self._normed(adapted + skip) if self.config.adapter_residual_before_ln else self._normed(adapted) + skip
 
     def _bottleneck(self, hidden: Tensor) -> Tensor:
         out: Tensor = self.adapter_up(self.adapter_down(hidden))

@@ -90,8 +90,8 @@ def tracked_run(cell: RunResult, score: float | None = None) -> TrackedRun | Non
 def tracked_quantities(cell: RunResult) -> dict[str, float]:
     """Compute how high the normalised trace is early in training, and how pronounced its hill is."""
     run = tracked_run(cell)
-    found = {} if run is None else {TRACE_EARLY: run.early, TRACE_HILL: run.hill}
-    return {name: value for name, value in found.items() if value is not None}
+    numbers = {} if run is None else {TRACE_EARLY: run.early, TRACE_HILL: run.hill}
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def schedule_correlations(
@@ -103,13 +103,13 @@ def schedule_correlations(
         Name to seed to Spearman's correlation; and the arms that enter it.
     """
     runs = [run for cell, score in scored if (run := tracked_run(cell, score)) is not None and run.is_schedule]
-    found: dict[str, dict[int, float]] = {}
+    correlations: dict[str, dict[int, float]] = {}
     for seed in dict.fromkeys(run.seed for run in runs):
-        own = [run for run in runs if run.seed == seed]
+        of_seed = [run for run in runs if run.seed == seed]
         for name, ranked in (
-            (TRACE_PEAK, correlation(own, lambda run: run.peak)),
-            (TRACE_AREA, correlation(own, lambda run: run.area)),
+            (TRACE_PEAK, correlation(of_seed, lambda run: run.peak)),
+            (TRACE_AREA, correlation(of_seed, lambda run: run.area)),
         ):
             if ranked is not None:
-                found.setdefault(name, {})[seed] = ranked[0]
-    return found, tuple(dict.fromkeys(run.arm for run in runs))
+                correlations.setdefault(name, {})[seed] = ranked[0]
+    return correlations, tuple(dict.fromkeys(run.arm for run in runs))

@@ -119,14 +119,14 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     notes = [] if task else [f"{study.task.name} is none of the paper's tasks and stands in for each of them"]
     if paper == "fun" and whole_model(study):
         notes.append("the schedules open layers of the whole model here, and of adapters in the paper")
-    rows = [PaperScore(place, label, own, results.of(own), results) for own, label in labels.items()]
+    rows = [PaperScore(place, label, arm, results.of(arm), results) for arm, label in labels.items()]
     numbers = numbers_of(paper, rows, stand_in=task is None, notes=notes)
     scores, arms = dict(numbers.scores), dict(numbers.arms)
     if paper == "fun":
-        found, scheduled = schedule_correlations(
+        correlations, scheduled = schedule_correlations(
             (cell, _transfer(paper, row, cell)) for row in rows for cell in row.cells
         )
-        for name, by_seed in found.items():
+        for name, by_seed in correlations.items():
             scores[Key(place, SCHEDULES, name)] = by_seed
             arms[Key(place, SCHEDULES, name)] = (", ".join(scheduled),)
     return replace(numbers, scores=scores, arms=arms, source=str(results.folder))
@@ -179,10 +179,10 @@ def scores_by_language(paper: str, row: PaperScore, cell: RunResult, metric: str
     name = metric or row.metric or row.results.study.task.metric
     splits = _splits(row)
     values = {language: cell.metrics(split).get(name) for language, split in splits.items()}
-    found = {language: value for language, value in values.items() if value is not None}
+    present = {language: value for language, value in values.items() if value is not None}
     others = {split.partition(".")[0] for language, split in splits.items() if language != row.source}
-    of_one_kind = {language: score for language, score in found.items() if splits[language] != DEV or others <= {DEV}}
-    return {**found, **averages(paper, row.place.task, of_one_kind, row.source)}
+    of_one_kind = {language: score for language, score in present.items() if splits[language] != DEV or others <= {DEV}}
+    return {**present, **averages(paper, row.place.task, of_one_kind, row.source)}
 
 
 def _splits(row: PaperScore) -> dict[str, str]:
@@ -208,17 +208,17 @@ def original_dev(results: StudyResults) -> str:
 def averages(paper: str, task: str, scores: dict[str, float], source: str = SOURCE) -> dict[str, float]:
     """Average over languages: ``all``; without the source ``target`` and ``distant``; ``avg`` is the paper's own."""
     targets = {language: score for language, score in scores.items() if language != source}
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     if source in scores:
-        found["all"] = fmean(scores.values())
+        means["all"] = fmean(scores.values())
     if targets:
-        found["target"] = fmean(targets.values())
+        means["target"] = fmean(targets.values())
     far = [targets[language] for language in distant_languages(targets, "paper", task.lower())]
     if far:
-        found["distant"] = fmean(far)
-    if _AVERAGES[paper] in found:
-        found["avg"] = found[_AVERAGES[paper]]
-    return found
+        means["distant"] = fmean(far)
+    if _AVERAGES[paper] in means:
+        means["avg"] = means[_AVERAGES[paper]]
+    return means
 
 
 def _scores(paper: str, row: PaperScore, cell: RunResult) -> dict[str, float]:
@@ -231,13 +231,13 @@ def _scores(paper: str, row: PaperScore, cell: RunResult) -> dict[str, float]:
     history = [factor * record.metrics[metric] for record in cell.history if metric in record.metrics]
     if len(history) > 1:
         found |= {DEV_MEAN: fmean(history), DEV_BEST: max(history), DEV_DROP: max(history) - history[-1]}
-    own = {
+    course = {
         LOSS_RISE: loss_rise(cell),
         TOP_DOWN: opening_order(cell) if row.label == _ORDERED else None,
     }
     if paper == "fun":
-        own |= tracked_quantities(cell)
-    return found | {name: value for name, value in own.items() if value is not None}
+        course |= tracked_quantities(cell)
+    return found | {name: value for name, value in course.items() if value is not None}
 
 
 def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:

@@ -264,10 +264,10 @@ FOLDER = Path(__file__).parent / "presets"
 @cache
 def presets() -> dict[str, Preset]:
     """Return every preset by name, paper by paper in the order of their tables, then of their figures."""
-    found: dict[str, Preset] = {}
+    all_presets: dict[str, Preset] = {}
     for paper in papers():
-        found |= read_presets(FOLDER / f"{paper}.yaml")
-    return found
+        all_presets |= read_presets(FOLDER / f"{paper}.yaml")
+    return all_presets
 
 
 def find_preset(name: str) -> Preset:
@@ -291,10 +291,10 @@ def read_presets(file: Path) -> dict[str, Preset]:
         UsageError: naming the preset and the fault.
     """
     entries: dict[str, dict[str, Any]] = parse_yaml(file.read_bytes())["presets"]
-    found = {name: _build(name, file.stem, entry) for name, entry in entries.items()}
-    for name, unknown in matching(found):
+    presets_by_name = {name: _build(name, file.stem, entry) for name, entry in entries.items()}
+    for name, unknown in matching(presets_by_name):
         raise UsageError(f"{file.name}, {name}: a case names {unknown!r}, which no preset of this paper has.")
-    return found
+    return presets_by_name
 
 
 def _build(name: str, paper: str, entry: dict[str, Any]) -> Preset:

@@ -121,7 +121,7 @@ class Reproduced:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a folder holds: the preset, the cells with their scores, and what a reader must know."""
+    """The content of a reproduction's folder: the preset, its rows with their scores, and notes for the reader."""
 
     preset: Preset
     scale: Scale

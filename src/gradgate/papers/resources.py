@@ -44,7 +44,7 @@ class OurTask:
 
 @dataclass
 class Resources:
-    """What was found, by the paper's labels, and why the rest was not."""
+    """The models and tasks that exist, by the paper's labels, and the reasons why others are missing."""
 
     models: dict[str, OurModel] = field(default_factory=dict)
     tasks: dict[str, OurTask] = field(default_factory=dict)

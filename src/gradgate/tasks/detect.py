@@ -73,8 +73,8 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
             if source is not None and spec.languages:
                 raise UsageError(f"--source goes with a task's name: --task {spec.name} --data {folder}")
             return spec
-    found = _files(folder, source)
-    files = {**found.splits, **given.files()}
+    sorted_files = _files(folder, source)
+    files = {**sorted_files.splits, **given.files()}
     if "train" not in files:
         names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise DataError(
@@ -82,7 +82,7 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
             "a task.yaml that names the files, or --train-file and --dev-file"
         )
     spec = _describe(folder.name, folder, files, given)
-    return spec.model_copy(update={"languages": found.languages, "source": found.source})
+    return spec.model_copy(update={"languages": sorted_files.languages, "source": sorted_files.source})
 
 
 def recognise_file(file: Path, given: Given) -> TaskSpec:

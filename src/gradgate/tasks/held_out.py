@@ -107,8 +107,8 @@ def hold_out(train: Dataset, dev_size: int, train_size: int | None, seed: int) -
     drawn = None if train_size is None else subsample(train, train_size, seed)
     _check_room(len(train), dev_size, train_size)
     order = np.random.default_rng(seed).permutation(len(train))
-    held = train.select(np.sort(order[-dev_size:]))
-    return train.select(np.sort(order[:-dev_size])) if drawn is None else drawn, held
+    dev = train.select(np.sort(order[-dev_size:]))
+    return train.select(np.sort(order[:-dev_size])) if drawn is None else drawn, dev
 
 
 def _check_room(rows: int, dev_size: int, train_size: int | None) -> None:

@@ -211,7 +211,7 @@ def scored(splits: Iterable[str]) -> tuple[str, ...]:
 
 
 class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
-    """How a data file is written.
+    """The format of a data file.
 
     Args:
         type: ``auto`` goes by the file's ending and its first line. JSON lines, a JSON array of objects,

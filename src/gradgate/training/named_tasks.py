@@ -58,9 +58,9 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
         UsageError: for settings of a single task, held-out rows, an adapter, pre-training, or shards.
         DataError: for files that cannot be found, or a description with faults.
     """
-    given = [name for name in (*TASK_FLAGS, "languages", "source") if getattr(config, name) is not None]
-    if given:
-        flags = ", ".join(f"{name}=" for name in given)
+    of_one_task = [name for name in (*TASK_FLAGS, "languages", "source") if getattr(config, name) is not None]
+    if of_one_task:
+        flags = ", ".join(f"{name}=" for name in of_one_task)
         raise UsageError(
             f"{flags}: these describe one task, and task={config.task!r} is several. Write them to the task's entry in "
             f"a YAML file of `kind: {KIND}`."

@@ -85,9 +85,8 @@ def train(
         config: of the run.
         out: the run folder; created if it does not exist. All processes must see the same one.
         progress: receives each step, its loss, and the scores.
-        cache: a folder that runs share: for the activation cache, unless the configuration names a folder, and for
-            the scores of the pretrained model that forgetting is measured against; by default one in the run folder,
-            which is removed when the run has finished.
+        cache: a folder that runs share, for the activation cache (unless the configuration names one) and the scores
+            of the pretrained model for forgetting; by default in the run folder, and removed when the run finishes.
         until: the optimizer step, counted from the start of the run, to pause at: dev is scored and a checkpoint is
             saved there. A run with fewer steps is trained to its end. None trains to the end.
 

@@ -68,7 +68,7 @@ def copy_bytes(elements: int, itemsize: int, *, masked: bool, has_master: bool) 
 
 
 def restore_bytes(elements: int, stepped_itemsize: int, itemsize: int, gate: Gate | None) -> int:
-    """Return the bytes that putting masked weights back takes for a moment, beside the copy of their old values.
+    """Return the temporary bytes of restoring masked weights, in addition to the copy of their old values.
 
     Args:
         elements: of the parameter, or of this process's shard.

@@ -105,20 +105,20 @@ def put(model: Any, config: Any, fresh: Collection[str], seed: int, text: str) -
     with _drawing(seed), _telling(host, config, text):
         wrapper = peft.get_peft_model(host, config)
     check_spared(host, whole, text)
-    own = [parameter for parameter in host.parameters() if parameter.requires_grad]
-    for tensor in (*own, *host.buffers()):
+    trained = [parameter for parameter in host.parameters() if parameter.requires_grad]
+    for tensor in (*trained, *host.buffers()):
         if tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size():
             tensor.data = tensor.data.clone()  # checkpoints refuse parts of larger tensors
     for parameter in whole:
         parameter.requires_grad_(True)
-    host.__dict__[_KEY] = AttachedPeft(wrapper, own, chosen_by, flags)
+    host.__dict__[_KEY] = AttachedPeft(wrapper, trained, chosen_by, flags)
 
 
 def remove(model: Any) -> None:
     """Take the adapter out of a model, which restores it."""
-    found, host = attached(model), inner(model)
-    found.wrapper.unload()
-    for parameter, flag in found.flags:
+    adapter, host = attached(model), inner(model)
+    adapter.wrapper.unload()
+    for parameter, flag in adapter.flags:
         parameter.requires_grad_(flag)
     del host.__dict__[_KEY]
     host.__dict__.pop("peft_config", None)
@@ -126,13 +126,13 @@ def remove(model: Any) -> None:
 
 def described(model: Any) -> str:
     """Describe the type and the places of its modules in one line."""
-    found = attached(model)
-    targets = getattr(found.config, "target_modules", None) or ()
+    adapter = attached(model)
+    targets = getattr(adapter.config, "target_modules", None) or ()
     names = [targets] if isinstance(targets, str) else targets
-    if found.chosen_by == CHOSEN_HERE:
+    if adapter.chosen_by == CHOSEN_HERE:
         names = {name.rpartition(".")[2] for name in names}
-    of = f"{found.config.peft_type.value} of PEFT {peft.__version__}"
-    return f"{of} on {', '.join(sorted(names))} ({found.chosen_by})"
+    of = f"{adapter.config.peft_type.value} of PEFT {peft.__version__}"
+    return f"{of} on {', '.join(sorted(names))} ({adapter.chosen_by})"
 
 
 def bytes_stored(model: Any) -> int:
@@ -157,9 +157,9 @@ def save(model: Any, folder: Path, head: bool, head_also: Collection[str]) -> No
     ending = next((end for end in _TASK_TYPES if type(host).__name__.endswith(end)), None)
     config |= {"inference_mode": True, "task_type": _TASK_TYPES[ending] if ending else None}
     config = {name: sorted(value) if isinstance(value, set) else value for name, value in config.items()}
-    kept = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+    copies = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     files = {
-        WEIGHTS_FILE: save_safetensors(kept, {"format": "pt"}),
+        WEIGHTS_FILE: save_safetensors(copies, {"format": "pt"}),
         CONFIG_FILE: json.dumps(config, indent=2, sort_keys=True).encode(),
     }
     try:

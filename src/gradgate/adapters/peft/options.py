@@ -27,7 +27,7 @@ _PLAIN_NAME = re.compile(r"[\w.-]+")
 
 
 class AskedKind(Hashable, Protocol):
-    """What a run asks of PEFT; see :class:`gradgate.adapters.peft.kind.PeftKind`, which imports this module late."""
+    """A run's request to PEFT; see :class:`gradgate.adapters.peft.kind.PeftKind`, which imports this module late."""
 
     @property
     def text(self) -> str: ...

@@ -46,7 +46,7 @@ class ClaimCheck:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the numbers say about a claim."""
+    """The result of a claim's check."""
 
     state: State
     findings: tuple[ClaimCheck, ...]

@@ -13,11 +13,11 @@ from gradgate.tasks.metrics import ENTITIES
 
 PRINTED_SEED = 0
 DEV_MEAN, DEV_BEST, DEV_DROP, SECONDS = "dev-mean", "dev-best", "dev-drop", "seconds"
-"""What a score can be ``on``, other than a language or an average: the mean and the best of all evaluations on dev,
+"""Values of ``on`` other than a language or an average: the mean and the best of all evaluations on dev,
 how far the last one is below the best one, and the median time of a step."""
 LOSS_RISE, TOP_DOWN, FLATNESS = "loss-rise", "top-down", "flatness"
-"""How far the last loss on dev is above the lowest one; how close the order in which layers opened is to top-down, as a
-rank correlation; how wide the interval around the minimum is in which the loss rises by at most 0.5."""
+"""The last loss on dev minus the lowest one; the rank correlation of the order in which layers opened with top-down;
+the width of the interval around the minimum in which the loss rises by at most 0.5."""
 SEED_SPREAD = "seed-spread"
 """The standard deviation of the dev score over the seeds of a search, one value per learning rate."""
 RSA, RSA_DEPTH = "rsa-", "rsa-by-depth"
@@ -44,7 +44,7 @@ _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 class Place(NamedTuple):
-    """Where methods are compared, by the labels of the paper. ``size`` is that of the training set."""
+    """A model, a task and a training size that methods are compared on, by the labels of the paper."""
 
     model: str
     task: str

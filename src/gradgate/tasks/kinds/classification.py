@@ -1,4 +1,4 @@
-"""One label for a text or a pair of texts."""
+"""Predict one label for a text or a pair of texts."""
 
 from __future__ import annotations
 

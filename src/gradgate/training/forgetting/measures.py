@@ -167,10 +167,10 @@ def measure_of(config: RunConfig, task: TaskRecord, tokenizer: Any) -> Measure |
     if setting is None:
         return None
     check_forgetting(setting, task.name, task.kind)
-    found = read_forgotten(setting)
-    if isinstance(found, RunningText):
-        return _text_loss(found, setting, config, tokenizer)
-    return _task_score(found, setting, config, tokenizer)
+    source = read_forgotten(setting)
+    if isinstance(source, RunningText):
+        return _text_loss(source, setting, config, tokenizer)
+    return _task_score(source, setting, config, tokenizer)
 
 
 def _text_loss(found: RunningText, setting: ForgettingSetting, config: RunConfig, tokenizer: Any) -> TextLoss:

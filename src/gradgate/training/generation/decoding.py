@@ -40,12 +40,12 @@ class Greedy:
         cut = self._fitting(model, prompts)
         order = sorted(range(len(cut)), key=lambda number: -len(cut[number]))
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
-        found: dict[int, str] = {}
+        generated: dict[int, str] = {}
         with _generating(model):
             for batch in launch.share(batches):
                 ids = self._continued(model, tokenizer, [cut[number] for number in batch])
-                found.update(zip(batch, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True))
-        together = {number: text for part in launch.gather(found) for number, text in part.items()}
+                generated.update(zip(batch, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True))
+        together = {number: text for part in launch.gather(generated) for number, text in part.items()}
         return [together[number].strip() for number in range(len(cut))]
 
     def _fitting(self, model: Any, prompts: Sequence[Prompt]) -> list[Prompt]:

@@ -249,5 +249,5 @@ def _without_lost(name: str, rows: Dataset, features: Dataset, length: int) -> t
     if name != TRAIN:
         return features, [f"{which}; the loss counts nothing of them. Raise --max-length to keep them"]
     gone = set(lost)
-    kept = features.select([number for number in range(len(features)) if number not in gone])
-    return kept, [f"{which}; they are left out. Raise --max-length to keep them"]
+    remaining = features.select([number for number in range(len(features)) if number not in gone])
+    return remaining, [f"{which}; they are left out. Raise --max-length to keep them"]

@@ -43,11 +43,11 @@ def mean_token_loss(model: Any, rows: Sequence[Row], batch_size: int, padding: i
     device = next(model.parameters()).device
     order = sorted(range(len(rows)), key=lambda number: -len(rows[number]["input_ids"]))
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    found: dict[int, tuple[float, int]] = {}
+    sums_of: dict[int, tuple[float, int]] = {}
     with torch.no_grad(), torch.autocast(device.type, **autocast_of(precision)):
         for number in launch.share(range(len(batches))):
-            found[number] = _summed(model, [rows[row] for row in batches[number]], padding, device)
-    together = {number: sums for part in launch.gather(found) for number, sums in part.items()}
+            sums_of[number] = _summed(model, [rows[row] for row in batches[number]], padding, device)
+    together = {number: sums for part in launch.gather(sums_of) for number, sums in part.items()}
     total = sum(together[number][0] for number in range(len(batches)))
     return total / sum(together[number][1] for number in range(len(batches)))
 
