@@ -162,7 +162,7 @@ class _Counter:
         self.announced = True
 
     def advance(self, points: int, loss: float | None) -> None:
-        """So many points more are measured."""
+        """Count further measured points."""
         self._done += points
         self._progress.advance(self._done, loss)
 
@@ -272,7 +272,7 @@ class _Run:
                 self._point(LINE, x, None, way)
 
     def plane(self, points: Sequence[Point]) -> None:
-        """Around the weights that training found. Biases and the weights of norms do not move."""
+        """Return the plane around the weights that training found. Biases and the weights of norms do not move."""
         parameters = {name: weight for name, weight in self.trained.parameters.items() if weight.ndim > 1}
         with put_back(parameters) as centre:
             directions = [filter_normalized(centre, self.request.seed, axis) for axis in (0, 1)]

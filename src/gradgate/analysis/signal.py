@@ -88,7 +88,7 @@ def _nothing_to_measure(model: str, absent: list[str]) -> UsageError:
 
 
 def _stored_names(layers: LayerMap, checkpoint: Checkpoint) -> dict[str, str]:
-    """Parameter to the name that its tensor has in the files: the same, or with a prefix more or less."""
+    """Map each parameter to the name of its tensor in the files: the same, or with a prefix more or less."""
     entries = checkpoint.entries
     prefixes = dict.fromkeys(name.partition(".")[0] for name in entries)
     found: dict[str, str] = {}

@@ -16,7 +16,7 @@ _BLOCK = 512  # rows of a similarity matrix that are in memory at a time
 
 
 def rsa(x: Matrix, y: Matrix) -> float | None:
-    """Pearson's correlation of the upper triangles of the two matrices of cosine similarities, without diagonals.
+    """Compute Pearson's correlation of the upper triangles of the two cosine matrices, without their diagonals.
 
     Memory is that of ``512 * n`` similarities, twice.
 
@@ -40,7 +40,7 @@ def rsa(x: Matrix, y: Matrix) -> float | None:
 
 
 def linear_cka(x: Matrix, y: Matrix) -> float | None:
-    """Centred kernel alignment with linear kernels, by the products of features: memory does not grow with ``n``.
+    """Compute linear centred kernel alignment by the products of features, so that memory does not grow with ``n``.
 
     ``|Yᵀ X|² / (|Xᵀ X| |Yᵀ Y|)`` in Frobenius norms of centred matrices. Few tokens for the width bias it upwards:
     representations that have nothing in common reach about ``width / n``.

@@ -121,16 +121,16 @@ class Shown(ABC):
         return self._report.printed
 
     def _remarks(self) -> list[str]:
-        """Sentences that add to the answer."""
+        """Return sentences that add to the answer."""
         return [*self._report.answer[1], *self._report.cautions]
 
     def _lines(self) -> list[str]:
-        """Code or a command to show with the answer."""
+        """Return code or a command to show with the answer."""
         return []
 
 
 def data_frame(records: Any) -> Any:
-    """Records as a ``pandas.DataFrame``; MissingPandasError without pandas."""
+    """Return records as a ``pandas.DataFrame``; raise MissingPandasError without pandas."""
     try:
         from pandas import DataFrame
     except ImportError:

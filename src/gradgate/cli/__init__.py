@@ -61,7 +61,7 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 
 def main() -> None:
-    """Entry point: a user's mistake ends with its message and its exit code, without a traceback."""
+    """Run the command line: a user's mistake ends with its message and its exit code, without a traceback."""
     survive_any_encoding()
     with whole_words_in_bash():
         sys.exit(run(sys.argv[1:]))

@@ -98,7 +98,7 @@ def decimal(value: float | None) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Three decimals, and never zero."""
+    """Format with three decimals, and never as zero."""
     if p is None:
         return NONE
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
@@ -201,7 +201,7 @@ def _scaled(value: float | None, units: tuple[str, ...]) -> str:
 
 
 def _three(value: float) -> str:
-    """Three significant digits, trailing zeros kept; more only above 1000."""
+    """Format three significant digits, trailing zeros kept; more only above 1000."""
     if 999.5 <= value < _TOO_LONG:
         return f"{value:.0f}"
     return f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:.3g}"

@@ -34,7 +34,7 @@ class Said:
 
 
 def render_fragment(said: Said, tables: Sequence[tuple[Table, tuple[str, ...]]], drawings: Sequence[Drawing]) -> str:
-    """Words, tables with the columns to show, and figures.
+    """Render words, tables with the columns to show, and figures.
 
     Figures are images, not inline SVG: several fragments are on one page, and ids must not meet.
     """

@@ -63,7 +63,7 @@ class CheckedSettings(BaseModel):
 
 
 def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
-    """Settings of one kind from plain values; None means not given.
+    """Return settings of one kind from plain values; None means not passed.
 
     Raises:
         UsageError: naming every unknown name and every value out of range.

@@ -114,7 +114,7 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
         return self.model_dump(mode="json")
 
     def fingerprint(self) -> str:
-        """Equal for runs that compute the same; what is proved or kept along the way does not count."""
+        """Return a digest that is equal for runs that compute the same, whatever they prove or store on the way."""
         return fingerprint_of({**self.record(), **({"method": self.followed} if self.followed else {})})
 
     @property

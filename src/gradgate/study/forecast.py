@@ -210,7 +210,7 @@ def _peak(config: RunConfig, task: TaskRecord) -> int | None:
 
 
 def _scoring(config: RunConfig, rows: dict[str, int], arm: ArmForecast) -> float:
-    """Seconds of one run's scores: dev at each evaluation, every test split once."""
+    """Return the seconds of one run's scores: dev at each evaluation, every test split once."""
     tests = 0 if config.skip_test else sum(count for split, count in rows.items() if split not in ("train", "dev"))
     epochs = max(1, round(float(config.length.get("num_train_epochs", 1))))
     evaluations = arm.steps // config.eval_every if config.eval_every else epochs
