@@ -135,7 +135,7 @@ def next_of(record: FisherRecord) -> str | None:
 
 
 def top_down(record: FisherRecord) -> float | None:
-    """Compute Spearman's correlation of this order with top-down, over the layers below the top one, which is always on.
+    """Compute Spearman's correlation of this order with top-down, over the layers below the top one, always on.
 
     None with fewer than three.
     """
@@ -176,7 +176,7 @@ def mean_traces(runs: Sequence[TrackedRun]) -> tuple[list[int], NDArray[np.float
 def correlation(
     runs: Sequence[TrackedRun], quantity: Callable[[TrackedRun], float | None]
 ) -> tuple[float, float] | None:
-    """Compute Spearman's correlation, over schedules, of a quantity with the score, and its two-sided p; means over seeds.
+    """Compute Spearman's correlation, over schedules, of a quantity with the score, with two-sided p; means over seeds.
 
     None with fewer than four schedules, or where either is the same for all.
     """
