@@ -43,17 +43,17 @@ class LoadedRun:
 
     @property
     def shared(self) -> tuple[object, ...]:
-        """What runs have in common whose measurements are compared: pretrained model, data and length of inputs."""
+        """What comparable runs have in common: pretrained model, data and length of inputs."""
         return self.config.model, self.found.task.fingerprint, self.config.max_length
 
     @property
     def depth(self) -> int | None:
-        """Layers, where the model's configuration says so."""
+        """The number of layers; None if the model's configuration does not say it."""
         depth = getattr(self.found.model.config.get_text_config(), "num_hidden_layers", None)
         return depth if isinstance(depth, int) else None
 
     def check_shares(self, other: LoadedRun) -> None:
-        """UsageError if it is not comparable with another run."""
+        """Raise UsageError if it is not comparable with another run."""
         if self.shared == other.shared:
             return
         mine, theirs = (f"{m.config.model} ({m.depth} layers) on {m.config.task}" for m in (self, other))
@@ -63,7 +63,7 @@ class LoadedRun:
         )
 
     def check_same_dev(self, other: LoadedRun) -> None:
-        """UsageError if another run selected on other rows of train, so that it may train on dev rows of this one."""
+        """Raise UsageError if another run selected on other rows of train, and so may train on dev rows of this one."""
         mine, theirs = (
             (run.config.dev_size, None if run.config.dev_size is None else run.config.seed) for run in (self, other)
         )
@@ -74,7 +74,7 @@ class LoadedRun:
             )
 
     def rows(self, split: str) -> Dataset:
-        """The rows of a split as read; of train, those that the run was trained on.
+        """Return the rows of a split as read; of train, those that the run was trained on.
 
         Raises:
             UsageError: if the task has no such split, or the run has a language adapter of its own for it.
@@ -99,12 +99,12 @@ class LoadedRun:
             )
 
     def features(self, rows: Dataset) -> Dataset:
-        """Rows as the model takes them."""
+        """Return rows as the model takes them."""
         features: Dataset = self.task.kind.encode(rows, self.found.tokenizer, self.config.max_length)
         return features
 
     def trainer(self, model: Any) -> RunTrainer:
-        """What makes batches and computes losses exactly as in training; moves the model to the device."""
+        """Return a trainer whose batches and losses are exactly those of training; it moves the model to the device."""
         with tempfile.TemporaryDirectory() as scratch:  # Trainer makes the folder of its output
             arguments = scoring_arguments(self.config, RunFolder(Path(scratch)))
             arguments.per_device_eval_batch_size = self.batch_size
@@ -118,11 +118,11 @@ class LoadedRun:
         return trainer
 
     def pretrained(self) -> Any:
-        """The pretrained model without an adapter, with a fresh head."""
+        """Load the pretrained model without an adapter, with a fresh head."""
         return self.task.load_model(self.config, self.found.tokenizer)[0].eval()
 
     def start(self) -> tuple[Any, frozenset[str]]:
-        """The model as its training began, and the names of the parameters that the pretrained weights lacked."""
+        """Load the model as its training began, with the names of the parameters that the pretrained weights lacked."""
         model, fresh = load_start(self.config, self.found.folder, self.task, self.found.tokenizer)
         return model.eval(), fresh
 

@@ -1,4 +1,4 @@
-"""Parameters saved when several tasks share one copy of their frozen layers.
+"""Count the parameters saved if several tasks share one copy of their frozen layers.
 
 What would Elsa do? (Lee et al. 2019), Sec. 3 and 4.3, Table 1: https://arxiv.org/abs/1911.03090
 """
@@ -35,7 +35,7 @@ _PAPER = {12: Sizes(39.0, (7.1,) * 12, 124.6), 24: Sizes(52.0, (12.6,) * 24, 355
 
 
 def model_sizes(groups: Mapping[str, int], param_counts: ParamCounts = "model") -> Sizes:
-    """The sizes that :func:`saved_share` counts with.
+    """Return the sizes that :func:`saved_share` counts with.
 
     Args:
         groups: the model's groups from the bottom up, name to number of parameters, as a layer map or ``plan.yaml``
@@ -58,7 +58,7 @@ def model_sizes(groups: Mapping[str, int], param_counts: ParamCounts = "model") 
 
 
 def saved_share(sizes: Sizes, frozen: int, tasks: int | None) -> float:
-    """The share of parameters saved by keeping the frozen part once for all tasks instead of once for each.
+    """Return the share of parameters saved by storing the frozen part once for all tasks instead of once per task.
 
     ``(K - 1) (E + N P) / (K Total)``: a share of the ``K Total`` parameters of models that share nothing.
 

@@ -47,7 +47,7 @@ def displace(
 
 
 def filter_normalized(centre: Weights, seed: int, axis: int) -> dict[str, Tensor]:
-    """A random direction in which each filter is as long as that of the weights.
+    """Return a random direction in which each filter is as long as that of the weights.
 
     A filter is what makes one output: a row of a matrix, such as the vector of a word in a table of embeddings. Biases
     and the weights of norms stay where they are. A parameter's part depends on its name alone, so that models that
@@ -77,7 +77,7 @@ def _direction(weight: Tensor, seed: int) -> Tensor:
 
 
 def distance(start: Weights, end: Weights) -> float:
-    """The Euclidean length of the way between two sets of weights."""
+    """Return the Euclidean distance between two sets of weights."""
     return math.sqrt(sum(float((end[name].detach().double() - start[name].double()).square().sum()) for name in end))
 
 
