@@ -43,12 +43,12 @@ class LoadedRun:
 
     @property
     def shared(self) -> tuple[object, ...]:
-        """What runs have in common whose measurements are compared: pretrained model, data and length of inputs."""
+        """What comparable runs have in common: pretrained model, data and length of inputs."""
         return self.config.model, self.found.task.fingerprint, self.config.max_length
 
     @property
     def depth(self) -> int | None:
-        """Layers, where the model's configuration says so."""
+        """The number of layers; None if the model's configuration does not say it."""
         depth = getattr(self.found.model.config.get_text_config(), "num_hidden_layers", None)
         return depth if isinstance(depth, int) else None
 
@@ -63,7 +63,7 @@ class LoadedRun:
         )
 
     def check_same_dev(self, other: LoadedRun) -> None:
-        """Raise UsageError if another run selected on other rows of train, as it may train on dev rows of this one."""
+        """Raise UsageError if another run selected on other rows of train, and so may train on dev rows of this one."""
         mine, theirs = (
             (run.config.dev_size, None if run.config.dev_size is None else run.config.seed) for run in (self, other)
         )
@@ -104,7 +104,7 @@ class LoadedRun:
         return features
 
     def trainer(self, model: Any) -> RunTrainer:
-        """Return a trainer that batches and computes losses as in training; it moves the model to the device."""
+        """Return a trainer whose batches and losses are exactly those of training; it moves the model to the device."""
         with tempfile.TemporaryDirectory() as scratch:  # Trainer makes the folder of its output
             arguments = scoring_arguments(self.config, RunFolder(Path(scratch)))
             arguments.per_device_eval_batch_size = self.batch_size
@@ -122,7 +122,7 @@ class LoadedRun:
         return self.task.load_model(self.config, self.found.tokenizer)[0].eval()
 
     def start(self) -> tuple[Any, frozenset[str]]:
-        """Load the model as its training started, with the names of parameters that the pretrained weights lacked."""
+        """Load the model as its training began, with the names of the parameters that the pretrained weights lacked."""
         model, fresh = load_start(self.config, self.found.folder, self.task, self.found.tokenizer)
         return model.eval(), fresh
 

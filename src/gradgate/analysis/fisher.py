@@ -63,12 +63,12 @@ class TrackedRun:
 
     @property
     def window(self) -> int:
-        """How many measurements the moving average is over."""
+        """The number of measurements that the moving average is over."""
         return max(1, min(WIDEST, len(self.records) // 10))
 
     @cached_property
     def normalised(self) -> NDArray[np.float64]:
-        """Shape ``(measurements,)``; NaN where no layer is open, as while the head learns alone."""
+        """Shape ``(measurements,)``; NaN if no layer is open, as while the head learns alone."""
         means = [[record.traces[name] for name in record.open if name in record.traces] for record in self.records]
         return np.array([np.mean(traces) if traces else np.nan for traces in means])
 
@@ -115,7 +115,7 @@ class TrackedRun:
 
 
 def moving_average(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """Return the mean over a centred window, narrower at the ends; NaN is ignored and stays."""
+    """Return the mean over a centred window, narrower at the ends; NaN is left out and stays."""
     before, after = (window - 1) // 2, window // 2
     found = np.full(len(values), np.nan)
     for place in np.flatnonzero(~np.isnan(values)):
@@ -124,18 +124,18 @@ def moving_average(values: NDArray[np.float64], window: int) -> NDArray[np.float
 
 
 def order_of(record: FisherRecord) -> tuple[str, ...]:
-    """Return the layers as FUN opens them by one measurement: largest trace first, of equal ones the higher layer."""
+    """Return the layers as FUN would open them: the largest trace first, of equal ones the higher layer."""
     places = {name: place for place, name in enumerate(record.traces)}
     return tuple(sorted(record.traces, key=lambda name: (-record.traces[name], -places[name])))
 
 
 def next_of(record: FisherRecord) -> str | None:
-    """Return the closed layer that FUN opens next; None if all are open."""
+    """Return the closed layer that FUN would open; None if all are open."""
     return next((name for name in order_of(record) if name not in record.open), None)
 
 
 def top_down(record: FisherRecord) -> float | None:
-    """Compute Spearman's correlation of this order with top-down, over the layers below the top one, always on.
+    """Return Spearman's correlation of this order with top-down, below the top layer, which FUN has on anyway.
 
     None with fewer than three.
     """
@@ -157,7 +157,7 @@ def arms_of(runs: Sequence[TrackedRun]) -> dict[str, list[TrackedRun]]:
 
 
 def smoothed_at(runs: Sequence[TrackedRun]) -> dict[int, list[float]]:
-    """Step to the smoothed curves of the seeds there, one value for each that has a number."""
+    """Return step to the values of the smoothed curves there, one per seed that has a number."""
     found: dict[int, list[float]] = {}
     for run in runs:
         for step, value in zip(run.steps, run.smoothed, strict=True):
@@ -167,7 +167,7 @@ def smoothed_at(runs: Sequence[TrackedRun]) -> dict[int, list[float]]:
 
 
 def mean_traces(runs: Sequence[TrackedRun]) -> tuple[list[int], NDArray[np.float64]]:
-    """Return the steps that all runs have measured, and tr(F) there, shape ``(layers, steps)``: the mean over runs."""
+    """Return the steps that all runs have measured, and tr(F) there: ``(layers, steps)``, the mean over runs."""
     steps = sorted(set(runs[0].steps).intersection(*(run.steps for run in runs)))
     by_run = [[list(record.traces.values()) for record in run.records if record.step in steps] for run in runs]
     return steps, np.array(by_run).mean(axis=0).T
@@ -176,7 +176,7 @@ def mean_traces(runs: Sequence[TrackedRun]) -> tuple[list[int], NDArray[np.float
 def correlation(
     runs: Sequence[TrackedRun], quantity: Callable[[TrackedRun], float | None]
 ) -> tuple[float, float] | None:
-    """Compute Spearman's correlation, over schedules, of a quantity with the score, with two-sided p; means over seeds.
+    """Return Spearman's correlation, over schedules, of a quantity with the score, and its two-sided p; means of seeds.
 
     None with fewer than four schedules, or where either is the same for all.
     """
@@ -214,11 +214,11 @@ class TrackedGroup:
 
 
 def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
-    """Return the tracked runs of a study, one group per condition; or the named runs as one group.
+    """Find the tracked runs of a study, one group per part; or the named runs, as one group.
 
     Raises:
         UsageError: for a study beside others.
-        RunError: for a folder that holds neither, or where nothing was tracked; or a damaged file.
+        RunError: for a folder that is neither or in which nothing was tracked, or a damaged file.
     """
     studies = [path for path in paths if (path / STUDY_FILE).is_file() or (path / CONDITIONS_FILE).is_file()]
     if studies and len(paths) > 1:

@@ -1,4 +1,4 @@
-"""The files of one analysis: its settings, and a CSV file that grows point by point, so that a second start resumes."""
+"""Store one analysis: its settings, and a CSV file that grows point by point, so that a second start resumes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ForgettingRow:
 
     @property
     def key(self) -> tuple[str, int, str, str, str]:
-        """Of the run and the texts."""
+        """The identity of the run and the texts."""
         return self.arm, self.seed, self.run, self.text, self.fingerprint
 
 

@@ -74,7 +74,7 @@ class _Course:
         self._before: dict[tuple[object, ...], float] = {}
 
     def rows(self, run: RunReference) -> Iterator[ForgettingRow]:
-        """Return the rows of a run, its best weights last."""
+        """Yield the rows of a run, its best weights last."""
         measured = self._loader.load(run)
         config = measured.config.model_copy(
             update={"forgetting": self._setting, "batch_size": measured.batch_size, "fsdp": False}
@@ -116,6 +116,6 @@ class _Course:
 
 
 def _value(measure: Measure, model: Any) -> float:
-    """Compute the value on the device of the analysis; the model stays there."""
+    """Measure the value on the device of the analysis, where the model stays."""
     accelerator = None if on_cpu(measure.config) else torch.accelerator.current_accelerator()
     return measure.value(model if accelerator is None else model.to(accelerator))

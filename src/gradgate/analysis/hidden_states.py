@@ -44,7 +44,7 @@ class TokenSample:
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of these."""
         return sum(len(place) for place in self.places)
 
 
@@ -81,8 +81,8 @@ def _measure(
 ) -> list[RepresentationRow]:
     folder.claim({"tokens": request.tokens, "seed": request.seed})
     current = {(run.arm, run.seed, run.mark) for run in runs}
-    held = folder.read()
-    complete = {(row.arm, row.seed, row.run, row.split) for row in held if row.layer == row.layers}
+    existing = folder.read()
+    complete = {(row.arm, row.seed, row.run, row.split) for row in existing if row.layer == row.layers}
     rows = folder.keep(lambda row: (row.arm, row.seed, row.run, row.split) in complete and row_mark(row) in current)
     missing = [
         (run, splits)
@@ -98,7 +98,7 @@ def _measure(
 
 
 def row_mark(row: RepresentationRow) -> tuple[str, int, str]:
-    """Return the run that a row belongs to."""
+    """Return what tells the run of a row: arm, seed and mark."""
     return row.arm, row.seed, row.run
 
 
@@ -182,7 +182,7 @@ def _padded_apart(features: Dataset) -> Iterator[dict[str, Any]]:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Tensor]:
-    """Return one row of features; the choices of a multiple-choice question follow each other."""
+    """Return one row of features with the choices of a multiple-choice question in one sequence."""
     nested = row["input_ids"] and isinstance(row["input_ids"][0], list)
     return {
         name: torch.tensor([item for choice in values for item in choice] if nested else values)
@@ -191,14 +191,14 @@ def _flat(row: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def _content(batch: dict[str, Tensor], special: Tensor) -> Tensor:
-    """Mark the tokens that are neither padding nor special, in the shape of ``input_ids``."""
+    """Return which tokens are neither padding nor special, in the shape of ``input_ids``."""
     ids = batch["input_ids"]
     content = ~torch.isin(ids, special.to(ids.device))
     return content & batch["attention_mask"].bool() if "attention_mask" in batch else content
 
 
 def hidden_states(measured: LoadedRun, model: Any, sample: TokenSample) -> States:
-    """Return the output of each layer for the sampled tokens; of a model with encoder and decoder, the encoder's.
+    """Return each layer's output for the sampled tokens; of a model with encoder and decoder, the encoder's.
 
     The last layer of decoders is taken behind the final norm, as transformers has it.
 

@@ -57,7 +57,7 @@ class Todo:
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of these."""
         return len(self.line) + len(self.plane)
 
 
@@ -153,7 +153,7 @@ class _Counter:
         self.announced = False
 
     def announce(self, seconds: float) -> None:
-        """Say how long all points take, if one takes so many seconds."""
+        """Say how long all points take, if one takes ``seconds``."""
         self._progress.note(
             f"{self._runs} runs, {self._line} points on lines and {self._plane} on planes: "
             f"{about(seconds * (self._line + self._plane))}."
@@ -162,7 +162,7 @@ class _Counter:
         self.announced = True
 
     def advance(self, points: int, loss: float | None) -> None:
-        """Count further measured points."""
+        """Count measured points."""
         self._done += points
         self._progress.advance(self._done, loss)
 
@@ -184,7 +184,7 @@ class _Losses:
         return [self._trainer._prepare_inputs(batch) for batch in self._trainer.get_test_dataloader(features)]
 
     def __call__(self) -> dict[str, float | None]:
-        """Split to mean loss; None where it is not finite."""
+        """Return split to mean loss; None if it is not finite."""
         with torch.no_grad(), self._trainer.compute_loss_context_manager():
             found = {split: self._mean(batches) for split, batches in self._batches.items()}
         return {split: loss if math.isfinite(loss) else None for split, loss in found.items()}
@@ -200,7 +200,7 @@ def _rows(batch: dict[str, Tensor]) -> int:
 
 
 class _Trained:
-    """What a run has trained, in its model, and where it began.
+    """The parameters that a run has trained, and where they began.
 
     Attributes:
         parameters: every parameter that has moved.
@@ -263,7 +263,7 @@ class _Run:
             self.plane(todo.plane)
 
     def line(self, points: Sequence[Point]) -> None:
-        """Return the line from the weights before training to those after, and beyond."""
+        """Measure from the weights that training began with to those that it found, and beyond."""
         parameters, start = self.trained.line, self.trained.start
         way = distance(start, parameters)
         with put_back(parameters) as end:
@@ -272,7 +272,7 @@ class _Run:
                 self._point(LINE, x, None, way)
 
     def plane(self, points: Sequence[Point]) -> None:
-        """Return the plane around the weights that training found. Biases and the weights of norms do not move."""
+        """Measure around the weights that training found. Biases and the weights of norms do not move."""
         parameters = {name: weight for name, weight in self.trained.parameters.items() if weight.ndim > 1}
         with put_back(parameters) as centre:
             directions = [filter_normalized(centre, self.request.seed, axis) for axis in (0, 1)]

@@ -1,4 +1,4 @@
-"""The finished runs that an analysis looks at: one run, several, or those of a study."""
+"""Find the finished runs that an analysis takes: one run, several, or those of a study."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RunReference:
 
     @property
     def mark(self) -> str:
-        """Differs where the run was trained anew."""
+        """A mark that differs if the run was trained anew."""
         return digest(RunFolder(self.path).scores_file)[:12]
 
 
@@ -57,7 +57,7 @@ class RunGroup:
 
 
 def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGroup]:
-    """Return the runs of a study, one group per condition; or the named runs as one group.
+    """Find the runs of a study, one group per part; or the named single runs, as one group.
 
     Args:
         paths: one study, or one or more runs.
@@ -80,7 +80,7 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
 
 
 def run_folder(path: Path) -> RunFolder:
-    """Return the folder of a run that has started; raise RunError if there is none."""
+    """Return the folder of a run that has begun; RunError if there is none."""
     folder = RunFolder(path)
     if not folder.run_file.is_file():
         raise RunError(

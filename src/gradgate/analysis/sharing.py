@@ -1,4 +1,4 @@
-"""Parameters saved when several tasks share one copy of their frozen layers.
+"""Count the parameters saved if several tasks share one copy of their frozen layers.
 
 What would Elsa do? (Lee et al. 2019), Sec. 3 and 4.3, Table 1: https://arxiv.org/abs/1911.03090
 """

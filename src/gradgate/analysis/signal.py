@@ -57,18 +57,18 @@ def signals_on_disk(
         for names in kinds.values()
         for name in names
     }
-    held = {group: [name for name in names if name in stored] for group, names in wanted.items()}
+    stored_of = {group: [name for name in names if name in stored] for group, names in wanted.items()}
     absent = [name for names in wanted.values() for name in names if name not in stored]
-    if not any(held.values()):
+    if not any(stored_of.values()):
         raise _nothing_to_measure(model, absent)
-    order = {name: done for done, name in enumerate(name for names in held.values() for name in names)}
+    order = {name: done for done, name in enumerate(name for names in stored_of.values() for name in names)}
 
     def read(name: str) -> Tensor:
         told(len(order), order[name])
         return checkpoint.read(stored[name])
 
     try:
-        ratios = signal_of_groups(held, read)
+        ratios = signal_of_groups(stored_of, read)
         told(len(order), len(order))
     finally:
         checkpoint.close()
@@ -88,7 +88,7 @@ def _nothing_to_measure(model: str, absent: list[str]) -> UsageError:
 
 
 def _stored_names(layers: LayerMap, checkpoint: Checkpoint) -> dict[str, str]:
-    """Map each parameter to the name of its tensor in the files: the same, or with a prefix more or less."""
+    """Return parameter to the name of its tensor in the files: the same, or with one prefix more or less."""
     entries = checkpoint.entries
     prefixes = dict.fromkeys(name.partition(".")[0] for name in entries)
     found: dict[str, str] = {}

@@ -16,7 +16,7 @@ _BLOCK = 512  # rows of a similarity matrix that are in memory at a time
 
 
 def rsa(x: Matrix, y: Matrix) -> float | None:
-    """Compute Pearson's correlation of the upper triangles of the two cosine matrices, without their diagonals.
+    """Return Pearson's correlation of the upper triangles of two matrices of cosine similarities, no diagonals.
 
     Memory is that of ``512 * n`` similarities, twice.
 
@@ -40,7 +40,7 @@ def rsa(x: Matrix, y: Matrix) -> float | None:
 
 
 def linear_cka(x: Matrix, y: Matrix) -> float | None:
-    """Compute linear centred kernel alignment by the products of features, so that memory does not grow with ``n``.
+    """Return centred kernel alignment with linear kernels. By products of features, memory does not grow with ``n``.
 
     ``|Yᵀ X|² / (|Xᵀ X| |Yᵀ Y|)`` in Frobenius norms of centred matrices. Few tokens for the width bias it upwards:
     representations that have nothing in common reach about ``width / n``.
@@ -58,7 +58,7 @@ def linear_cka(x: Matrix, y: Matrix) -> float | None:
 
 
 def _unit_rows(matrix: Matrix) -> NDArray[np.float64]:
-    """Scale rows to length 1; a row of zeros stays one, and is similar to none."""
+    """Return rows of length 1; a row of zeros stays one, and is similar to none."""
     rows = np.asarray(matrix, np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths == 0, 1.0, lengths)

@@ -47,7 +47,7 @@ def displace(
 
 
 def filter_normalized(centre: Weights, seed: int, axis: int) -> dict[str, Tensor]:
-    """Draw a random direction in which each filter has the norm of the weights' filter.
+    """Return a random direction in which each filter is as long as that of the weights.
 
     A filter is what makes one output: a row of a matrix, such as the vector of a word in a table of embeddings. Biases
     and the weights of norms stay where they are. A parameter's part depends on its name alone, so that models that

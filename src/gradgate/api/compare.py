@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import study_progress
-from gradgate.api.shown import Shown, data_frame
+from gradgate.api.shown import ResultView, data_frame
 from gradgate.runs.state import RunState
 from gradgate.settings.base import checked_settings
 from gradgate.settings.compare import CompareSettings
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gradgate.study.results import StudyResults
 
 
-class Study(Shown):
+class Study(ResultView):
     """A study in its folder: what :func:`compare` returns, and how somebody's is opened.
 
     It shows itself in a notebook. Attributes besides these methods: ``path``, the folder.

@@ -26,7 +26,7 @@ class MissingPandasError(GradgateError, ImportError):
     """A data frame was asked for, and pandas is not installed."""
 
 
-class Shown(ABC):
+class ResultView(ABC):
     """Results in a folder, read when they are first asked for.
 
     Attributes:
@@ -82,11 +82,12 @@ class Shown(ABC):
         """The figures of the report by their names. Each shows itself in a notebook; ``.svg`` and ``.pdf`` hold it."""
         return {drawing.name: drawing for drawing in self._report.drawings}
 
-    def report(self, path: str | PathLike[str] | None = None) -> Path:
+    def report(self, path: str | PathLike[str] | None = None, *, all_sections: bool = False) -> Path:
         """Write the report: one page that loads nothing else, and beside it ``tables/`` and ``figures/``.
 
         Args:
             path: a folder, or a page that ends with ``.html``; by default the folder of the results.
+            all_sections: show the sections that only a paper needs, too, and long tables of raw numbers.
 
         Returns:
             The page.
@@ -94,12 +95,13 @@ class Shown(ABC):
         Raises:
             RunError: if a file cannot be written.
         """
-        from gradgate.report import write_whole
+        from gradgate.report import ComposedReport, write_whole
 
         target = self.path if path is None else Path(path)
         is_page = target.suffix.lower() in (".html", ".htm")
         folder, page = (target.parent, target.name) if is_page else (target, PAGE)
-        return write_whole(self._report, folder, page).html
+        report = ComposedReport(self._report.study, all_sections) if all_sections else self._report
+        return write_whole(report, folder, page).html
 
     def show(self, console: Console) -> None:
         """Print the main table, the answer and its cautions."""
@@ -111,10 +113,10 @@ class Shown(ABC):
         return f"{self._heading()}\n{self.answer}"
 
     def _repr_html_(self) -> str:
-        from gradgate.report.fragment import Said, render_fragment
+        from gradgate.report.fragment import Headline, render_fragment
 
-        said = Said(self._heading(), self.answer, self._remarks(), self._lines())
-        return render_fragment(said, self._printed(), self._report.drawings)
+        headline = Headline(self._heading(), self.answer, self._remarks(), self._lines())
+        return render_fragment(headline, self._printed(), self._report.shown_drawings)
 
     def _printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         """Return the tables to show, each with the keys of its columns."""

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import run_progress, study_progress
-from gradgate.api.shown import Shown, data_frame
+from gradgate.api.shown import ResultView, data_frame
 from gradgate.distributed import launch
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
@@ -47,7 +47,7 @@ class BestWeights:
     dev: float
 
 
-class Run(Shown):
+class Run(ResultView):
     """A run in its folder: what :func:`train` returns, and how a finished one is opened again.
 
     It shows itself in a notebook. Attributes besides these methods: ``path``, the folder.

@@ -83,7 +83,7 @@ def fisher(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Show the Fisher information of each layer in training.
+    """Show the Fisher information of each layer through training.
 
     As 'train --track fisher' measured it.
     """

@@ -148,7 +148,7 @@ def _write_and_show(folder: Path, show: bool) -> list[Table]:
     from gradgate.report.export import to_terminal
 
     for study in study_folders(folder):
-        write_report(study)
+        write_report(study, all_sections=True)
     tables = write_tables(read_reproduction(folder), folder)
     if not show:
         return tables

@@ -157,6 +157,10 @@ def worker(settings: WorkerSettings, study: Folder, quiet: Quiet = False, config
 
 def report(
     study: Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")],
+    all_sections: Annotated[
+        bool,
+        typer.Option("--all-sections", help="Show what only a paper needs, too, and long tables of raw numbers."),
+    ] = False,
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
@@ -165,7 +169,7 @@ def report(
 
     from gradgate.report import write_report  # matplotlib loads after the folder is checked
 
-    written = write_report(study)
+    written = write_report(study, all_sections=all_sections)
     if not quiet:
         print_line(f"Report: {written.html}")
 

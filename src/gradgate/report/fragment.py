@@ -17,7 +17,7 @@ _SHOWN = 2  # figures at once; the others unfold
 
 
 @dataclass(frozen=True)
-class Said:
+class Headline:
     """The words of a fragment.
 
     Attributes:
@@ -33,14 +33,16 @@ class Said:
     lines: Sequence[str] = ()
 
 
-def render_fragment(said: Said, tables: Sequence[tuple[Table, tuple[str, ...]]], drawings: Sequence[Drawing]) -> str:
+def render_fragment(
+    headline: Headline, tables: Sequence[tuple[Table, tuple[str, ...]]], drawings: Sequence[Drawing]
+) -> str:
     """Render words, tables with the columns to show, and figures.
 
     Figures are images, not inline SVG: several fragments are on one page, and ids must not meet.
     """
     figures = [(drawing, _address(drawing)) for drawing in drawings]
     text = TEMPLATES.get_template("fragment.html.j2").render(
-        said=said,
+        headline=headline,
         tables=[(table, *_columns(table, keys)) for table, keys in tables],
         shown=figures[:_SHOWN],
         folded=figures[_SHOWN:],
