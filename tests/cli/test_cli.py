@@ -36,29 +36,6 @@ def test_python_m_is_the_same_command() -> None:
     assert said.stderr == ""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "layers",
-        "methods",
-        "tasks",
-        "plan",
-        "train",
-        "compare",
-        "report",
-        "quickstart",
-        "pretrain-adapter",
-        "doctor",
-        "recommend",
-    ],
-)
-def test_every_command_has_help(command: Command, name: str) -> None:
-    said = command(name, "--help")
-    assert said.code == 0
-    assert "Options:" in said.out
-    assert name in command("--help").out
-
-
 @pytest.mark.parametrize("words", [[], ["study"], ["delta"], ["analyze"]])
 def test_a_list_of_commands_says_each_in_one_whole_line(command: Command, words: list[str]) -> None:
     _, _, listed = command(*words, "--help").out.partition("Commands:\n")

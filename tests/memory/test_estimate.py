@@ -10,7 +10,7 @@ import pytest
 from transformers import LlamaConfig
 
 import gradgate as gg
-from gradgate.errors import GradgateError, MethodError, RunError, UsageError
+from gradgate.errors import GradgateError, MethodError, UsageError
 from gradgate.memory import DEVICES, GIB
 from support.command_line import Command
 from support.small_configs import bert, llama_3_8b
@@ -129,20 +129,3 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Gradgate
     given: dict[str, Any] = {"max_length": 16, "batch_size": 1} | options
     with pytest.raises(error, match=words):
         gg.estimate_memory(SMALL, **given)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("no json", "cannot be read as a configuration"),
-        ("{}", "names no model_type"),
-        ('{"model_type": "lama"}', "does not know"),
-    ],
-)
-def test_a_file_that_is_no_configuration_is_refused(text: str, words: str, tmp_path: Path) -> None:
-    file = tmp_path / "config.json"
-    file.write_text(text)
-    with pytest.raises(RunError, match=words):
-        gg.estimate_memory(str(file))
-    with pytest.raises(RunError, match="looked for on the hub"):
-        gg.estimate_memory("nobody/has-this-model")
