@@ -51,7 +51,7 @@ def representations(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Measure how far training moved the representations of each layer.
+    """Measure how far each layer's representations moved.
 
     Similarity of tokens with the pretrained model: RSA and linear CKA.
     """
@@ -68,9 +68,9 @@ def landscape(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Measure the loss from the weights before training to those after.
+    """Measure the loss around the trained weights.
 
-    And beyond, and on a random plane around the latter.
+    On the line from those before training and beyond, and on a random plane.
     """
     _analyze(Landscape(settings), paths, out, quiet, as_json)
 
@@ -83,7 +83,7 @@ def fisher(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """The Fisher information of each layer through training.
+    """Show the Fisher information of each layer.
 
     As 'train --track fisher' measured it.
     """

@@ -106,15 +106,7 @@ def predict(
     settings: PredictSettings,
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
     file: RowsFile,
-    out_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            rich_help_panel="output",
-            help="File to write, .jsonl or .csv [default: JSON lines, printed].",
-        ),
-    ] = None,
+    out_file: PredictionsFile = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,

@@ -32,7 +32,7 @@ Folder = Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' m
 @study_app.command(cls=GroupedCommand)
 @takes_settings(of=QueueSettings)
 def status(settings: QueueSettings, study: Folder, as_json: AsJson = False, config_file: Config = None) -> None:
-    """Show which runs wait, run, are paused at a step, have finished or failed."""
+    """Show which runs wait, run, are paused, have finished or failed."""
     from gradgate.study.status import read_status, status_table
 
     found = read_status(study, settings.queue)
