@@ -51,7 +51,7 @@ def representations(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Measure how training moved each layer's representations.
+    """Measure how far each layer's representations moved.
 
     Similarity of tokens with the pretrained model: RSA and linear CKA.
     """
@@ -68,7 +68,7 @@ def landscape(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Measure the loss between the weights before and after.
+    """Measure the loss around the trained weights.
 
     On the line from those before training and beyond, and on a random plane.
     """
@@ -83,7 +83,7 @@ def fisher(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Show the Fisher information of each layer through training.
+    """Show the Fisher information of each layer.
 
     As 'train --track fisher' measured it.
     """
