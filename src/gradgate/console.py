@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -35,10 +35,16 @@ class PlainConsole(Console):
     """A console that prints strings verbatim: no markup, no emoji for ``:name:``, and visible control characters.
 
     No line is truncated: the terminal wraps long ones. In a file or a pipe no line ends in blanks.
+
+    Attributes:
+        worded: returns a message as the user should read it; a command writes parameters as its flags.
     """
+
+    worded: Callable[[str], str]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
+        self.worded = str
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as the base class does, without its truncation and padding."""

@@ -153,7 +153,7 @@ def test_a_moved_run_scores_later_what_it_scored(given: dict[str, Any], done: Pa
     assert {split: scores["loss"] for split, scores in found["tests"].items()} == pytest.approx(losses(done), abs=1e-6)
     shutil.rmtree(moved / "language-adapters/sw")
     assert list(evaluate(moved, languages=["en", "de"], out=tmp_path / "two")["tests"]) == ["test.en", "test.de"]
-    with pytest.raises(UsageError, match=r"there is no adapter for sw, .*or leave sw out with --languages"):
+    with pytest.raises(UsageError, match=r"there is no adapter for sw, .*or leave sw out with languages="):
         evaluate(moved, out=tmp_path / "three")
 
 
@@ -178,7 +178,7 @@ def test_rows_are_predicted_with_the_source_language(done: Path, task: Path) -> 
     written = [json.loads(line) for line in (done / "predictions/test.en.jsonl").read_text().splitlines()]
     heard = Heard()
     found = next(iter(predict([done], task / "de.tsv", progress=heard).by_run.values()))
-    assert heard.notes == ["The rows are taken to be in 'en', whose language adapter runs. --language names another."]
+    assert heard.notes == ["The rows are taken to be in 'en', whose language adapter runs. language= names another."]
     assert [row["predicted"] for row in found] == [row["predicted"] for row in written]
 
 
@@ -196,7 +196,7 @@ def test_an_analysis_runs_the_source_language_and_refuses_others(done: Path, spo
     for model in (measured.found.model, measured.start()[0]):
         assert adapters.active(model) == (NAME, "task")
     assert len(measured.rows("test.en")) == 30
-    with pytest.raises(UsageError, match=r"--split 'test\.de' is in de, .* with that of en"):
+    with pytest.raises(UsageError, match=r"split='test\.de' is in de, .* with that of en"):
         measured.rows("test.de")
 
 
@@ -260,8 +260,8 @@ def parallel(tiny_model: Path, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"adapter": None}, r"there is no --adapter\. Expected a bottleneck adapter"),
-        ({"adapter": "par_bn"}, r"does not go with --adapter par_bn: it is a parallel adapter"),
+        ({"adapter": None}, r"there is no adapter=\. Expected a bottleneck adapter"),
+        ({"adapter": "par_bn"}, r"does not go with adapter=par_bn: it is a parallel adapter"),
         ({"adapter": "pfeiffer+inv"}, r"it is an adapter with an invertible part, which would not run"),
         ({"adapter": "lora:r=2"}, r"it is one of PEFT's adapters"),
         ({"tapt_steps": 2}, r"and tapt_steps or tapt_epochs do not go together"),

@@ -63,7 +63,7 @@ def test_a_study_without_kept_models_says_which_and_why(tmp_path):
     study = write_study(tmp_path, scores={"full": [0.7, 0.8, 0.9]})
     with pytest.raises(RunError, match=r"No run of the study in .* has finished and kept its model"):
         find_runs([study], notes.append)
-    assert notes[0] == "Left out: full with seed 0 kept no model. Train with --keep-model."
+    assert notes[0] == "Left out: full with seed 0 kept no model. Train with keep_model=True."
     assert notes[-1] == "Left out: gradual:every=40 with seed 2 has not finished."
     with pytest.raises(UsageError, match="expected one study, or one or more runs"):
         find_runs([study, tmp_path / "other"], notes.append)

@@ -138,7 +138,7 @@ def test_the_report_has_a_section_with_tables_and_figures(study: Path) -> None:
 def test_a_study_that_tracked_nothing_has_no_section(tmp_path: Path) -> None:
     folder = write_study(tmp_path, scores={"full": [0.5]})
     assert "Fisher" not in write_report(folder).html.read_text()
-    with pytest.raises(RunError, match=r"No finished run of the study in .* has tracked .*: train with --track fisher"):
+    with pytest.raises(RunError, match=r"No finished run of the study in .* has tracked .*: train with track='fisher"):
         find_tracked([folder])
 
 

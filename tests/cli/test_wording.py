@@ -30,6 +30,7 @@ KNOWN = {
         ("'freeze:layers=9' is too deep", "'freeze:layers=9' is too deep"),
         ("freeze:layers=9,lr=1", "freeze:layers=9,lr=1"),
         ("the run's lr=3 and the study's lr=4", "the run's --lr 3 and the study's --lr 4"),
+        ("out=../run is not empty", "--out ../run is not empty"),
         ("low=3: below 0", "--from 3: below 0"),
         ("every=5 is not a parameter", "every=5 is not a parameter"),
     ],

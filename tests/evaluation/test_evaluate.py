@@ -160,7 +160,7 @@ def test_a_run_with_a_method_that_is_not_known_here_is_scored_all_the_same(run: 
 def test_a_run_must_have_finished_and_kept_its_model(settings: dict[str, Any], tmp_path: Path) -> None:
     config = make_config(**settings | {"task": str(save_scores(tmp_path)), "steps": 2}, keep_model=False)
     train(config, tmp_path / "run")
-    with pytest.raises(RunError, match=r"kept no model .* --keep-model"):
+    with pytest.raises(RunError, match=r"kept no model .* keep_model=True"):
         evaluate(tmp_path / "run")
     (tmp_path / "run/scores.json").unlink()
     with pytest.raises(RunError, match=r"has not finished"):

@@ -93,7 +93,7 @@ def test_columns_of_the_rows_are_given_back(runs: list[Path], tmp_path: Path) ->
     assert kept.as_csv().splitlines()[0] == "index,predicted,probability,language"
     several = predict(runs, tmp_path / "rows.csv", keep=["language"])
     assert several.as_csv().splitlines()[0].startswith("index,language,full.predicted")
-    with pytest.raises(DataError, match=r"no column 'lang'; its columns are 'language', 'text'\. Name one with --keep"):
+    with pytest.raises(DataError, match=r"no column 'lang'; its columns are 'language', 'text'\. Name one with keep="):
         predict(runs, tmp_path / "rows.csv", keep=["lang"])
 
 

@@ -199,7 +199,7 @@ def test_a_study_cannot_allow_its_own_code_to_run(tmp_path: Path, monkeypatch: p
         "gradgate.study.workers.worker.run_in_process", lambda *given: trained.append(given[0]["method"])
     )
     study = queued(tmp_path, model="evil/model", trust_remote_code=True)
-    with pytest.raises(UsageError, match=r"code that comes with the model evil/model.* Give --trust-remote-code"):
+    with pytest.raises(UsageError, match=r"code that comes with the model evil/model.* Give trust_remote_code=True"):
         join(study, None, SilentStudy())
     assert trained == []
     assert [run.state for run in read_status(study).runs] == ["waiting", "waiting"]
@@ -214,7 +214,7 @@ def test_a_run_that_is_queued_later_cannot_allow_its_own_code_either(
     )
     monkeypatch.setattr("gradgate.study.workers.worker.check_trust", _after_the_first(join.__globals__["check_trust"]))
     study = queued(tmp_path, model="evil/model", trust_remote_code=True)
-    with pytest.raises(UsageError, match="Give --trust-remote-code"):
+    with pytest.raises(UsageError, match="Give trust_remote_code=True"):
         join(study, None, SilentStudy())
     assert trained == []
     assert [run.state for run in read_status(study).runs] == ["waiting", "waiting"]

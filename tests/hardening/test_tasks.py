@@ -67,7 +67,7 @@ DESCRIPTIONS: dict[str, tuple[Files, str]] = {
     "a control character": (task_file("a: \x1b\n"), r"is not YAML"),
     "one file for train and dev": (
         task_file("files: {train: train.csv, dev: train.csv}\n"),
-        r"train\.csv is both train and dev of the task .*Give another file for dev, or --split",
+        r"train\.csv is both train and dev of the task .*Give another file for dev, or split=",
     ),
     "one file for dev and test": (task_file(f"{SPLITS}, test: ./dev.csv}}\n"), r"dev\.csv is both dev and test"),
     "languages without a place": (
@@ -140,11 +140,11 @@ def test_several_tasks_cannot_hold_themselves(tmp_path: Path) -> None:
         (
             "one file",
             "de",
-            r"--source de: the task .* is trained in en only\. Leave --source out",
+            r"source=de: the task .* is trained in en only\. Leave source= out",
         ),
-        ("one file", "zh", r"--source zh: the task .* is in en, de; give one of these"),
-        ("xnli", "xx", r"--source xx: the task xnli is in en, .*zh; give one of these"),
-        ("cola", "de", r"--source de: the task cola is in en; give one of these"),
+        ("one file", "zh", r"source=zh: the task .* is in en, de; give one of these"),
+        ("xnli", "xx", r"source=xx: the task xnli is in en, .*zh; give one of these"),
+        ("cola", "de", r"source=de: the task cola is in en; give one of these"),
         ("own", "a/b", r"source: String should match"),
     ],
 )

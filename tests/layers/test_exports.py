@@ -70,7 +70,7 @@ def test_llamafactory_has_layers_and_modules() -> None:
 @pytest.mark.parametrize(
     ("selector", "tool", "message"),
     [
-        ("embeddings[3:]", "regex", r"selects rows of model\.embed_tokens\.weight.*--as axolotl"),
+        ("embeddings[3:]", "regex", r"selects rows of model\.embed_tokens\.weight.*tool='axolotl'"),
         ("embeddings[3:]", "llamafactory", "it selects rows"),
         ("layers.1", "llamafactory", "neither the lowest nor the highest"),
         ("layers.0/layers.1.mlp", "llamafactory", "its layers have different modules"),

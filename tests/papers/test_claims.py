@@ -426,7 +426,7 @@ def test_a_tracked_trace_settles_whether_gradual_unfreezing_has_a_hill(
     scores = {Key(PLACE, arm, on): dict(enumerate(v)) for arm, by in own.items() for on, v in by.items()}
     assert check(find_claim("F9"), Numbers(scores, exact=False)).state == state
     lacking = check(find_claim("F9"), Numbers({}, exact=False))
-    assert (lacking.state, "trained with --track fisher" in lacking.findings[0].text) == (UNKNOWN, True)
+    assert (lacking.state, "trained with track='fisher" in lacking.findings[0].text) == (UNKNOWN, True)
 
 
 @pytest.mark.parametrize(("peak", "state"), [([0.9, 0.8, 0.85], HOLDS), ([-0.9, -0.8, -0.85], FAILS)])

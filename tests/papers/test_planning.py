@@ -96,7 +96,7 @@ def test_a_search_has_the_seeds_of_the_runs_and_rates_in_proportion_on_the_sampl
 
 
 def test_a_rate_is_refused_where_rates_are_searched() -> None:
-    with pytest.raises(UsageError, match=r"searches the learning rate \(lr=2e-5.*leave --lr out"):
+    with pytest.raises(UsageError, match=r"searches the learning rate \(lr=2e-5.*leave lr= out"):
         on_sample("adaptereff-figure4", lr=1e-3)
 
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_had_is_said_before_anything_starts(monkeypatch: pytest.M
     assert "nothing has been started" in text
     assert "model MT-RoBERTa-base: it was never published" in text
     assert "task CoLA: " in text
-    assert "--scale sample" in text
+    assert "scale='sample'" in text
 
 
 def test_given_models_and_data_replace_those_of_the_paper(tiny_model: Path, tiny_task: Path) -> None:
@@ -142,7 +142,7 @@ def test_languages_without_data_are_refused_or_left_out_and_named(tmp_path: Path
             file.write_text("a cat\ta cat\t1\na cat\ta dog\t0\n" * 4)
     preset = find_preset("graddrop-table5")
     assert find_resources(preset, {"XLM-R-Large": "sample"}, tmp_path).lacking == {
-        "task PAWSX": "it has no test data in es, which --partial leaves out"
+        "task PAWSX": "it has no test data in es, which partial=True leaves out"
     }
     resources = find_resources(preset, {"XLM-R-Large": "sample"}, tmp_path, partial=True)
     plan = plan_full(preset, resources, [0], {"steps": 2}, partial=True)
@@ -154,7 +154,7 @@ def test_languages_without_data_are_refused_or_left_out_and_named(tmp_path: Path
     ("wish", "message"),
     [
         (ReproduceRequest("elsa-table4", "sampel", None, [], None, False, {}), "full or sample. Did you mean 'sample'"),
-        (ReproduceRequest("elsa-table4", "sample", None, ["x"], None, False, {}), "leave --model and --data out"),
+        (ReproduceRequest("elsa-table4", "sample", None, ["x"], None, False, {}), "leave model= and data= out"),
         (
             ReproduceRequest("elsa-table4", "full", None, ["XLM-R-bas=x"], None, False, {}),
             "no model 'XLM-R-bas'.*'XLM-R-base'",

@@ -249,7 +249,7 @@ def test_the_refusal_has_exit_code_1_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     code, _, err = command("reproduce", "fun-table9", "--out", str(tmp_path / "x"))
-    assert (code, "--scale sample" in err, (tmp_path / "x").exists()) == (1, True, False)
+    assert (code, "--scale 'sample'" in err, (tmp_path / "x").exists()) == (1, True, False)
 
 
 def test_a_dry_run_starts_nothing(command: Command, tmp_path: Path) -> None:

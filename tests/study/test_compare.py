@@ -140,7 +140,7 @@ def test_a_failed_run_is_counted_and_only_it_is_tried_again(base: RunConfig, tmp
     heard = Heard()
     assert compare(Comparison(base, ["head", "full"], [0]), study, heard) == RunCounts(finished=1, failed=1)
     assert heard.ended == [
-        ("full seed 0", f"{hindrance.parent} is not empty and holds no run. Give another --out.", True)
+        ("full seed 0", f"{hindrance.parent} is not empty and holds no run. Give another out=.", True)
     ]
     assert json.loads((hindrance.parent / "error.json").read_text())["type"] == "RunError"
     finished = files(study / "runs/head")
@@ -178,7 +178,7 @@ def test_a_killed_process_is_a_failed_run_and_resumes_when_tried_again(
     ((_, reason, failed),) = heard.ended
     assert failed
     assert "ended by signal 9 (SIGKILL)" in reason
-    assert "run out of memory: try a smaller --batch-size" in reason
+    assert "run out of memory: try a smaller batch_size=" in reason
     assert json.loads((tmp_path / "study/runs/full/seed-0/error.json").read_text())["type"] == "ProcessDied"
     assert compare(Comparison(base, ["full"], [0]), tmp_path / "study", SilentStudy()) == RunCounts(
         finished=1, failed=0

@@ -174,7 +174,7 @@ def test_tasks_of_one_name_are_told_apart(tmp_path: Path, base: RunConfig) -> No
 def test_a_setting_of_one_task_is_refused_for_several(base: RunConfig, tmp_path: Path) -> None:
     described = base.model_copy(update={"text": "body", "dev_file": Path("dev.tsv")})
     parts = Conditions.of(described, ["sst2", "rte"])
-    with pytest.raises(UsageError, match="--text, --dev-file: these describe one task"):
+    with pytest.raises(UsageError, match="text=, dev_file=: these describe one task"):
         parts.configured(tmp_path / "study", described)
 
 
@@ -300,6 +300,6 @@ def test_one_training_size_is_a_setting_and_stays_one(base: RunConfig, weather: 
 
 def test_a_size_that_the_task_does_not_have_is_refused_before_anything_runs(base: RunConfig, tmp_path: Path) -> None:
     parts = Conditions.of(base, train_sizes=[8, 1000])
-    with pytest.raises(UsageError, match="--train-size 1000 is not possible"):
+    with pytest.raises(UsageError, match="train_size=1000 is not possible"):
         compare(Comparison(base, ["head"], [0], conditions=parts), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()

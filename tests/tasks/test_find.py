@@ -61,12 +61,12 @@ def test_unknown_names_are_told_what_is_near() -> None:
         find_task("ssst2")
     with pytest.raises(UsageError, match=r"There is no file or folder \./no/such"):
         find_task("./no/such")
-    with pytest.raises(DataError, match=r"--data /no/such is not a folder"):
+    with pytest.raises(DataError, match=r"data=/no/such is not a folder"):
         find_task("mrpc", data=Path("/no/such"))
 
 
 def test_the_hub_offline_says_so_and_names_the_way_out() -> None:
-    with pytest.raises(DataError, match=r"nyu-mll/glue mrpc cannot be fetched: HF_HUB_OFFLINE is set.*--data DIR"):
+    with pytest.raises(DataError, match=r"nyu-mll/glue mrpc cannot be fetched: HF_HUB_OFFLINE is set.*data=DIR"):
         load_task(find_task("mrpc"))
 
 
@@ -117,7 +117,7 @@ def test_names_that_end_in_no_language_are_in_none(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("train.de.tsv train.sw.tsv", r"has train files in de, sw\. .*--source de"),
+        ("train.de.tsv train.sw.tsv", r"has train files in de, sw\. .*source=de"),
         ("train.tsv train.en.tsv test.de.tsv", r"has 2 files for train: train\.tsv, train\.en\.tsv"),
         ("train.tsv test.tsv test_en.tsv", r"has 2 files for test\.en: test\.tsv, test_en\.tsv"),
         ("train.tsv de/test.tsv test.de.tsv", r"has 2 files for test in de: de/test\.tsv, test\.de\.tsv"),
@@ -155,7 +155,7 @@ def test_the_kind_is_recognised_by_the_labels(tmp_path: Path, labels: list[str],
 def test_numbers_that_could_be_classes_or_scores_are_asked_about(tmp_path: Path, labels: list[str]) -> None:
     rows = "text,label\n" + "".join(f"a,{label}\n" for label in labels)
     put(tmp_path, train__csv=rows, dev__csv=rows)
-    with pytest.raises(DataError, match=r"could be classes or scores; give --kind classification or --kind regression"):
+    with pytest.raises(DataError, match=r"could be classes or scores; give kind='classification' or kind='regression'"):
         find_task(str(tmp_path))
     assert find_task(str(tmp_path), kind="regression").metric == "pearson"
 
@@ -163,10 +163,10 @@ def test_numbers_that_could_be_classes_or_scores_are_asked_about(tmp_path: Path,
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("premise,hypothesis,text,label", r"several could be the text \(premise, hypothesis\).*--text and --text-pair"),
+        ("premise,hypothesis,text,label", r"several could be the text \(premise, hypothesis\).*text= and text_pair="),
         ("text,sentence,label,x", r"several could be the text \(text, sentence\)"),
-        ("a,b,label,x", r"columns 'a', 'b', 'label', 'x': none is known to be the text.*--text"),
-        ("text,label,score,x", r"several could be the label \(label, score\)\. Name it with --label"),
+        ("a,b,label,x", r"columns 'a', 'b', 'label', 'x': none is known to be the text.*text="),
+        ("text,label,score,x", r"several could be the label \(label, score\)\. Name it with label="),
         ("text,b,c,d", r"none is known to be the label"),
     ],
 )
@@ -199,7 +199,7 @@ def test_a_train_file_takes_its_dev_file_from_a_flag(tmp_path: Path, monkeypatch
     assert load_task(spec).rows == {"train": 2, "dev": 2}
     with pytest.raises(DataError, match=r"mine\.tsv has 2 rows; expected 10 or more to take dev and test from"):
         load_task(find_task(str(tmp_path / "mine.tsv")))
-    with pytest.raises(UsageError, match=r"--data goes with"):
+    with pytest.raises(UsageError, match=r"data= goes with"):
         find_task(str(tmp_path), data=tmp_path)
 
 
@@ -252,7 +252,7 @@ def test_data_moves_a_yaml_tasks_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("yaml", "message"),
     [
-        ("files: {train: ../t.tsv}", r"files\.train: '\.\./t\.tsv' leaves the task's folder.*--train-file"),
+        ("files: {train: ../t.tsv}", r"files\.train: '\.\./t\.tsv' leaves the task's folder.*train_file="),
         ("files: {dev: a/../../t.tsv}", r"files\.dev: .* leaves the task's folder"),
         ("files: {dev: /etc/passwd}", r"files\.dev: '/etc/passwd' leaves"),
         ("files: {dev: 'C:\\t.tsv'}", r"files\.dev: .* leaves"),

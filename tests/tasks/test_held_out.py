@@ -70,11 +70,11 @@ def test_train_and_dev_share_no_row_and_are_those_of_the_seed_and_the_size(data:
 @pytest.mark.parametrize(
     ("dev_size", "train_size", "message"),
     [
-        (10, None, r"--dev-size 10 is not possible: .* 10 rows, and one of them must be left to .*; give 1 to 9$"),
-        (5, 6, r"--dev-size 5 is not possible: .* 10 rows, and --train-size takes 6 of them; give 1 to 4$"),
-        (1, 10, r"--train-size takes 10 of them; give a smaller --train-size, or leave --dev-size out$"),
-        (1, 11, r"--train-size 11 is not possible: the train split has 10 rows"),
-        (0, 4, r"--dev-size 0 is not possible: .*; give 1 to 6$"),
+        (10, None, r"dev_size=10 is not possible: .* 10 rows, and one of them must be left to .*; give 1 to 9$"),
+        (5, 6, r"dev_size=5 is not possible: .* 10 rows, and train_size= takes 6 of them; give 1 to 4$"),
+        (1, 10, r"train_size= takes 10 of them; give a smaller train_size=, or leave dev_size= out$"),
+        (1, 11, r"train_size=11 is not possible: the train split has 10 rows"),
+        (0, 4, r"dev_size=0 is not possible: .*; give 1 to 6$"),
     ],
 )
 def test_more_rows_than_are_left_are_refused(dev_size: int, train_size: int | None, message: str) -> None:
@@ -134,11 +134,11 @@ def test_a_test_split_with_the_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_train_has_are_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--dev-size 10 is not possible"):
+    with pytest.raises(UsageError, match=r"dev_size=10 is not possible"):
         dev_as_test(write(tmp_path, ("train", "dev")), 10)
 
 
 @pytest.mark.parametrize("task", ["xquad", "wpr"])
 def test_kinds_whose_rows_belong_together_are_refused(task: str) -> None:
-    with pytest.raises(UsageError, match=rf"--dev-size 5: .*{task} \(.* would be in both train and dev\. Leave it out"):
+    with pytest.raises(UsageError, match=rf"dev_size=5: .*{task} \(.* would be in both train and dev\. Leave it out"):
         check_held_out(find_task(task), 5)

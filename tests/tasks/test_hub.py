@@ -66,7 +66,7 @@ def test_messages_of_the_hub_are_conversations(hub: dict[str, Any]) -> None:
     [
         ("train", rows(), r"nyu-mll/glue has no rows in its split 'train'"),
         ("validation", ValueError("Unknown split"), r"nyu-mll/glue cola cannot be read from the hub: Unknown split"),
-        ("train", ConnectionError("no route"), r"HF_HUB_OFFLINE is set.*--data DIR \(ConnectionError: no route\)"),
+        ("train", ConnectionError("no route"), r"HF_HUB_OFFLINE is set.*data=DIR \(ConnectionError: no route\)"),
         ("validation", rows(0, -1), r"nyu-mll/glue cola validation, row 2: '-1' is not in label_map"),
     ],
 )

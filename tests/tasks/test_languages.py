@@ -46,7 +46,7 @@ def test_rows_are_counted_by_split_and_language(tmp_path: Path) -> None:
 
 def test_files_that_are_there_are_counted_without_train(tmp_path: Path) -> None:
     assert count_rows(find_task(put(tmp_path, "test.de.tsv"))) == {"test": {"de": 2}}
-    with pytest.raises(DataError, match=r"en/train\.tsv is missing: .*--train-file"):
+    with pytest.raises(DataError, match=r"en/train\.tsv is missing: .*train_file="):
         load_task(find_task(tmp_path))
     (tmp_path / "test.de.tsv").unlink()
     with pytest.raises(DataError, match=r"has no file of the task"):

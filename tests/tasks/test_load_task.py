@@ -110,7 +110,7 @@ SCORES = [("a", 0.5), ("b", 2.5)]
         ({"train": GOOD, "dev": [("a", "x"), ("b", None)]}, {}, r"dev\.jsonl:2 has no 'label'"),
         ({"train": [("a", "x"), ("b", "x")], "dev": GOOD}, {}, r"Every row of .*train\.jsonl has the label 'x'"),
         ({"train": GOOD, "dev": []}, {}, r"dev\.jsonl is empty"),
-        ({"train": GOOD}, {}, r"no dev split \(it has train\).*--dev-file"),
+        ({"train": GOOD}, {}, r"no dev split \(it has train\).*dev_file="),
         ({"train": GOOD, "test": GOOD}, {}, r"no dev split \(it has train, test\).*hold out some rows"),
         ({"train": [("a", "x"), (5, "y")], "dev": GOOD}, {}, r"train\.jsonl:2: 'text' is not text but int"),
         ({"train": [("a", "x"), ("\ud800", "y")], "dev": GOOD}, {}, r"train\.jsonl:2: 'text' contains half a surr"),
@@ -119,9 +119,9 @@ SCORES = [("a", 0.5), ("b", 2.5)]
         (
             {"train": GOOD, "dev": GOOD},
             {"label": "gold"},
-            r"train\.jsonl has no column 'gold'.*'text', 'label'.*--label",
+            r"train\.jsonl has no column 'gold'.*'text', 'label'.*label=",
         ),
-        ({"train": GOOD, "dev": GOOD}, {"text": "body"}, r"train\.jsonl has no column 'body'.*--text"),
+        ({"train": GOOD, "dev": GOOD}, {"text": "body"}, r"train\.jsonl has no column 'body'.*text="),
         ({"train": [*GOOD, ("d", "z")], "dev": GOOD}, {"metric": "f1"}, r"f1 is for two labels.*has 3; use macro_f1"),
         ({"train": SCORES, "dev": [("a", float("nan"))]}, {}, r"dev\.jsonl:1: the score nan is not fin"),
         ({"train": SCORES, "dev": [("a", "inf")]}, {}, r"dev\.jsonl:1: the score 'inf' is not fin"),
@@ -203,5 +203,5 @@ def test_subsamples_are_seeded_nested_and_bounded(tmp_path: Path) -> None:
     assert subsample(train, 10, seed=2)["text"][:] != ten
     assert sorted(subsample(train, 50, seed=0)["text"][:]) == sorted(train["text"][:])
     for size in (0, 51):
-        with pytest.raises(UsageError, match=rf"--train-size {size} is not possible: the train split has 50 rows"):
+        with pytest.raises(UsageError, match=rf"train_size={size} is not possible: the train split has 50 rows"):
             subsample(train, size, seed=0)

@@ -131,7 +131,7 @@ def test_settings_that_several_tasks_cannot_have_are_refused(settings: dict[str,
 
 def test_a_training_size_that_one_task_does_not_have_is_refused_with_its_name(two: Path) -> None:
     config = make_config(task=str(two), train_size=41)
-    with pytest.raises(UsageError, match=r"^pairs: --train-size 41 is not possible: the train split has 40 rows"):
+    with pytest.raises(UsageError, match=r"^pairs: train_size=41 is not possible: the train split has 40 rows"):
         prepare_task(config).check_size(config)
 
 

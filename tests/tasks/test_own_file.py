@@ -141,7 +141,7 @@ def test_only_what_has_no_file_is_taken_from_train(tmp_path: Path) -> None:
         "dev": 30,
         "test": 30,
     }
-    with pytest.raises(UsageError, match=r"--split 80/10/10 has nothing to take from train: the task t has dev, test"):
+    with pytest.raises(UsageError, match=r"split=80/10/10 has nothing to take from train: the task t has dev, test"):
         find_task(str(path), dev_file=other, test_file=write(tmp_path / "third.csv", tickets(30)), split="80/10/10")
 
 
@@ -181,7 +181,7 @@ def test_few_rows_are_divided_down_to_ten(tmp_path: Path) -> None:
     columns = {"text": messages(12), "label": [QUEUES[row % 2] for row in range(12)]}
     assert load_task(find_task(str(write(tmp_path / "t.csv", columns)))).rows == {"train": 8, "dev": 2, "test": 2}
     few = {name: cells[:9] for name, cells in columns.items()}
-    with pytest.raises(DataError, match=r"t\.csv has 9 rows; expected 10 or more.*--dev-file and --test-file"):
+    with pytest.raises(DataError, match=r"t\.csv has 9 rows; expected 10 or more.*dev_file= and test_file="):
         load_task(find_task(str(write(tmp_path / "t.csv", few))))
     same = {"text": ["one and the same text"] * 40, "label": list("ab" * 20)}
     with pytest.raises(DataError, match=r"t\.csv cannot be divided: dev and test would have fewer than 2 rows"):
@@ -193,11 +193,11 @@ def test_few_rows_are_divided_down_to_ten(tmp_path: Path) -> None:
     [
         (
             {"subject": messages(20), "body": messages(20), "queue": list("ab" * 10)},
-            r"several could be the text \(subject, body\)\. Name it with --text.* 'body': 'printer|several could be",
+            r"several could be the text \(subject, body\)\. Name it with text=.* 'body': 'printer|several could be",
         ),
         (
             {"message": messages(20), "queue": list("ab" * 10), "priority": list("aabb" * 5)},
-            r"several could be the label \(queue, priority\)\. Name it with --label.*'queue': 'a'; 'priority': 'a'",
+            r"several could be the label \(queue, priority\)\. Name it with label=.*'queue': 'a'; 'priority': 'a'",
         ),
         ({"message": messages(20), "id": list(range(20))}, r"none is known to be the label.*'id': '0'"),
         ({"code": list("abcd" * 5), "queue": list("ab" * 10)}, r"none is known to be the text"),

@@ -133,7 +133,7 @@ def test_long_questions_are_cut_so_that_the_context_is_seen(bert: PreTrainedToke
     features = QA.encode(data.dev, bert, 32)
     assert all(len(ids) <= 32 for ids in features["input_ids"][:])
     assert sum(begin >= 0 for begin in features[0]["begins"]) == 32 - 8 - 3
-    with pytest.raises(RunError, match=r"--max-length 15 leaves no room .* use 16 or more"):
+    with pytest.raises(RunError, match=r"max_length=15 leaves no room .* use 16 or more"):
         QA.encode(data.dev, bert, 15)
 
 

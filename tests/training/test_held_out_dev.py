@@ -80,7 +80,7 @@ def test_analyses_see_the_rows_of_each_run(finished: Path, settings: dict[str, A
     assert [len(first.rows(split)) for split in ("train", "dev", "test", "original_dev")] == [40, 20, 30, 30]
     assert set(first.rows("dev")["text"][:]) != set(other.rows("dev")["text"][:])
     first.check_same_dev(first)
-    with pytest.raises(UsageError, match=r"have other dev rows, as --dev-size draws them by the seed.*--split test"):
+    with pytest.raises(UsageError, match=r"have other dev rows, as dev_size= draws them by the seed.*split='test'"):
         other.check_same_dev(first)
 
 
@@ -89,7 +89,7 @@ def test_a_task_needs_no_dev_split_of_its_own(settings: dict[str, Any], tiny_tas
         (tmp_path / f"{split}.tsv").write_bytes((tiny_task / f"{split}.tsv").read_bytes())
     record = prepare_single(config_of(settings, task=str(tmp_path))).record()
     assert record.rows == {"train": 60, "dev": 20, "test": 30}
-    with pytest.raises(DataError, match=r"has no dev split .* or give --dev-file FILE, --dev-size ROWS or --split"):
+    with pytest.raises(DataError, match=r"has no dev split .* or give dev_file=FILE, dev_size=ROWS or split="):
         prepare_single(config_of(settings, task=str(tmp_path), dev_size=None))
 
 

@@ -181,7 +181,7 @@ def test_a_run_goes_on_with_as_many_processes_as_it_began_with(settings: dict[st
 def test_launches_that_would_mean_something_else_are_refused(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UsageError, match="--fsdp shards a model over several processes"):
+    with pytest.raises(UsageError, match="fsdp=True shards a model over several processes"):
         train(make_config(**settings | {"fsdp": True}), tmp_path / "run")
     for variable in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):
         with monkeypatch.context() as set_up:

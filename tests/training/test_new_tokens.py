@@ -74,7 +74,7 @@ def test_a_tokenizer_without_new_tokens_is_refused(tmp_path: Path) -> None:
 
 
 def test_new_tokens_without_rows_are_refused_with_the_way_out(grown: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"token ids up to 6001, .*--open-new-tokens adds rows"):
+    with pytest.raises(RunError, match=r"token ids up to 6001, .*open_new_tokens=True adds rows"):
         train(settings(grown["tokenizer"], open_new_tokens=None), tmp_path)
 
 

@@ -231,12 +231,12 @@ def test_the_dropout_flag_reaches_the_model(settings: dict[str, Any], tmp_path: 
 
 
 def test_a_loss_that_is_no_number_stops_the_run_with_its_step(settings: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(NonFiniteError, match=r"loss of step 3 is nan\. Lower --lr"):
+    with pytest.raises(NonFiniteError, match=r"loss of step 3 is nan\. Lower lr="):
         train(make_config(**settings | {"lr": 1e30}), tmp_path / "run")
 
 
 def test_outputs_that_are_no_numbers_stop_the_run_with_its_step(settings: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(NonFiniteError, match=r"After step 2: .* not finite .*Lower --lr"):
+    with pytest.raises(NonFiniteError, match=r"After step 2: .* not finite .*Lower lr="):
         train(make_config(**settings | {"lr": 1e30, "steps": 2}), tmp_path / "run")
     assert not (tmp_path / "run/scores.json").exists()
 
@@ -285,5 +285,5 @@ def test_an_optimizer_that_cannot_be_had_is_told(settings: dict[str, Any], tmp_p
     with pytest.raises(UsageError, match=r"Trainer has no such optimizer\. Did you mean 'adafactor'"):
         train(make_config(**settings | {"optim": "adafactr"}), tmp_path / "unknown")
     if importlib.util.find_spec("bitsandbytes") is None:
-        with pytest.raises(UsageError, match=r"--optim adamw_bnb_8bit cannot be built: .*bitsandbytes"):
+        with pytest.raises(UsageError, match=r"optim=adamw_bnb_8bit cannot be built: .*bitsandbytes"):
             train(make_config(**settings | {"optim": "adamw_bnb_8bit"}), tmp_path / "absent")

@@ -23,7 +23,7 @@ from gradgate.tasks.types import LANGUAGE
 
 NAME, OTHER = "language", "other_language"
 """Names of the source language's adapter in the model, and of the one that replaces it."""
-_FLAG = "--language-adapters"
+_PARAMETER = "language_adapters="
 _FOR_ALL = "every-language"
 
 
@@ -68,7 +68,7 @@ class LanguageAdapters:
             elif any(not (copy / name).is_file() or (copy / name).read_bytes() != contents[name] for name in contents):
                 raise RunError(
                     f"{copy.parent.parent} started with another language adapter: {self._original_of(language)} has "
-                    f"changed since. Put it back as it was, or give another --out."
+                    f"changed since. Put it back as it was, or give another out=."
                 )
 
     def digests(self, languages: Iterable[str]) -> dict[str, str]:
@@ -150,9 +150,9 @@ class LanguageAdapters:
         remedy = f"Train {'it' if len(reasons) == 1 else 'them'} with 'gradgate pretrain-adapter --out "
         remedy += f"{self._original_of(first)}'"
         if others and self.source not in reasons:
-            remedy += f", or leave {', '.join(others)} out with --languages"
+            remedy += f", or leave {', '.join(others)} out with languages="
         return (
-            f"{_FLAG} {self.place}: there is no adapter for {', '.join(reasons)}, and each language that is scored "
+            f"{_PARAMETER}{self.place}: there is no adapter for {', '.join(reasons)}, and each language that is scored "
             f"needs one. {reason} {remedy}."
         )
 

@@ -59,7 +59,7 @@ class LoadedRun:
         mine, theirs = (f"{m.config.model} ({m.depth} layers) on {m.config.task}" for m in (self, other))
         raise UsageError(
             f"{self.run.path} is of {mine}, {other.run.path} of {theirs}; expected runs of one pretrained model, task "
-            f"and --max-length, whose layers and tokens are the same. Analyze them one by one."
+            f"and max_length=, whose layers and tokens are the same. Analyze them one by one."
         )
 
     def check_same_dev(self, other: LoadedRun) -> None:
@@ -69,8 +69,8 @@ class LoadedRun:
         )
         if mine != theirs:
             raise UsageError(
-                f"{self.run.path} and {other.run.path} have other dev rows, as --dev-size draws them by the seed; "
-                f"expected a split that all runs have. Give --split test, or another test split."
+                f"{self.run.path} and {other.run.path} have other dev rows, as dev_size= draws them by the seed; "
+                f"expected a split that all runs have. Give split='test', or another test split."
             )
 
     def rows(self, split: str) -> Dataset:
@@ -83,7 +83,7 @@ class LoadedRun:
         splits = {TRAIN: train, DEV: dev, **self.task.data.tests}
         if split not in splits:
             raise UsageError(
-                f"--split {split!r}: the task {self.config.task} has {', '.join(splits)}.{nearest(split, splits)}"
+                f"split={split!r}: the task {self.config.task} has {', '.join(splits)}.{nearest(split, splits)}"
             )
         self._check_language(split)
         return splits[split]
@@ -93,7 +93,7 @@ class LoadedRun:
         languages, language = self.found.language_adapters, self.task.data.spec.language_of(split)
         if languages is not None and languages.replaces(language):
             raise UsageError(
-                f"--split {split!r} is in {language}, which the run in {self.run.path} is scored in with another "
+                f"split={split!r} is in {language}, which the run in {self.run.path} is scored in with another "
                 f"language adapter, and what is analyzed is the model with that of {languages.source}. Name a split in "
                 f"{languages.source}, such as dev."
             )
@@ -154,6 +154,6 @@ class Loader:
         if mark is not None and task.data.fingerprint != mark:
             raise RunError(
                 f"The files of task {found.task.name!r} have changed since the run in {run.path}. Put back those that "
-                f"it was trained on, or name their folder with --data."
+                f"it was trained on, or name their folder with data=."
             )
         return LoadedRun(run, found, config, task, self.computing.batch_size)

@@ -32,7 +32,7 @@ FEWEST_LAYERS = 3
 """Fewer layers than these are in any order too often by chance."""
 FEWEST_SCHEDULES = 4
 """Fewer schedules than these cannot be correlated with their scores."""
-_MISSING = "train with --track fisher:every=50,batches=8"
+_MISSING = "train with track='fisher:every=50,batches=8'"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from gradgate.settings.recorded import ArmName
 
 NAME = "forgetting"
 NO_COURSE = (
-    "Each run has two points, the pretrained model and its best weights. 'train' and 'compare' with --keep-checkpoints "
-    "keep those between."
+    "Each run has two points, the pretrained model and its best weights. 'train' and 'compare' with "
+    "keep_checkpoints=True keep those between."
 )
 
 

@@ -168,7 +168,7 @@ def sample_tokens(measured: LoadedRun, split: str, request: RepresentationSettin
     counts = np.array([int(_content(_flat(row), special).sum()) for row in _padded_apart(features)])
     total = int(counts.sum())
     if total < 3:
-        raise RunError(f"{split} has {total} tokens that are not special; expected 3 or more. Give another --split.")
+        raise RunError(f"{split} has {total} tokens that are not special; expected 3 or more. Give another split=.")
     drawn = np.sort(np.random.default_rng(request.seed).permutation(total)[: request.tokens])
     row_of = np.repeat(np.arange(len(counts)), counts)[drawn]
     place_of = drawn - (np.cumsum(counts) - counts)[row_of]

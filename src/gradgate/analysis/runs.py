@@ -120,12 +120,12 @@ def _of_study(folder: Path, part: str, note: Callable[[str], None]) -> RunGroup:
             reason = f"failed: {cell.failure.message}" if cell.failure else "has not finished."
             note(f"Left out: {name} {reason}")
         elif not RunFolder(cell.folder).model.is_dir():
-            note(f"Left out: {name} kept no model. Train with --keep-model.")
+            note(f"Left out: {name} kept no model. Train with keep_model=True.")
         else:
             runs.append(RunReference(cell.folder, cell.arm.name, cell.seed))
     if not runs:
         raise RunError(
             f"No run of the study in {folder} has finished and kept its model; expected one or more. Let it finish "
-            f"('gradgate study status {folder}'), with --keep-model."
+            f"('gradgate study status {folder}'), with keep_model=True."
         )
     return RunGroup(folder, tuple(runs), part)

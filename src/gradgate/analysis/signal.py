@@ -48,7 +48,7 @@ def signals_on_disk(
         NonFiniteError: for a weight that is not finite.
     """
     if not 0.0 < share <= 1.0:
-        raise UsageError(f"--share {share}: expected a number above 0 and at most 1, such as 0.25.")
+        raise UsageError(f"share={share}: expected a number above 0 and at most 1, such as 0.25.")
     checkpoint = Checkpoint(find_folder(model), model)
     stored = _stored_names(layers, checkpoint)
     kinds = kinds_of(layers)

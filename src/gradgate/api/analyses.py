@@ -173,7 +173,7 @@ class ForgettingCourse:
         from gradgate.settings.forgetting import read_forgetting
 
         self.settings = settings
-        self.text = read_forgetting(settings.text, "--text")
+        self.text = read_forgetting(settings.text, "text")
 
     def find(self, paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGroup]:
         """Find the runs that kept their models."""

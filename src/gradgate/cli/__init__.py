@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
+from functools import cache, partial
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -16,9 +18,11 @@ import gradgate
 from gradgate.cli import analyses, deltas, doctor, lists, memory, models, papers, recommend, runs, studies, study_data
 from gradgate.cli.completion import whole_words_in_bash
 from gradgate.cli.grouped_help import GroupedCommand
-from gradgate.cli.render import errors, print_error, print_line, survive_any_encoding
-from gradgate.cli.wording import flag, in_flags
+from gradgate.cli.render import console, errors, print_error, print_line, survive_any_encoding
+from gradgate.cli.wording import flag, help_in_flags, in_flags
 from gradgate.errors import AdapterError, GradgateError, SpecError, UsageError, nearest
+from gradgate.settings.compare import CompareSettings
+from gradgate.settings.run import RunConfig
 from gradgate.settings.trainer_names import gradgate_name
 
 app = typer.Typer(
@@ -69,6 +73,11 @@ def main() -> None:
 
 def run(words: Sequence[str]) -> int:
     """Run one command line, and return its exit code."""
+    with _worded(words):
+        return _run(words)
+
+
+def _run(words: Sequence[str]) -> int:
     try:
         _refuse_empty(words)
         code = _app_for(words)(list(words), prog_name="gradgate", standalone_mode=False)
@@ -98,12 +107,31 @@ def _app_for(words: Sequence[str]) -> typer.Typer:
 
 def _in_flags(error: GradgateError, words: Sequence[str]) -> str:
     """Return the message of an error with the flags of the command in place of the parameters it names."""
-    if isinstance(error, SpecError | AdapterError):
-        return str(error)  # options of a method or an adapter, which have no flags
+    if isinstance(error, SpecError | AdapterError):  # a name with a value is an option, which has no flag
+        return help_in_flags(str(error), _flags_of(words))
     return in_flags(str(error), _flags_of(words))
 
 
+@contextmanager
+def _worded(words: Sequence[str]) -> Iterator[None]:
+    """Let the consoles write the parameters in messages as flags while the body runs."""
+    flags = cache(partial(_flags_of, words))
+    for each in (console, errors):
+        each.worded = lambda text: in_flags(text, flags())
+    try:
+        yield
+    finally:
+        for each in (console, errors):
+            each.worded = str
+
+
 def _flags_of(words: Sequence[str]) -> dict[str, str]:
+    """Return the flags by the parameters they stand for: of this command, and of those that train."""
+    of_training = {name: flag(name) for kind in (RunConfig, CompareSettings) for name in kind.model_fields}
+    return of_training | _own_flags(words)
+
+
+def _own_flags(words: Sequence[str]) -> dict[str, str]:
     """Return the long flags of the command that a command line begins with, by the parameters they stand for."""
     command: Any = typer.main.get_command(_app_for(words))
     for word in words:

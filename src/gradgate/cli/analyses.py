@@ -151,5 +151,5 @@ def _show(analysis: Analysis[Any, Any], found: Any, arms: Sequence[str], folder:
     for table in analysis.tables(found):
         console.print(to_terminal(table, tuple(column.key for column in table.columns), console.width))
     for sentence in analysis.caption(found):
-        print_line(sentence)
+        print_line(console.worded(sentence))
     print_line(f"CSV, SVG and PDF are in {folder}")

@@ -109,7 +109,7 @@ def reproduce(
     plan = request.plan()
     if talk or dry_run:
         for line in plan_lines(plan):
-            print_line(line)
+            print_line(console.worded(line))
     if dry_run:
         return
     from gradgate.papers.reproduce import run_plan  # brings torch, once there is something to run
@@ -223,7 +223,9 @@ def verdicts_list(verdicts: Sequence[ClaimVerdict]) -> Group:
         blocks.append(Text(_name(paper), style="bold"))
         blocks += [_indented(f"Note: {note}.") for note in notes]
         blocks += [block for verdict in checked for block in _verdict(verdict)]
-        blocks += [_indented(f"{v.claim.id:<3} cannot tell: {v.outcome.findings[0].text}") for v in rest]
+        blocks += [
+            _indented(f"{v.claim.id:<3} cannot tell: {console.worded(v.outcome.findings[0].text)}") for v in rest
+        ]
     return Group(*blocks)
 
 
@@ -242,7 +244,7 @@ def _verdict(verdict: ClaimVerdict) -> list[RenderableType]:
         lines.append(_indented(f"arms: {arms}", 7))
     for finding in outcome.findings:
         text = Text(f"{finding.state}: ", style=_STYLES[finding.state])
-        text.append(finding.text, style="default")
+        text.append(console.worded(finding.text), style="default")
         lines.append(Padding(text, (0, 0, 0, 7), expand=False))
     return lines
 

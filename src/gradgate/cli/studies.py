@@ -52,7 +52,7 @@ def failed(settings: QueueSettings, study: Folder, as_json: AsJson = False, conf
     if as_json:
         print_json([run for run in found.record()["runs"] if run["state"] == "failed"])
     else:
-        console.print(failures_table(found), soft_wrap=True)
+        console.print(failures_table(found, console.worded), soft_wrap=True)
 
 
 @study_app.command(cls=GroupedCommand)

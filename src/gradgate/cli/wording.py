@@ -14,6 +14,7 @@ _NAME = r"(?<![\w:,.=/+-])(?P<name>[a-z][a-z0-9_]*)="
 _PARAMETER = re.compile(rf"{_QUOTED}|{_NAME}(?P<value>True\b|False\b|)")
 # Help has examples of options, such as lr=1e-3, and names parameters without a value.
 _ALONE = re.compile(rf"{_QUOTED}|{_NAME}(?P<value>)(?=[\s.,;:)']|$)(?!\.\.)")
+_VALUE = re.compile(r"[^\s.,;:)]|\.+[\w/\\]")  # a path may begin with a dot
 
 
 def in_flags(text: str, flags: Mapping[str, str]) -> str:
@@ -43,7 +44,7 @@ def _replaced(pattern: re.Pattern[str], text: str, flags: Mapping[str, str]) -> 
             return found[0]
         if value == "False":
             return f"--no-{flags[name][2:]}"
-        has_value = value == "" and found.end() < len(text) and text[found.end()] not in " \n.,;:)"
+        has_value = value == "" and _VALUE.match(text, found.end()) is not None
         return f"{flags[name]} " if has_value else flags[name]
 
     return pattern.sub(replace, text)

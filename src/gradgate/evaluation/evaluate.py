@@ -91,13 +91,13 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     if task is not None and task.kind == MIXED:
         raise RunError(
             f"The run in {folder.path} trained several tasks at once, and stores their encoder. Its own scores are in "
-            f"{folder.scores_file}; to score one task, train it from --model {folder.model}."
+            f"{folder.scores_file}; to score one task, train it from model={folder.model}."
         )
     if task is None or task.kind not in KINDS:
         actual = "no task" if task is None else f"a task of kind {task.kind!r}"
         raise RunError(
             f"{folder.run_file} is damaged or of another version: it names {actual}, expected one of kind "
-            f"{', '.join(KINDS)}. Train it again with --out and another folder."
+            f"{', '.join(KINDS)}. Train it again with another out=."
         )
     kind = KINDS[task.kind]
     loaded = config.model_copy(update={"trust_remote_code": trust_remote_code})
@@ -123,8 +123,7 @@ def _config(record: RunRecord, folder: RunFolder) -> RunConfig:
             return RunConfig.model_validate({**record.config, "method": Full.name})
         faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
         raise RunError(
-            f"{folder.run_file} is damaged or of another version: {faults}. Train it again with "
-            f"--out and another folder."
+            f"{folder.run_file} is damaged or of another version: {faults}. Train it again with another out=."
         ) from None
 
 
@@ -245,7 +244,7 @@ def _task(
     columns: dict[str, str],
 ) -> TaskSpec:
     if task is not None and is_multitask(task):
-        raise UsageError(f"--task {task} is several tasks, and a model is scored on one. Name one of them.")
+        raise UsageError(f"task={task} is several tasks, and a model is scored on one. Name one of them.")
     if task is None:
         changes: dict[str, Any] = {} if data is None else {"data": data}
         if test_file is not None:
@@ -267,7 +266,7 @@ def _task_of_file(run: FinishedRun, file: Path, languages: Sequence[str] | None,
     """Return the run's task with a file, which is in one language, in place of its test splits."""
     if languages and len(languages) > 1:
         raise UsageError(
-            f"--languages {','.join(languages)}: --test-file {file} is scored in one language. Name that of its rows."
+            f"languages={','.join(languages)}: test_file={file} is scored in one language. Name that of its rows."
         )
     changed = run.config.model_copy(update={"languages": None, **changes, "test_file": file})
     spec = find_task_of(changed) if "data" in changes else task_of_run(changed, run.task)

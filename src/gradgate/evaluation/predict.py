@@ -110,12 +110,12 @@ def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], N
     if language is None:
         if adapters is not None and run.task.languages:
             source = run.task.source
-            note(f"The rows are taken to be in {source!r}, whose language adapter runs. --language names another.")
+            note(f"The rows are taken to be in {source!r}, whose language adapter runs. language= names another.")
         return nullcontext()
     if adapters is None:
         raise UsageError(
-            f"--language {language} selects a language adapter, and {run.folder.path} was trained without "
-            f"--language-adapters. Leave --language out: its model is the same for all languages."
+            f"language={language} selects a language adapter, and {run.folder.path} was trained without "
+            f"language_adapters=. Leave language= out: its model is the same for all languages."
         )
     adapters.check([language])
     return adapters.running(run.model, language)
@@ -123,7 +123,7 @@ def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], N
 
 def _kept(table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the cells of these columns, by row."""
-    columns = {name: table.column(name, "--keep") for name in names}
+    columns = {name: table.column(name, "keep=") for name in names}
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 

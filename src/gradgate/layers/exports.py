@@ -33,7 +33,7 @@ def _as_regex(selection: Selection, layers: LayerMap) -> str:
     if selection.partial:
         raise SelectorError(
             f"{selection.text!r} selects rows of {', '.join(selection.partial)}, which a regular expression cannot "
-            f"express. Leave the rows out, or use --as axolotl."
+            f"express. Leave the rows out, or use tool='axolotl'."
         )
     return "\n".join(_patterns(list(selection.names), re.escape))
 
@@ -103,7 +103,7 @@ def _modules(names: tuple[str, ...], selection: Selection, layer: str) -> set[st
 
 
 def _unsayable(selection: Selection, reason: str) -> SelectorError:
-    return SelectorError(f"LlamaFactory cannot express {selection.text!r}: {reason}. Use --as axolotl or --as regex.")
+    return SelectorError(f"LlamaFactory cannot express {selection.text!r}: {reason}. Use tool='axolotl' or 'regex'.")
 
 
 _WRITERS: Mapping[Tool, Callable[[Selection, LayerMap], str]] = {

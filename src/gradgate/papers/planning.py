@@ -130,12 +130,12 @@ class ReproduceRequest:
         """
         preset = find_preset(self.preset)
         if preset.search is not None and "lr" in self.settings:
-            raise UsageError(f"{preset.name} searches the learning rate ({preset.search}); leave --lr out.")
+            raise UsageError(f"{preset.name} searches the learning rate ({preset.search}); leave lr= out.")
         if self.scale not in _SCALES:
-            raise UsageError(f"--scale {self.scale!r}: expected full or sample.{nearest(self.scale, _SCALES)}")
+            raise UsageError(f"scale={self.scale!r}: expected full or sample.{nearest(self.scale, _SCALES)}")
         if self.scale == "sample":
             if self.models or self.data:
-                raise UsageError("--scale sample has its own model and data; leave --model and --data out.")
+                raise UsageError("scale='sample' has its own model and data; leave model= and data= out.")
             return plan_sample(preset, self.seeds or range(SAMPLE_SEEDS), self.settings)
         resources = find_resources(preset, given_models(preset, self.models), self.data, self.partial)
         return plan_full(preset, resources, self.seeds or range(preset.seeds), self.settings, self.partial)
@@ -157,7 +157,7 @@ def plan_full(
         listed = "".join(f"\n  {what}: {why}" for what, why in resources.lacking.items())
         raise RunError(
             f"{preset.name} cannot be run as it stands; nothing has been started. What is lacking:{listed}\n"
-            f"Give --model FOLDER (or LABEL=FOLDER) and --data DIR, --partial to run the rest, or --scale sample to run"
+            f"Give model=FOLDER (or LABEL=FOLDER) and data=DIR, partial=True to run the rest, or scale='sample' to run"
             f" the grid on the embedded model and data."
         )
     chosen: list[_Chosen] = []
@@ -166,7 +166,7 @@ def plan_full(
         model, task = resources.models.get(cell.model), resources.tasks.get(cell.task)
         if model is None or task is None:
             what = f"task {cell.task}" if task is None else f"model {cell.model}"
-            left_out[_words(cell)] = resources.lacking.get(what, "another model was given by --model")
+            left_out[_words(cell)] = resources.lacking.get(what, "another model was given by model=")
             continue
         method = on_layers(cell.method, cell.paper_model.layers, model.layers)
         settings = _with(cell.settings | task.settings | {"model": model.name}, extra)
@@ -280,8 +280,8 @@ def _plan(
     if not runs:
         reasons = dict.fromkeys(left_out.values())
         raise RunError(
-            f"Nothing of {preset.name} can be run: {'; '.join(reasons)}. Give what is missing with --model and "
-            "--data, or take --scale sample."
+            f"Nothing of {preset.name} can be run: {'; '.join(reasons)}. Give what is missing with model= and "
+            "data=, or take scale='sample'."
         )
     rates = _searched(preset, scale)
     search = None if rates is None else read_space([rates], seeds=len(seeds))

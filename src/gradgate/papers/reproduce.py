@@ -202,7 +202,7 @@ def _row(cell: TableEntry, run: RunEntry, results: StudyResults, scale: Scale) -
     if not own:
         raise RunError(
             f"{results.folder} has no runs of {run.method}, which {RECORD} names; its arms are "
-            f"{', '.join(results.study.arm_names)}. Run the reproduction again, or in another --out."
+            f"{', '.join(results.study.arm_names)}. Run the reproduction again, or in another out=."
         )
     task = cell.paper_task
     place = Place(cell.model, task.published or cell.task, cell.size)
@@ -224,8 +224,8 @@ def _claim(out: Path, plan: ReproductionPlan) -> None:
     """Refuse a folder that holds something else."""
     if not is_reproduction(out):
         if in_use(out):
-            raise RunError(f"{out} is not empty and is not a reproduction. Give another --out.")
+            raise RunError(f"{out} is not empty and is not a reproduction. Give another out=.")
         return
     record = ReproductionRecord.read(out)
     if (record.preset, record.scale) != (plan.preset.name, plan.scale):
-        raise RunError(f"{out} already holds {record.preset} at scale {record.scale}. Give another --out.")
+        raise RunError(f"{out} already holds {record.preset} at scale {record.scale}. Give another out=.")

@@ -64,13 +64,13 @@ def given_models(preset: Preset, words: Sequence[str]) -> dict[str, str]:
             label, name = next(iter(preset.models)), word
         if label not in preset.models:
             raise UsageError(
-                f"--model {word}: {preset.name} has no model {label!r}.{nearest(label, preset.models)} "
+                f"model={word}: {preset.name} has no model {label!r}.{nearest(label, preset.models)} "
                 f"Its models: {', '.join(preset.models)}."
             )
         if not name:
-            raise UsageError(f"--model {word!r} names no model for {label}. Expected a folder or a hub name.")
+            raise UsageError(f"model={word!r} names no model for {label}. Expected a folder or a hub name.")
         if label in found:
-            raise UsageError(f"--model gives {label} twice, as {found[label]} and {name}. Give each model once.")
+            raise UsageError(f"model= gives {label} twice, as {found[label]} and {name}. Give each model once.")
         found[label] = name
     return found
 
@@ -87,7 +87,7 @@ def find_resources(preset: Preset, models: dict[str, str], data: Path | None, pa
     for label, model in preset.models.items():
         name = models.get(label, None if models else model.name)
         if name is None and not models:
-            resources.lacking[f"model {label}"] = f"it was never published; give one with --model {label}=FOLDER"
+            resources.lacking[f"model {label}"] = f"it was never published; give one with model={label}=FOLDER"
         elif name is not None:
             with _reason(resources, f"model {label}"):
                 resources.models[label] = describe_model(name)
@@ -96,7 +96,7 @@ def find_resources(preset: Preset, models: dict[str, str], data: Path | None, pa
             settings = _find(task, data, alone=len(preset.tasks) == 1)
             found = _in_languages(settings, task.languages)
             if found.absent and not partial:
-                raise RunError(f"it has no test data in {', '.join(found.absent)}, which --partial leaves out")
+                raise RunError(f"it has no test data in {', '.join(found.absent)}, which partial=True leaves out")
             resources.tasks[label] = found
     return resources
 
@@ -161,12 +161,12 @@ def _find(task: PaperTask, data: Path | None, alone: bool) -> dict[str, Any]:
     names = {plain(task.task), *(known.folder_names if known else ())}
     if data is not None:
         if not data.is_dir():
-            raise UsageError(f"--data {data} is not a folder. Expected a folder with a sub-folder for each task.")
+            raise UsageError(f"data={data} is not a folder. Expected a folder with a sub-folder for each task.")
         folder = next((path for path in _folders(data) if plain(path.name) in names), data if alone else None)
         if folder is not None:
             return {"task": task.task, "data": folder} if known else {"task": str(folder)}
     if known is None:
-        where = f"there is no folder {task.task} in {data}" if data else f"give --data DIR with a folder {task.task}"
+        where = f"there is no folder {task.task} in {data}" if data else f"give data=DIR with a folder {task.task}"
         raise UsageError(f"{task.task!r} is not in the catalogue, and {where} with train, dev and test files in it")
     return {"task": task.task}
 

@@ -153,7 +153,9 @@ class RunFolder:
         """
         self.require_scores()
         if not self.model.is_dir():
-            raise RunError(f"The run in {self.path} kept no model ({self.model} is missing). Train with --keep-model.")
+            raise RunError(
+                f"The run in {self.path} kept no model ({self.model} is missing). Train with keep_model=True."
+            )
 
     def claim(self, config: Recorded) -> None:
         """Make this configuration the owner of the folder, or check that it already is.
@@ -171,7 +173,7 @@ class RunFolder:
                 listed = ", ".join(f"{key}: {there!r} there, {here!r} here" for key, (there, here) in differing.items())
                 raise RunError(
                     f"{self.path} already holds a run with another configuration ({listed}). "
-                    f"Give another --out, such as {self._free_name()}, or remove the folder if the run is not needed."
+                    f"Give another out=, such as {self._free_name()}, or remove the folder if the run is not needed."
                 )
         else:
             self._refuse_other_files()
@@ -253,7 +255,7 @@ class RunFolder:
         except OSError as error:
             raise RunError(
                 f"Cannot write {self.lock_file}: {error.strerror or error}. Make the folder writable, or give another "
-                f"--out."
+                f"out=."
             ) from error
         if lock is not None:
             with suppress(OSError):
@@ -263,12 +265,12 @@ class RunFolder:
         with suppress(OSError, UnicodeDecodeError):
             holder = self.lock_file.read_text(encoding="utf-8") or holder
         raise FolderLockedError(
-            f"{self.path} is being trained by {holder}. Wait until it has ended, or give another --out."
+            f"{self.path} is being trained by {holder}. Wait until it has ended, or give another out=."
         )
 
     def _refuse_other_files(self) -> None:
         if in_use(self.path):
-            raise RunError(f"{self.path} is not empty and holds no run. Give another --out.")
+            raise RunError(f"{self.path} is not empty and holds no run. Give another out=.")
 
     def latest_checkpoint(self) -> Path | None:
         """Return the newest whole checkpoint; raise RunError if all existing ones are damaged."""

@@ -88,4 +88,4 @@ def _cell(value: Any) -> Any:
 def check_ending(path: Path) -> None:
     """Raise UsageError for a file that is neither CSV nor JSON lines."""
     if path.suffix not in (".csv", ".jsonl"):
-        raise UsageError(f"--out {path}: expected a file that ends in .jsonl or .csv.")
+        raise UsageError(f"out={path}: expected a file that ends in .jsonl or .csv.")

@@ -9,6 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextCol
 from rich.table import Column
 from rich.text import Text
 
+from gradgate.console import PlainConsole
+
 
 class RunProgress(Protocol):
     """Receives the steps and dev scores of a run."""
@@ -82,8 +84,9 @@ class Bar:
         action, unit: what is done, and what is counted.
     """
 
-    def __init__(self, console: Console, action: str = "training", unit: str = "steps") -> None:
+    def __init__(self, console: PlainConsole, action: str = "training", unit: str = "steps") -> None:
         self._action = action
+        self._console = console
         self._bar = bars(console)
         self._task = self._bar.add_task("loading", total=None, unit=unit, latest="")
         self._score = ""
@@ -111,4 +114,4 @@ class Bar:
         self._score = f"{split} {metric} {score:.4f}"
 
     def note(self, text: str) -> None:
-        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(self._console.worded(text), soft_wrap=True)

@@ -143,12 +143,12 @@ class RunRecord:
         if begun.processes is not None and begun.processes != self.processes:
             raise RunError(
                 f"{folder} was begun with {begun.processes} processes, and {self.processes} were launched: "
-                f"each would see other batches. Launch as many as before, or give another --out."
+                f"each would see other batches. Launch as many as before, or give another out=."
             )
         if begun.task is not None and self.task is not None and begun.task.fingerprint != self.task.fingerprint:
             raise RunError(
                 f"{folder} was begun on other data: the files of task {self.task.name!r} have changed since. "
-                f"Give another --out to train on them."
+                f"Give another out= to train on them."
             )
 
     def check_plan(self, followed: str | None, folder: Path) -> None:
@@ -156,7 +156,7 @@ class RunRecord:
         if self.followed is not None and self.followed != followed:
             raise RunError(
                 f"{folder} was begun with another plan: the file of {self.method!r} has changed since ({self.followed} "
-                f"there, {followed} here). Put back the file as it was, or give another --out."
+                f"there, {followed} here). Put back the file as it was, or give another out=."
             )
 
 

@@ -21,7 +21,7 @@ NAMES = (*KINDS, *peft_kind.NAMED, peft_kind.ANY)
 _SYNTAX = Syntax("adapter", error=AdapterError)
 Pooler = Literal["trained", "frozen"]
 _POOLER = "pooler"
-_STACK = "--language-adapters"
+_STACK = "language_adapters="
 _OF_TRAINING = {
     "lr": (float, "a learning rate above 0, such as 1e-3"),
     "tapt_steps": (int, "a number of steps, 1 or more"),
@@ -151,8 +151,8 @@ def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -
     """
     if adapter is None:
         raise UsageError(
-            f"{_STACK} {place} stacks a task adapter on a language adapter, and there is no --adapter. Expected a "
-            f"bottleneck adapter, as --adapter pfeiffer:reduction=16; give one, or leave {_STACK} out."
+            f"{_STACK}{place} stacks a task adapter on a language adapter, and there is no adapter=. Expected a "
+            f"bottleneck adapter, as adapter='pfeiffer:reduction=16'; give one, or leave {_STACK} out."
         )
     config = adapter.kind.bottleneck
     if config is None:
@@ -165,12 +165,12 @@ def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -
         reason = ""
     if reason:
         raise UsageError(
-            f"{_STACK} {place} does not go with --adapter {adapter}: it is {reason}. Expected a bottleneck adapter "
+            f"{_STACK}{place} does not go with adapter={adapter}: it is {reason}. Expected a bottleneck adapter "
             f"such as pfeiffer:reduction=16 or houlsby:size=64."
         )
     if has_tapt:
         raise UsageError(
-            f"{_STACK} {place} and tapt_steps or tapt_epochs do not go together: the pre-training on the task's texts "
+            f"{_STACK}{place} and tapt_steps or tapt_epochs do not go together: the pre-training on the task's texts "
             f"runs the task adapter alone, and not in its stack. Leave out one of them."
         )
 

@@ -71,7 +71,7 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
     given = {name: value for name, value in values.items() if value is not None}
     unknown = [unknown_setting(name, kind.model_fields) for name in given if name not in kind.model_fields]
     if unknown:
-        raise UsageError(f"{'; '.join(unknown)} Expected fields of {kind.__name__}, which are the command's flags.")
+        raise UsageError(f"{'; '.join(unknown)} Expected fields of {kind.__name__}.")
     try:
         return kind(**given)
     except ValidationError as error:

@@ -36,7 +36,7 @@ class ForgettingSetting:
         tokens: of running text that are measured at most.
         rows: of prompts and responses that are measured at most.
         text: what it was read from.
-        flag: of the command that it was given to.
+        parameter: that it was passed as.
     """
 
     place: str
@@ -47,15 +47,15 @@ class ForgettingSetting:
     tokens: int = TOKENS
     rows: int = ROWS
     text: str = field(default="", repr=False, compare=False)
-    flag: str = field(default="--forgetting", repr=False, compare=False)
+    parameter: str = field(default="forgetting", repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.text or self.place
 
     @property
     def asked(self) -> str:
-        """The setting with its flag, for messages."""
-        return f"{self.flag} {self}"
+        """The setting with its parameter, for messages."""
+        return f"{self.parameter}={self}"
 
     @property
     def path(self) -> Path:
@@ -70,12 +70,12 @@ class ForgettingSetting:
         return not set("/\\.") & set(self.place)
 
 
-def read_forgetting(text: str, flag: str = "--forgetting") -> ForgettingSetting:
+def read_forgetting(text: str, parameter: str = "forgetting") -> ForgettingSetting:
     """Read a text such as ``wiki.txt`` or ``owner/name:subset=en,split=test``.
 
     Args:
         text: as it was typed.
-        flag: that it was given to.
+        parameter: that it was passed as.
 
     Raises:
         UsageError: for an unknown option, or a number below 1.
@@ -87,9 +87,9 @@ def read_forgetting(text: str, flag: str = "--forgetting") -> ForgettingSetting:
     for option, value in given.items():
         if isinstance(value, int) and value < 1:
             raise UsageError(
-                f"forgetting={shown(text)}: {option}={value} leaves nothing to measure on; give 1 or more."
+                f"{parameter}={shown(text)}: {option}={value} leaves nothing to measure on; give 1 or more."
             )
-    return ForgettingSetting(place=place, text=text.strip(), flag=flag, **given)
+    return ForgettingSetting(place=place, text=text.strip(), parameter=parameter, **given)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,7 @@ class Conditions:
             RunError: if something else is in the folder, a study of one condition, or one condition of a study.
         """
         refuse_condition(folder)
-        given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TASK if getattr(base, name) is not None]
+        given = [f"{name}=" for name in _OF_ONE_TASK if getattr(base, name) is not None]
         if given and len(self.tasks) > 1:
             raise UsageError(
                 f"{', '.join(given)}: these describe one task, and there are several. Describe each in a YAML file."

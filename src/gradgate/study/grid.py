@@ -101,7 +101,7 @@ class Grid:
         if existing is not None:
             _check_same_settings(path, existing.settings, settings_of(base))
         elif in_use(path):
-            raise RunError(f"{path} is not empty and holds no study. Give another --out.")
+            raise RunError(f"{path} is not empty and holds no study. Give another out=.")
         grid = cls(path, base, tuple(methods), tuple(seeds), tuple(adapters), condition=condition)
         grid = grid._merge_existing(existing)
         if existing is not None and (base.tapt_steps or base.tapt_epochs) and model_alone(existing.arms):
@@ -136,7 +136,7 @@ class Grid:
         except UsageError as error:
             raise RunError(
                 f"{path / STUDY_FILE} has settings that cannot be used: {error} Put back a good copy, or give another "
-                f"--out."
+                f"out=."
             ) from None
         return cls(path, base, study.given, study.seeds, study.crossed_with, study.search, study.part, study.variants)
 
@@ -147,7 +147,7 @@ class Grid:
             raise RunError(
                 f"The runs in {self.path} pre-train the model itself on the task's texts, which a study with adapters "
                 f"does with these alone. Expected methods without an adapter, got {str(adapter)!r}: give it another "
-                f"--out."
+                f"out=."
             )
 
     def check_language_adapters(self) -> None:
@@ -166,12 +166,12 @@ class Grid:
         """Raise UsageError for more runs than a study can hold, or a seed that is out of range."""
         wrong = [seed for seed in self.seeds if not 0 <= seed <= LARGEST_SEED]
         if wrong:
-            raise UsageError(f"Seed {wrong[0]} is out of range: expected 0 to {LARGEST_SEED}. Give other --seeds.")
+            raise UsageError(f"Seed {wrong[0]} is out of range: expected 0 to {LARGEST_SEED}. Give other seeds=.")
         count = len(self.arms) * len(self.seeds)
         if count > MOST_RUNS:
             raise UsageError(
                 f"{len(self.arms)} methods with {len(self.seeds)} seeds are {count:,} runs, more than the "
-                f"{MOST_RUNS:,} that a study can hold. Give fewer --seeds, or make several studies."
+                f"{MOST_RUNS:,} that a study can hold. Give fewer seeds=, or make several studies."
             )
 
     def with_methods(self, methods: Iterable[Arm]) -> Grid:
@@ -192,7 +192,7 @@ class Grid:
         if existing.search is None or existing.search.without_results() != search.without_results():
             raise RunError(
                 f"{self.path} was begun with {'another search' if existing.search else 'no search'}. Leave search= "
-                f"out to continue as it was begun, or give another --out."
+                f"out to continue as it was begun, or give another out=."
             )
         return self
 
@@ -209,7 +209,7 @@ class Grid:
             raise RunError(
                 f"{self.path} was begun with other settings as arms: {there}. Expected the same, here "
                 f"{'; '.join(map(format_settings, variants))}. Leave search= out to continue as it was begun, or give "
-                f"another --out."
+                f"another out=."
             )
         grid = replace(self, variants=variants)
         grid.check_size()
@@ -283,7 +283,7 @@ class Grid:
         if existing is not None and existing.task.fingerprint != task.fingerprint:
             raise RunError(
                 f"{self.path} was begun on other data: the files of task {task.name!r} have changed since, so "
-                f"that new runs would not compare with finished ones. Give another --out."
+                f"that new runs would not compare with finished ones. Give another out=."
             )
 
     def check_same_languages(self, digests: Mapping[str, str]) -> None:
@@ -295,7 +295,7 @@ class Grid:
             raise RunError(
                 f"{self.path} was begun with other language adapters: those for {', '.join(changed)} in "
                 f"{self.base.language_adapters} have changed since, so that new runs would not compare with finished "
-                f"ones. Put them back, or give another --out."
+                f"ones. Put them back, or give another out=."
             )
 
     def write_search(self) -> None:
@@ -328,7 +328,7 @@ def check_counts(methods: Sequence[Arm], seeds: Sequence[int]) -> None:
     """Raise UsageError without a method or a seed."""
     if not methods or not seeds:
         raise UsageError(
-            "A comparison needs at least one method (-m) or a sweep (--sweep), and one seed. "
+            "A comparison needs at least one method (method=) or a sweep (sweep=), and one seed. "
             f"Got {len(methods)} methods and {len(seeds)} seeds."
         )
 
@@ -354,5 +354,5 @@ def _check_same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]
         listed = ", ".join(f"{name}: {there.get(name)!r} there, {here[name]!r} here" for name in differing)
         raise RunError(
             f"{path} already holds a study with other settings ({listed}). Methods, adapters and seeds may be added to "
-            f"a study, settings not: give another --out."
+            f"a study, settings not: give another out=."
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.text import Text
 
+from gradgate.console import PlainConsole
 from gradgate.runs.progress import RunProgress, Silent, bars
 from gradgate.runs.state import RunState
 
@@ -56,7 +56,8 @@ class StudyBars:
     Use as a context manager.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: PlainConsole) -> None:
+        self._console = console
         self._bars = bars(console)
         self._runs = self._bars.add_task("study", total=None, unit="runs", latest="starting")
         self._steps: dict[str, TaskID] = {}
@@ -85,13 +86,13 @@ class StudyBars:
             self._bars.remove_task(self._steps.pop(label))
         task = self._bars.add_task(label, total=None, unit="steps", latest="loading")
         self._steps[label] = task
-        return _Steps(self._bars, task)
+        return _Steps(self._bars, task, self._console)
 
     def end_run(self, label: str, outcome: str, failed: bool) -> None:
         self._bars.remove_task(self._steps.pop(label))
         self._bars.advance(self._runs)
         mark = Text("failed  ", style="red") if failed else Text("done    ", style="green")
-        self._bars.console.print(mark + Text(f"{label}: {outcome}"), soft_wrap=True)
+        self._console.print(mark + Text(f"{label}: {self._console.worded(outcome)}"), soft_wrap=True)
 
     def count(self, states: Mapping[RunState, int]) -> None:
         ended = sum(states.get(state, 0) for state in _ENDED)
@@ -99,11 +100,12 @@ class StudyBars:
         self._bars.update(self._runs, completed=ended, total=sum(states.values()), latest=latest)
 
     def note(self, text: str) -> None:
-        self._bars.console.print(Text(text), soft_wrap=True)
+        self._console.print(self._console.worded(text), soft_wrap=True)
 
 
 class _Steps:
-    def __init__(self, bars: Progress, task: TaskID) -> None:
+    def __init__(self, bars: Progress, task: TaskID, console: PlainConsole) -> None:
+        self._console = console
         self._bars = bars
         self._task = task
         self._score = ""
@@ -119,4 +121,4 @@ class _Steps:
         self._score = f"{split} {metric} {score:.4f}"
 
     def note(self, text: str) -> None:
-        self._bars.console.print(Text(text), soft_wrap=True)
+        self._console.print(self._console.worded(text), soft_wrap=True)

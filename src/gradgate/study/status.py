@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -174,12 +174,12 @@ def _pause(run: QueuedRun) -> str:
     return f"paused at step {paused['step']} of {paused['total']}" if paused and paused["step"] else "not begun"
 
 
-def failures_table(status: StudyStatus) -> Group:
-    """Return each failed run with its reason and the place of its log."""
+def failures_table(status: StudyStatus, worded: Callable[[str], str] = str) -> Group:
+    """Return each failed run with its reason, as ``worded`` writes it, and the place of its log."""
     failed = [run for run in status.runs if run.state is RunState.FAILED]
     lines = []
     for run in failed:
-        lines += [Text(run.label, style="bold"), Text(f"    {run.error or 'its worker died'}")]
+        lines += [Text(run.label, style="bold"), Text(f"    {worded(run.error or 'its worker died')}")]
         lines.append(Text(f"    log: {status.folder / run.folder}.log"))
     return Group(*(lines or [Text("No run has failed.")]))
 

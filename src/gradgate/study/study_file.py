@@ -121,13 +121,13 @@ def find_study(folder: Path) -> StudyRecord | None:
     lacking = [name for name in ("task", "methods", "seeds", "settings") if name not in given]
     if lacking:
         raise RunError(
-            f"{file} is damaged: it has no {', '.join(lacking)}. Put back a good copy, or give another --out."
+            f"{file} is damaged: it has no {', '.join(lacking)}. Put back a good copy, or give another out=."
         )
     study = read_record(file, StudyRecord)
     if not study.arms or not study.seeds:
         raise RunError(
             f"{file} is damaged: expected at least one method, adapter and seed. Put back a good copy, or give another "
-            f"--out."
+            f"out=."
         )
     return study if study.search is None else replace(study, search=_with_names(study.search, study.arms))
 

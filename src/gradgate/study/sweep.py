@@ -71,7 +71,7 @@ def read_sweep(text: str) -> FreezeSweep:
         raise UsageError(
             f"There is no sweep {shown(spec.name)}.{nearest(spec.name, _SWEEPS)} Known: freeze (full, "
             f"freeze:layers=1, 2, ... up to the head alone), freeze:step=3 (every third of these). Single methods are "
-            f"given with -m."
+            f"given with method=."
         )
     spec.check_options([option.name for option in fields(kind)])
     for option, value in spec.pairs:

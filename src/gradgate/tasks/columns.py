@@ -46,13 +46,13 @@ def find_text(table: Table, text: str | None, pair: str | None, label: str | Non
     pairs = [named for named in PAIRS if set(named) <= set(there)]
     if len(pairs) == 1 and not (set(SINGLES) & set(there)) - set(pairs[0]):
         return there[pairs[0][0]], there[pairs[0][1]]
-    flags = "--text and --text-pair" if pairs else "--text (and --text-pair)"
+    parameters = "text= and text_pair=" if pairs else "text= (and text_pair=)"
     if pairs:
-        raise DataError(_ambiguous(table, "text", [column for named in pairs for column in named], flags))
+        raise DataError(_ambiguous(table, "text", [column for named in pairs for column in named], parameters))
     named = [there[name] for name in SINGLES if name in there]
     found = named or [column for column in table.columns if column != label and _is_text(_sample(table, column))]
     if len(found) != 1:
-        raise DataError(_ambiguous(table, "text", found, flags))
+        raise DataError(_ambiguous(table, "text", found, parameters))
     return found[0]
 
 
@@ -67,12 +67,12 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
     taken = (text,) if isinstance(text, str) else text
     found = named or [column for column in table.columns if column not in taken and _is_label(_sample(table, column))]
     if len(found) != 1:
-        raise DataError(_ambiguous(table, "label", found, "--label"))
+        raise DataError(_ambiguous(table, "label", found, "label="))
     if found[0] in map(as_text, table.columns[found[0]]):
         raise DataError(
             f"{table.source} has the column {found[0]!r}, which is one of its own values: the first line is a row and "
             "no header. Put a line with the names of the columns above it, such as text,label; or describe the file in "
-            "a task.yaml with `format: {header: false, columns: [...]}`; or name the column with --label if it is right"
+            "a task.yaml with `format: {header: false, columns: [...]}`; or name the column with label= if it is right"
         )
     return found[0]
 
@@ -83,7 +83,7 @@ def find_kind(table: Table, label: str) -> KindName:
     Raises:
         DataError: numbers that may be either, or scores of which some are not numbers, with the line of the first.
     """
-    cells = [as_text(cell) for cell in table.column(label, "--label")]
+    cells = [as_text(cell) for cell in table.column(label, "label=")]
     labels = set(cells)
     numbers = {word for word in labels if _is_number(word)}
     if numbers != labels:
@@ -97,7 +97,7 @@ def find_kind(table: Table, label: str) -> KindName:
     shown = ", ".join(sorted(labels)[:5])
     raise DataError(
         f"The {len(labels)} values of {label!r} in {table.source} ({shown}, ...) could be classes or scores; give "
-        "--kind classification or --kind regression"
+        "kind='classification' or kind='regression'"
     )
 
 
@@ -111,8 +111,8 @@ def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], number
         row = broken[0]
         raise DataError(
             f"{table.place(row)}: {label!r} is {cells[row]!r}, and {scores} of {len(cells)} rows have numbers there. "
-            "Expected a finite number such as 1.5 in every row; correct or remove the row, or give --kind "
-            "classification if these are names of classes"
+            "Expected a finite number such as 1.5 in every row; correct or remove the row, or give "
+            "kind='classification' if these are names of classes"
         )
 
 
@@ -141,13 +141,13 @@ def _sample(table: Table, column: str) -> Sequence[Any]:
     return list(table.columns[column][:_LOOKED_AT])
 
 
-def _ambiguous(table: Table, what: str, found: list[str], flag: str) -> str:
+def _ambiguous(table: Table, what: str, found: list[str], parameter: str) -> str:
     which = f"several could be the {what} ({', '.join(found)})" if found else f"none is known to be the {what}"
     columns = ", ".join(_shown(column) for column in table.columns)
     examples = "; ".join(f"{_shown(name)}: {_shown(cells[0])}" for name, cells in table.columns.items() if len(cells))
     return (
-        f"{table.source} has the columns {columns}: {which}. Name it with {flag}; if the file has no header, describe "
-        f"it in a task.yaml with `format: {{header: false, columns: [...]}}`. The first row is {examples}"
+        f"{table.source} has the columns {columns}: {which}. Name it with {parameter}; if the file has no header, "
+        f"describe it in a task.yaml with `format: {{header: false, columns: [...]}}`. The first row is {examples}"
     )
 
 

@@ -79,7 +79,7 @@ def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Tab
         spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
     examples = kind_of(spec).read(spec, tables)
     if not examples.splits:
-        raise DataError(f"The task {spec.name} has nothing to score: {'; '.join(examples.notes)}. Give --test-file")
+        raise DataError(f"The task {spec.name} has nothing to score: {'; '.join(examples.notes)}. Give test_file=")
     nothing = make_rows({}, {})
     return TaskData(
         spec=spec,
@@ -135,7 +135,7 @@ def absent_files(spec: TaskSpec) -> dict[str, Path]:
 
 
 def _listed(spec: TaskSpec) -> str:
-    return ", ".join((spec.files or {}).values()) or "given with --train-file, --dev-file and --test-file"
+    return ", ".join((spec.files or {}).values()) or "given with train_file=, dev_file= and test_file="
 
 
 def absent_notes(spec: TaskSpec) -> list[str]:
@@ -161,7 +161,7 @@ def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:
 
     if not 1 <= size <= len(dataset):
         raise UsageError(
-            f"--train-size {size} is not possible: the train split has {len(dataset)} rows; give at most as many"
+            f"train_size={size} is not possible: the train split has {len(dataset)} rows; give at most as many"
         )
     return dataset.select(np.random.default_rng(seed).permutation(len(dataset))[:size])
 

@@ -71,7 +71,7 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
         spec = at_folder(entry.spec, folder)
         if _agrees(spec, folder, entry, by_name=entry in named):
             if source is not None and spec.languages:
-                raise UsageError(f"--source goes with a task's name: --task {spec.name} --data {folder}")
+                raise UsageError(f"source= goes with a task's name: task={spec.name} data={folder}")
             return spec
     sorted_files = _files(folder, source)
     files = {**sorted_files.splits, **given.files()}
@@ -79,7 +79,7 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
         names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise DataError(
             f"{folder} has no train file: it holds {names}. Expected train.jsonl, train.tsv, train.csv or train.txt, "
-            "a task.yaml that names the files, or --train-file and --dev-file"
+            "a task.yaml that names the files, or train_file= and dev_file="
         )
     spec = _describe(folder.name, folder, files, given)
     return spec.model_copy(update={"languages": sorted_files.languages, "source": sorted_files.source})
@@ -147,7 +147,7 @@ def _source(folder: Path, found: Mapping[tuple[str, str | None], str]) -> str:
     if len(trained) > 1:
         raise DataError(
             f"{folder} has train files in {', '.join(map(str, trained))}. Say in which language to train, as with "
-            f"--source {trained[0]}"
+            f"source={trained[0]}"
         )
     return str(trained[0])
 
@@ -188,7 +188,7 @@ def _is_language(code: str) -> bool:
 def _several(folder: Path, split: str, names: list[str]) -> DataError:
     return DataError(
         f"{folder} has {len(names)} files for {split}: {', '.join(names)}. Keep one, name one with "
-        "--train-file, --dev-file or --test-file, or list the files in a task.yaml"
+        "train_file=, dev_file= or test_file=, or list the files in a task.yaml"
     )
 
 

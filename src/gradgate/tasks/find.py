@@ -80,10 +80,10 @@ def _find(name: str, data: Path | None, given: Given, source: str | None) -> Tas
     if not path.exists():
         raise UsageError(_unknown(name))
     if data is not None:
-        raise UsageError(f"--data goes with a catalogue's task or a YAML file, and {path} is data itself; drop one")
+        raise UsageError(f"data= goes with a catalogue's task or a YAML file, and {path} is data itself; drop one")
     whole = path.resolve()
     found = recognise_folder(whole, given, source) if path.is_dir() else recognise_file(whole, given)
-    return build_spec({**found.model_dump(), **from_source}, f"--source {source} of {path}")
+    return build_spec({**found.model_dump(), **from_source}, f"source={source} of {path}")
 
 
 def _from_source(spec: TaskSpec, source: str | None, given: Given) -> TaskSpec:
@@ -93,13 +93,13 @@ def _from_source(spec: TaskSpec, source: str | None, given: Given) -> TaskSpec:
     known = dict.fromkeys((spec.source, *spec.languages))
     if source not in known:
         near = nearest(source, known)
-        raise UsageError(f"--source {source}: the task {spec.name} is in {', '.join(known)}; give one of these.{near}")
+        raise UsageError(f"source={source}: the task {spec.name} is in {', '.join(known)}; give one of these.{near}")
     by_file = spec.folder is not None or spec.hub is None
     its_own = LANGUAGE in (spec.files or {}).get("train", "") if by_file else _hub_trains_in_languages(spec)
     if not its_own and given.train_file is None:
         raise UsageError(
-            f"--source {source}: the task {spec.name} is trained in {spec.source} only. Leave --source out, or give "
-            f"--train-file and --dev-file in {source}"
+            f"source={source}: the task {spec.name} is trained in {spec.source} only. Leave source= out, or give "
+            f"train_file= and dev_file= in {source}"
         )
     return spec.model_copy(update={"source": source})
 
@@ -156,7 +156,7 @@ def _change(spec: TaskSpec, given: Given) -> TaskSpec:
     if given.split is not None and not missing_parts(changed):
         own = ", ".join(split for split in changed.places if split != "train")
         raise UsageError(
-            f"--split {given.split} has nothing to take from train: the task {spec.name} has {own}. Leave it out"
+            f"split={given.split} has nothing to take from train: the task {spec.name} has {own}. Leave it out"
         )
     return changed
 
@@ -167,7 +167,7 @@ def _yaml_in(folder: Path) -> Path | None:
 
 def _existing(folder: Path) -> Path:
     if not Path(folder).is_dir():
-        raise DataError(f"--data {folder} is not a folder; give the one that holds the task's files")
+        raise DataError(f"data={folder} is not a folder; give the one that holds the task's files")
     return Path(folder)
 
 

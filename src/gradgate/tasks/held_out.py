@@ -34,8 +34,8 @@ def check_held_out(spec: TaskSpec, dev_size: int) -> None:
     """
     if spec.kind in _SCORED_TOGETHER:
         raise UsageError(
-            f"--dev-size {dev_size}: single rows are drawn, and in {spec.name} ({spec.kind}) "
-            f"{_SCORED_TOGETHER[spec.kind]} would be in both train and dev. Leave it out, or give --dev-file with rows "
+            f"dev_size={dev_size}: single rows are drawn, and in {spec.name} ({spec.kind}) "
+            f"{_SCORED_TOGETHER[spec.kind]} would be in both train and dev. Leave it out, or give dev_file= with rows "
             f"that you have held out."
         )
 
@@ -115,9 +115,9 @@ def _check_room(rows: int, dev_size: int, train_size: int | None) -> None:
     left = rows - (1 if train_size is None else train_size)
     if 1 <= dev_size <= left:
         return
-    expected = f"give 1 to {left}" if left > 0 else "give a smaller --train-size, or leave --dev-size out"
-    taken = "one of them must be left to train on" if train_size is None else f"--train-size takes {train_size} of them"
-    raise UsageError(f"--dev-size {dev_size} is not possible: the train split has {rows} rows, and {taken}; {expected}")
+    expected = f"give 1 to {left}" if left > 0 else "give a smaller train_size=, or leave dev_size= out"
+    taken = "one of them must be left to train on" if train_size is None else f"train_size= takes {train_size} of them"
+    raise UsageError(f"dev_size={dev_size} is not possible: the train split has {rows} rows, and {taken}; {expected}")
 
 
 def _with_dev(spec: TaskSpec, tests: Mapping[str, Rows], dev: Rows | None) -> dict[str, Rows]:
@@ -129,7 +129,7 @@ def _with_dev(spec: TaskSpec, tests: Mapping[str, Rows], dev: Rows | None) -> di
     name = ORIGINAL_DEV if TEST in bases else without_test
     if name in tests:
         raise DataError(
-            f"The task {spec.name} has a test split {name!r}, and with --dev-size its dev split is scored under "
+            f"The task {spec.name} has a test split {name!r}, and with dev_size= its dev split is scored under "
             f"this name. Rename that test split"
         )
     return {**tests, name: dev} if name == ORIGINAL_DEV else {name: dev, **tests}

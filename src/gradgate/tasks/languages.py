@@ -148,11 +148,11 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
     """
     wanted = tuple(dict.fromkeys(languages))
     if not spec.languages:
-        raise UsageError(f"The task {spec.name} is in one language ({spec.source}); leave --languages out")
+        raise UsageError(f"The task {spec.name} is in one language ({spec.source}); leave languages= out")
     unknown = [language for language in wanted if language not in spec.languages]
     if unknown or not wanted:
         raise UsageError(
-            f"--languages {','.join(wanted)}: the task {spec.name} has no {', '.join(unknown) or 'such language'}; its "
+            f"languages={','.join(wanted)}: the task {spec.name} has no {', '.join(unknown) or 'such language'}; its "
             f"languages are {', '.join(spec.languages)}"
             f"{''.join(f'.{near}' for name in unknown[:1] if (near := nearest(name, spec.languages)))}"
         )
@@ -161,7 +161,7 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
     missing = [language for language in wanted if language not in there]
     if missing:
         raise DataError(
-            f"--languages {','.join(wanted)}: {spec.folder or spec.name} has nothing to score in {', '.join(missing)}; "
+            f"languages={','.join(wanted)}: {spec.folder or spec.name} has nothing to score in {', '.join(missing)}; "
             f"it has {', '.join(dict.fromkeys(there)) or 'no test split'}"
         )
     kept = {s: place for s, place in splits.items() if s in TRAIN_AND_DEV or spec.language_of(s) in wanted}

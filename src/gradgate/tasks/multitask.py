@@ -164,7 +164,7 @@ def find_multitask(name: str, *, data: Path | None = None, mix: str | None = Non
 def _from_names(text: str, data: Path | None) -> MultitaskSpec:
     names = [word.strip() for word in text.split(JOINT)]
     if not all(names):
-        raise UsageError(f"--task {text}: expected names with one + between each two, as in cola+sst2")
+        raise UsageError(f"task={text}: expected names with one + between each two, as in cola+sst2")
     return MultitaskSpec(text, tuple(find_task(name, data=task_folder(name, data)) for name in names), TaskMixing())
 
 
@@ -179,7 +179,7 @@ def task_folder(name: str, data: Path | None) -> Path | None:
         return None
     if name not in entries():
         find_task(name)  # raises for an unknown name
-        raise UsageError(f"--data {data} goes with names of tasks, and {name} is data itself; describe it in a YAML")
+        raise UsageError(f"data={data} goes with names of tasks, and {name} is data itself; describe it in a YAML")
     _check_folder(data)
     known = entries()[name].folder_names
     found = [path for path in sorted(Path(data).iterdir()) if path.is_dir() and plain(path.name) in known]
@@ -194,7 +194,7 @@ def task_folder(name: str, data: Path | None) -> Path | None:
 
 def _check_folder(data: Path) -> None:
     if not Path(data).is_dir():
-        raise DataError(f"--data {data} is not a folder; give the one that holds the tasks' folders")
+        raise DataError(f"data={data} is not a folder; give the one that holds the tasks' folders")
 
 
 def _from_file(path: Path, data: Path | None) -> MultitaskSpec:

@@ -308,5 +308,5 @@ def _stay_inside(file: str, where: str) -> None:
     if absolute or ".." in PureWindowsPath(file).parts:
         raise DataError(
             f"{where}: {file!r} leaves the task's folder. Expected a relative path without '..'; "
-            "put the file into the folder, or give it on the command line (--train-file, --dev-file, --test-file)"
+            "put the file into the folder, or pass it as train_file=, dev_file= or test_file="
         )

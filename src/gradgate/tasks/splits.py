@@ -50,7 +50,7 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
     if len(table) < LEAST_ROWS:
         raise DataError(
             f"{table.source} has {len(table)} rows; expected {LEAST_ROWS} or more to take {' and '.join(parts)} from. "
-            "Add rows, or give --dev-file and --test-file"
+            "Add rows, or give dev_file= and test_file="
         )
     strata = _strata(spec, table)
     taken = _draw(_groups(spec, table), strata, {part: getattr(spec.split, part) for part in parts}, len(table))
@@ -61,7 +61,7 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
     if few:
         raise DataError(
             f"{table.source} cannot be divided: {' and '.join(few)} would have fewer than {_LEAST_PART} rows, because "
-            "rows with the same text and the last row of a label stay in train. Give --dev-file and --test-file"
+            "rows with the same text and the last row of a label stay in train. Give dev_file= and test_file="
         )
     return {split: select_rows(table, chosen) for split, chosen in rows.items()}
 
@@ -98,8 +98,8 @@ def _groups(spec: TaskSpec, table: Table) -> list[list[int]]:
         names = names[1:]  # questions about one context
     elif isinstance(spec.options, RankingOptions):
         names = (spec.options.query or names[0],)
-    flags = ("--text", "--text-pair", "--text-pair")
-    columns = [table.column(name, flag) for name, flag in zip(names, flags, strict=False)]
+    parameters = ("text=", "text_pair=", "text_pair=")
+    columns = [table.column(name, parameter) for name, parameter in zip(names, parameters, strict=False)]
     groups: dict[str, list[int]] = defaultdict(list)
     for row, cells in enumerate(zip(*columns, strict=True)):
         groups["\0".join(" ".join(str(cell).casefold().split()) for cell in cells)].append(row)
@@ -114,7 +114,7 @@ def _strata(spec: TaskSpec, table: Table) -> Sequence[object]:
     """Return what is divided evenly: each row's label, or the tenth of its score."""
     if spec.kind not in _STRATIFIED:
         return [None] * len(table)
-    labels = [as_text(cell) for cell in table.column(spec.label_column, "--label")]
+    labels = [as_text(cell) for cell in table.column(spec.label_column, "label=")]
     if spec.kind == "classification":
         return labels
     order = sorted(range(len(labels)), key=lambda row: (_number(labels[row]), row))
@@ -191,14 +191,14 @@ def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
     train, dev = articles.get("train", 0), articles.get("dev", 0)
     own = next((split for split in spec.places if split in tests and spec.language_of(split) == spec.source), None)
     if own is None:
-        raise DataError(f"The task {spec.name} has no test file in {spec.source} to train on; give --train-file")
+        raise DataError(f"The task {spec.name} has no test file in {spec.source} to train on; give train_file=")
     parts = {"train": _articles(tests[own], 0, train), "dev": _articles(tests[own], train, train + dev)}
     rest = {split: _articles(table, train + dev, None) for split, table in tests.items()}
     for split, table in {**parts, **rest}.items():
         if not len(table):
             raise DataError(
                 f"{table.source} has too few articles: {train} are for train and {dev} for dev, so that none is left "
-                f"for {split}. Give --train-file and --dev-file"
+                f"for {split}. Give train_file= and dev_file="
             )
     return {**parts, **rest}
 

@@ -21,10 +21,10 @@ INDEX = "idx"
 # Larger files are read only once, by the run.
 _MOST_LOOKED_AT = 32 << 20
 _WITH_COLUMNS = ("csv", "tsv", "jsonl")
-_FLAG = "`question` of the task"
+_PLACE = "`question` of the task"
 _WHY_DEV = (
     "Checkpoints are selected on dev, which may be neither train nor test: hold out some rows of train in a file of "
-    "their own, and add `dev: FILE` to the task's files or give --dev-file FILE, --dev-size ROWS or --split 80/10/10"
+    "their own, and add `dev: FILE` to the task's files or give dev_file=FILE, dev_size=ROWS or split='80/10/10'"
 )
 
 
@@ -66,7 +66,7 @@ def read_tests(spec: TaskSpec) -> dict[str, Table]:
     if not splits and parts:
         return {DEV: divide(spec, read_one(spec, "train"))[DEV]}
     if not splits:
-        raise DataError(f"The task {spec.name} has nothing to score: no test split and no dev split. Give --test-file")
+        raise DataError(f"The task {spec.name} has nothing to score: no test split and no dev split. Give test_file=")
     return {split: read_one(spec, split) for split in splits}
 
 
@@ -74,7 +74,7 @@ def check_place(spec: TaskSpec) -> None:
     """Refuse a task without data, or with a hub that does not answer."""
     if spec.folder is None and spec.hub is None:
         raise DataError(
-            f"The task {spec.name} names no data; add `files:` or `hub:` to its description, or give --data DIR"
+            f"The task {spec.name} names no data; add `files:` or `hub:` to its description, or give data=DIR"
         )
     if spec.folder is None and spec.hub is not None:
         check_reachable(spec.hub)
@@ -118,10 +118,10 @@ def _check_columns(spec: TaskSpec, path: Path, split: str) -> None:
         if MESSAGES in head.columns:  # the response is the last of them
             return
         head = with_usual_names(spec, head)
-    texts = zip(spec.text_columns, ("--text", "--text-pair", "--text-pair"), strict=False)
-    for name, flag in (*texts, (spec.label_column, "--label")):
+    texts = zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False)
+    for name, parameter in (*texts, (spec.label_column, "label=")):
         if len(head) and name not in head.columns:
-            head.column(name, flag)
+            head.column(name, parameter)
 
 
 def _check_different(spec: TaskSpec) -> None:
@@ -136,7 +136,7 @@ def _check_different(spec: TaskSpec) -> None:
             raise DataError(
                 f"{spec.folder / spec.places[split]} is both {other} and {split} of the task {spec.name}; a score on "
                 f"rows that were trained or selected on says nothing. Give another file for {split}, or "
-                "--split 80/10/10 without it"
+                "split='80/10/10' without it"
             )
 
 
@@ -144,7 +144,7 @@ def _require(spec: TaskSpec, splits: tuple[str, ...], required: Sequence[str]) -
     there = f"it has {', '.join(splits)}" if splits else "it has none"
     if "train" in required and "train" not in splits:
         raise DataError(
-            f"The task {spec.name} has no train split ({there}). Add `train: FILE` to its files or give --train-file"
+            f"The task {spec.name} has no train split ({there}). Add `train: FILE` to its files or give train_file="
         )
     if DEV in required and DEV not in splits:
         raise DataError(f"The task {spec.name} has no dev split ({there}). {_WHY_DEV}")
@@ -154,7 +154,7 @@ def _require(spec: TaskSpec, splits: tuple[str, ...], required: Sequence[str]) -
     for split in (split for split in TRAIN_AND_DEV if split in spec.places):
         path = spec.folder / (spec.files or {})[split]
         if not path.is_file():
-            raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with --train-file'}")
+            raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with train_file='}")
 
 
 def _with_questions(spec: TaskSpec, split: str, table: Table) -> Table:
@@ -166,9 +166,9 @@ def _with_questions(spec: TaskSpec, split: str, table: Table) -> Table:
     if file is None or spec.folder is None or column is None:
         return table
     other = read_table(spec.folder / file, spec.format_of(split))
-    known = dict(zip(other.column(INDEX, _FLAG), other.column(column, _FLAG), strict=True))
+    known = dict(zip(other.column(INDEX, _PLACE), other.column(column, _PLACE), strict=True))
     questions: list[Any] = []
-    for row, index in enumerate(table.column(INDEX, _FLAG)):
+    for row, index in enumerate(table.column(INDEX, _PLACE)):
         if index not in known:
             raise DataError(
                 f"{table.place(row)}: {other.source} has no row with {INDEX} {index!r} to take a question from"

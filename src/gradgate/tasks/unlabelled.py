@@ -97,8 +97,8 @@ def load_unlabelled(
         DataError: a missing column, or a cell that does not fit the task.
     """
     table = with_usual_names(spec, table)
-    for name, flag in zip(spec.text_columns, ("--text", "--text-pair", "--text-pair"), strict=False):
-        table.column(name, flag)
+    for name, parameter in zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False):
+        table.column(name, parameter)
     stand_in = _no_answers if may_lack_answers else _STAND_INS[spec.kind]
     columns = {**table.columns, spec.label_column: stand_in(spec, table, labels or ())}
     return tests_of(spec, labels, {SPLIT: replace(table, columns=columns)})
@@ -116,12 +116,12 @@ def _a_number(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
 
 
 def _a_tag_each(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
-    words = table.column(spec.text_columns[0], "--text")
+    words = table.column(spec.text_columns[0], "text=")
     return [[labels[0]] * (0 if isinstance(cell, str) else len(cell)) for cell in words]
 
 
 def _an_answer(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
-    contexts = table.column(spec.text_columns[1], "--text-pair")
+    contexts = table.column(spec.text_columns[1], "text_pair=")
     return [[{"text": text[:1], "answer_start": 0}] if isinstance(text, str) else [] for text in contexts]
 
 

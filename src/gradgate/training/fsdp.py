@@ -31,12 +31,12 @@ def check_launch(config: RunConfig) -> None:
         if os.environ.get(variable, "false").lower() == "true":
             raise UsageError(
                 f"accelerate is set up for {name}, and gradgate train does not use that setup. Launch plain processes "
-                f"(accelerate launch --num_processes N, or torchrun); --fsdp shards the model over them."
+                f"(accelerate launch --num_processes N, or torchrun); fsdp=True shards the model over them."
             )
     if config.fsdp and launch.count() == 1:
-        raise UsageError("--fsdp shards a model over several processes, and one was started. Use torchrun for more.")
+        raise UsageError("fsdp=True shards a model over several processes, and one was started. Use torchrun for more.")
     if config.fsdp and config.precision == "fp16":
-        raise UsageError("--fsdp and --precision fp16 do not go together: use bf16 or fp32.")
+        raise UsageError("fsdp=True and precision='fp16' do not go together: use bf16 or fp32.")
 
 
 def shard(model: nn.Module, layers: LayerMap, device: torch.device) -> None:
@@ -46,7 +46,7 @@ def shard(model: nn.Module, layers: LayerMap, device: torch.device) -> None:
         RunError: if the model ties parameters, which FSDP2 would untie.
     """
     if layers.ties:
-        raise RunError(f"--fsdp does not keep the tied weights {' = '.join(layers.ties[0])} equal. Leave it out.")
+        raise RunError(f"fsdp=True does not keep the tied weights {' = '.join(layers.ties[0])} equal. Leave it out.")
     model.to(device)
     stacks: list[Any] = [model.get_submodule(path) for path in dict.fromkeys(group.stack for group in layers) if path]
     # Layers before the model: the outer call takes only the parameters that no inner module has sharded yet.

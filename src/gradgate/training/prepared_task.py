@@ -105,9 +105,7 @@ def prepared(data: TaskData, config: RunConfig) -> PreparedSingleTask:
     """Prepare data for the model that the configuration names."""
     if data.spec.kind == Generation.info.name:
         return PreparedGeneration.of(data, config)
-    flags = [
-        f"--{name.replace('_', '-')}" for name in ("packing", "max_new_tokens") if getattr(config, name) is not None
-    ]
+    flags = [f"{name}=" for name in ("packing", "max_new_tokens") if getattr(config, name) is not None]
     if flags:
         raise UsageError(
             f"{', '.join(flags)}: these are for tasks of kind generation, and {data.spec.name} is {data.spec.kind}. "

@@ -105,7 +105,7 @@ def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset
         raise RunError(
             f"{config.model!r} is a {settings.model_type} model, which does not fill in masked words. Language "
             f"adapters and TAPT are trained on encoders: BERT, RoBERTa, XLM-R and their like. "
-            f"Give one of these as --model."
+            f"Give one of these as model=."
         )
     set_dropout(settings, config.dropout)
     return _load_checked(AutoModelForMaskedLM, config, settings, tokenizer)
@@ -143,10 +143,10 @@ def _check_fit(config: RunConfig, settings: Any) -> None:
     limit = getattr(settings, "max_position_embeddings", None)
     if limit is not None and config.max_length > limit:
         raise RunError(
-            f"max_length={config.max_length} is more than the {limit} positions of {config.model}. Lower --max-length."
+            f"max_length={config.max_length} is more than the {limit} positions of {config.model}. Lower max_length=."
         )
     if config.device == "cuda" and not torch.cuda.is_available():
-        raise RunError("device='cuda', but torch sees no CUDA device. Use --device cpu or auto.")
+        raise RunError("device='cuda', but torch sees no CUDA device. Use device='cpu' or auto.")
 
 
 def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:
@@ -191,9 +191,9 @@ def load_bare(name: str, trust_remote_code: bool = False) -> Any:
             except Exception as error:
                 raise RunError(
                     f"Cannot build the model of {name!r}: {reason_of(error, name)} Expected a configuration that "
-                    f"transformers can build; correct config.json or give another --model."
+                    f"transformers can build; correct config.json or give another model=."
                 ) from error
     raise RunError(
         f"transformers does not know how to build a model of type {settings.model_type!r}. Give a model of a type "
-        f"that AutoModel builds, or --trust-remote-code if the model comes with its own code."
+        f"that AutoModel builds, or trust_remote_code=True if the model comes with its own code."
     )

@@ -44,7 +44,7 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
         UsageError: for an optimizer that Trainer does not know.
     """
     if on_cpu(config) and config.precision == "fp16":
-        raise RunError("--precision fp16 needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
+        raise RunError("precision='fp16' needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
     usual = _every_run(config, folder) | _optimization(config) | _intervals(config, examples)
     return TrainingArguments(**usual | changes)
 
@@ -62,7 +62,7 @@ def _optimizer(config: RunConfig) -> dict[str, Any]:
     known = [str(name.value) for name in OptimizerNames]
     if config.optim not in known:
         raise UsageError(
-            f"--optim {config.optim}: Trainer has no such optimizer.{nearest(config.optim, known)} Known: "
+            f"optim={config.optim}: Trainer has no such optimizer.{nearest(config.optim, known)} Known: "
             f"{', '.join(known)}."
         )
     return {"optim": config.optim}
@@ -131,7 +131,7 @@ def check_complete(trainer: Trainer, folder: RunFolder) -> None:
 
 
 WEIGHTS_FILE = "model.safetensors"
-_REMEDY = "Lower --lr, raise --warmup, or use --precision fp32 or bf16."
+_REMEDY = "Lower lr=, raise warmup=, or use precision='fp32' or bf16."
 
 
 class ExactTrainer(Trainer):  # type: ignore[misc]
@@ -154,7 +154,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
             made: torch.optim.Optimizer = super().create_optimizer(*args, **kwargs)
         except (ImportError, ValueError) as error:  # Trainer raises either
             raise UsageError(
-                f"--optim {self.args.optim.value} cannot be built: {hub.first_line(error)} Install the package that it "
+                f"optim={self.args.optim.value} cannot be built: {hub.first_line(error)} Install the package that it "
                 f"needs, or give another one, such as adamw_torch."
             ) from error
         return made
@@ -174,7 +174,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
             return NonFiniteError(f"{wrong} A label is beyond the numbers of float32. Correct the training data.")
         broken = [name for name, weight in self.model.named_parameters() if not bool(torch.isfinite(weight).all())]
         if broken and self.state.global_step == 0:
-            return NonFiniteError(f"{wrong} The pretrained weights {broken[0]} are not finite. Give another --model.")
+            return NonFiniteError(f"{wrong} The pretrained weights {broken[0]} are not finite. Give another model=.")
         return NonFiniteError(f"{wrong} {_REMEDY}")
 
     def prediction_step(

@@ -103,7 +103,7 @@ def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
         raise RunError(
             f"The tokenizer of {name!r} has token ids up to {largest}, and the model has embeddings for "
             f"{table.num_embeddings} tokens. Expected the tokenizer that the model was trained with; where tokens were "
-            f"added to it on purpose, --open-new-tokens adds rows for them."
+            f"added to it on purpose, open_new_tokens=True adds rows for them."
         )
 
 

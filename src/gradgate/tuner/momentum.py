@@ -42,5 +42,5 @@ def check_momentum(plan: Plan, optimizers: Optimizers) -> None:
             raise AttachError(
                 f"The method updates the elements with the largest momentum of Adam, its first moment, but "
                 f"{optimizers.label(optimizer)} keeps another state, or none. Use torch.optim.AdamW or Adam "
-                f"(--optim adamw_torch)."
+                f"(optim='adamw_torch')."
             )

@@ -173,7 +173,7 @@ def test_other_rates_and_what_belongs_to_a_search_are_refused(base: RunConfig, d
         RunError, match=r"other settings as arms: lr=0\.0001; lr=0\.01\. Expected the same, here lr=0\.5"
     ):
         race(base, study, search=read_space(["lr=0.5"]))
-    with pytest.raises(UsageError, match=r"--prune and --search-seeds 2: with a budget"):
+    with pytest.raises(UsageError, match=r"prune=True and search_seeds=2: with a budget"):
         race(base, tmp_path / "new", search=read_space(["lr=1e-4,1e-2"], seeds=2, prune=True))
     with pytest.raises(UsageError, match=r"search='lr' has no effect on 'lora:r=2,lr=1e-3'"):
         race(base, tmp_path / "new", methods=["full", "lora:r=2,lr=1e-3"])

@@ -196,7 +196,7 @@ def test_a_large_text_is_measured_in_part_and_it_is_said(configure: Configure, o
     assert measure.tokens == 30
     (note,) = measure.notes
     assert "measured on 30 tokens of" in note
-    assert f"--forgetting {other}:tokens=N" in note
+    assert f"forgetting={other}:tokens=N" in note
     assert made(f"{other}:tokens=30").fingerprint == measure.fingerprint != made(str(other)).fingerprint
     assert made(str(other)).notes == ()
     few = made(f"{data / 'train.jsonl'}:rows=3")
@@ -218,10 +218,10 @@ def test_texts_come_from_a_column(configure: Configure, other: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("family", "setting", "error", "message"),
     [
-        ("llama", "absent.txt", DataError, r"--forgetting .*absent\.txt: .*absent\.txt is missing"),
-        ("llama", "empty.txt", DataError, r"empty\.txt has no text; .* Give another --forgetting"),
+        ("llama", "absent.txt", DataError, r"forgetting=.*absent\.txt: .*absent\.txt is missing"),
+        ("llama", "empty.txt", DataError, r"empty\.txt has no text; .* Give another forgetting="),
         ("llama", "short.txt", DataError, "has no text of two tokens or more"),
-        ("llama", "columns.csv", DataError, r"no column 'text'; .*'body'.*--forgetting FILE:column=NAME"),
+        ("llama", "columns.csv", DataError, r"no column 'text'; .*'body'.*forgetting=FILE:column=NAME"),
         ("llama", "short.txt:metric=chrf", UsageError, "chrf is of prompts and responses"),
         ("t5", "short.txt", RunError, "is a t5 model, whose decoder answers what its encoder has read"),
     ],
@@ -250,7 +250,7 @@ def test_models_without_a_loss_of_language_are_refused_before_torch_is_loaded(
         said = command(name, *words, *method, "--out", str(tmp_path / name))
         assert said.code == 2
         assert "is classification, whose model has a head in place of its language-model loss" in said.err
-    with pytest.raises(UsageError, match=r"--forgetting nosuch: nosuch is missing; .*, and no task has that name\."):
+    with pytest.raises(UsageError, match=r"forgetting=nosuch: nosuch is missing; .*, and no task has that name\."):
         check_forgetting(read_forgetting("nosuch"), "prompts", "generation")
     with pytest.raises(UsageError, match=r"the task .* is classification, for which the model would need another head"):
         check_forgetting(read_forgetting("sample"), "prompts", "generation")

@@ -305,10 +305,10 @@ def test_what_is_cut_is_said_and_lost_responses_are_left_out(
     scores = train(configure(task=str(task), max_length=8, steps=2), tmp_path / "run", notes)
     assert scores["cost"]["steps"] == 2
     said = "\n".join(notes.said)
-    assert "1 of 7 rows are cut to 8 tokens at their end; the longest has 11. --max-length 11 keeps all" in said
+    assert "1 of 7 rows are cut to 8 tokens at their end; the longest has 11. max_length=11 keeps all" in said
     assert f"in 1 of 7 rows, the first at {task}/train.jsonl:7; they are left out" in said
     lost = save_rows(tmp_path / "lost", {"train": [long] * 3, "dev": rows(4, 1)})
-    with pytest.raises(DataError, match=r"in 3 of 3 rows, the first at .*train.jsonl:1. Raise --max-length"):
+    with pytest.raises(DataError, match=r"in 3 of 3 rows, the first at .*train.jsonl:1. Raise max_length="):
         train(configure(task=str(lost), max_length=8), tmp_path / "none")
 
 
@@ -324,7 +324,7 @@ def test_a_tokenizer_without_a_padding_token_pads_with_its_end(configure: Config
 @pytest.mark.parametrize(
     ("changes", "family", "message"),
     [
-        ({"packing": True}, "t5", "--packing is for decoders"),
+        ({"packing": True}, "t5", "packing=True is for decoders"),
         ({"max_new_tokens": 64}, "llama", "max_new_tokens=64 leaves no room for a prompt: the model has 64 positions"),
     ],
 )
@@ -340,7 +340,7 @@ def test_models_and_tasks_of_other_kinds_are_refused(
 ) -> None:
     with pytest.raises(RunError, match=r"a bert model, an encoder, which generates no text\. Expected a decoder"):
         prepare_task(configure(model=str(tiny_model)))
-    with pytest.raises(UsageError, match="--packing: these are for tasks of kind generation"):
+    with pytest.raises(UsageError, match="packing=: these are for tasks of kind generation"):
         prepare_task(make_config(**settings, packing=True))
 
 

@@ -152,7 +152,7 @@ def test_texts_come_from_lines_and_columns(tmp_path: Path) -> None:
     (tmp_path / "rows.txt").write_text('{"text": "five"}\n{"text": "six"}\n')
     assert read_texts(str(tmp_path / "rows.csv"), "words") == ["three", "four"]
     assert read_texts(str(tmp_path / "rows.txt"), "text") == ["five", "six"]
-    with pytest.raises(DataError, match=r"no column 'text'.*--text"):
+    with pytest.raises(DataError, match=r"no column 'text'.*text="):
         read_texts(str(tmp_path / "rows.csv"), "text")
     with pytest.raises(DataError, match=r"absent\.txt is missing"):
         read_texts(str(tmp_path / "absent.txt"), "text")

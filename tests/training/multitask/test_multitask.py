@@ -201,7 +201,7 @@ def test_a_study_can_say_what_it_will_work_on(together: dict[str, Any], mixture:
 
 
 def test_a_finished_run_of_several_tasks_is_no_model_of_one(finished: Path) -> None:
-    with pytest.raises(RunError, match=r"trained several tasks at once, .* train it from --model"):
+    with pytest.raises(RunError, match=r"trained several tasks at once, .* train it from model="):
         load_finished(finished)
 
 

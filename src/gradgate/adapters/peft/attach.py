@@ -293,7 +293,7 @@ def _telling(host: Any, config: Any, text: str) -> Iterator[None]:
         raise AdapterError(
             f"PEFT cannot put {text!r} into {type(host).__name__}: {_reason(error)}. Expected options that fit its "
             f"sizes, and target_modules among its modules (linear: {', '.join(ends[:12]) or 'none'}); correct them, or "
-            f"give another --adapter."
+            f"give another adapter=."
         ) from error
 
 

@@ -177,7 +177,7 @@ def _a8(numbers: Numbers) -> Outcome:
         if SEED_SPREAD in numbers.on(place, TUNED, adapter)
         for quantity in [minus(place, TUNED, adapter, SEED_SPREAD)]
     ]
-    needs = "needs a search of learning rates with several seeds each (--search lr=... --search-seeds 5)"
+    needs = "needs a search of learning rates with several seeds each (search='lr=...', search_seeds=5)"
     return all_of(findings, f"{needs} for {TUNED} and {WIDE} or {NARROW}")
 
 

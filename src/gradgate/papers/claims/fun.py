@@ -170,7 +170,7 @@ def _f10(numbers: Numbers) -> Outcome:
     return any_of(findings, f"needs four schedules or more that open layers on the way, all {_TRACKED}")
 
 
-_TRACKED = "trained with --track fisher:every=50,batches=8"
+_TRACKED = "trained with track='fisher:every=50,batches=8'"
 CLAIMS = (
     Claim(
         "F1",

@@ -35,7 +35,7 @@ def arms_of(space: Space) -> tuple[dict[str, Any], ...]:
     """
     passed = [
         flag
-        for flag, is_passed in (("--prune", space.prune), (f"--search-seeds {len(space.seeds)}", len(space.seeds) > 1))
+        for flag, is_passed in (("prune=True", space.prune), (f"search_seeds={len(space.seeds)}", len(space.seeds) > 1))
         if is_passed
     ]
     if passed:
@@ -51,13 +51,13 @@ def check_budgeted(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
     if any(grid.search is not None for grid in grids):
         raise UsageError(
             f"{grids[0].path} was begun with a search of settings before its comparison, and with a budget settings "
-            f"are arms. Give another --out for a study with a budget."
+            f"are arms. Give another out= for a study with a budget."
         )
     arms = grids[0].arms
     if len(arms) < 2:
         raise UsageError(
             f"A budget is spent on which of several methods is the best, and there is only {arms[0].name}. Give "
-            f"another one with -m, or leave the budget out."
+            f"another method=, or leave the budget out."
         )
     metrics = dict.fromkeys(task.metric for task in tasks)
     if len(metrics) > 1:
@@ -170,7 +170,7 @@ class BudgetDriver:
             raise UsageError(
                 f"This budget allows {allowed:,} optimizer steps, and {self.study.folder} was given "
                 f"{existing.steps_allowed:,} before. Expected as many or more: a budget is raised, not lowered. Give a "
-                f"larger one, or another --out."
+                f"larger one, or another out=."
             )
         plan = grid.arms, grid.seeds, dict(grid.steps), allowed
         before = existing and (existing.arms, existing.seeds, dict(existing.steps), existing.steps_allowed)
@@ -198,8 +198,8 @@ class BudgetDriver:
             if not progress.has_failed and progress.step >= first and min(progress.dev, default=first + 1) > first:
                 raise UsageError(
                     f"{key.arm} seed {key.seed} in {self.study.folder} was trained without a budget and has no score "
-                    f"on dev up to step {first}, where a budget compares. Give --budget 1 to train every run, or "
-                    f"another --out; or begin a study with --eval-every {first} or less."
+                    f"on dev up to step {first}, where a budget compares. Give budget=1 to train every run, or "
+                    f"another out=; or begin a study with eval_every={first} or less."
                 )
 
     def _observed(self, grid: FullGrid) -> Observed:

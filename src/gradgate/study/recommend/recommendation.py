@@ -100,7 +100,7 @@ def recommend(
     if len(chosen.arms) < 2:
         raise UsageError(
             f"There is nothing to choose from: {', '.join(map(str, chosen.arms)) or 'nothing'} can be trained here. "
-            f"{' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller --batch-size, --max-length or "
+            f"{' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller batch_size=, max_length= or "
             f"model, or what is missing."
         )
     for each in chosen.left_out:

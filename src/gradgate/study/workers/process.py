@@ -171,7 +171,7 @@ def _ending(folder: RunFolder, code: int, stopped: bool, until: int | None) -> t
     if folder.error_file.is_file():
         return RunState.FAILED, _reason(folder)
     cause = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-    hint = " The machine may have run out of memory: try a smaller --batch-size." if code == -signal.SIGKILL else ""
+    hint = " The machine may have run out of memory: try a smaller batch_size=." if code == -signal.SIGKILL else ""
     log = folder.path.with_name(f"{folder.path.name}.log")
     message = f"The process of this run ended by {cause}.{hint} Its output is in {log}."
     return RunState.FAILED, _note_failure(folder, message)

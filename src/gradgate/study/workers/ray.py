@@ -87,13 +87,13 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
     try:
         import ray
     except ImportError:
-        raise UsageError("--ray needs Ray: pip install 'gradgate[ray]'.") from None
+        raise UsageError("ray= needs Ray: pip install 'gradgate[ray]'.") from None
     try:
         options = {"include_dashboard": False} if cluster.address == "local" else {}
         ray.init(address=cluster.address, logging_level=logging.ERROR, log_to_driver=False, **options)
     except Exception as error:  # Ray raises plain ones too
         raise RunError(
-            f"--ray {cluster.address}: no cluster answers there ({error}). Expected host:port, auto or local. Check "
+            f"ray={cluster.address}: no cluster answers there ({error}). Expected host:port, auto or local. Check "
             f"the address and that the cluster runs; the waiting runs stay in the study, for 'gradgate worker' or "
             f"another try."
         ) from error

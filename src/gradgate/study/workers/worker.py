@@ -247,7 +247,7 @@ def check_trust(runs: Sequence[QueuedRun], trust_remote_code: bool) -> None:
         if run.config.get("trust_remote_code") and not trust_remote_code:
             raise UsageError(
                 f"{run.label} runs code that comes with the model {run.config.get('model')}, as the study was begun "
-                f"with --trust-remote-code. Give --trust-remote-code to this command as well if you trust that code."
+                f"with trust_remote_code=True. Give trust_remote_code=True here as well if you trust that code."
             )
 
 

@@ -141,12 +141,12 @@ def _unanswered(spec: TaskSpec, table: Table) -> bool:
 
 def _rows(spec: TaskSpec, table: Table) -> Dataset:
     columns: dict[str, list[Any]] = {name: [] for name in (ROLES, CONTENTS, MESSAGES, PLACE)}
-    prompts = table.column(spec.text_columns[0], "--text")
+    prompts = table.column(spec.text_columns[0], "text=")
     as_messages = _holds_messages(prompts)
     texts = [] if as_messages else _prompts(spec, table)
     responses = table.columns.get(spec.label_column)
     if responses is None and not as_messages:
-        responses = table.column(spec.label_column, "--label")
+        responses = table.column(spec.label_column, "label=")
     for row, prompt in enumerate(prompts):
         place = table.place(row)
         turns = read_turns(prompt, place) if as_messages else [Turn(USER, texts[row])]
@@ -180,8 +180,8 @@ def _holds_messages(cells: Sequence[Any]) -> bool:
 
 def _prompts(spec: TaskSpec, table: Table) -> list[str]:
     """Return the prompts; of several columns, the parts that are not blank, joined with line breaks."""
-    flags = ("--text", "--text-pair", "--text-pair")
-    columns = [table.column(name, flag) for name, flag in zip(spec.text_columns, flags, strict=False)]
+    parameters = ("text=", "text_pair=", "text_pair=")
+    columns = [table.column(name, parameter) for name, parameter in zip(spec.text_columns, parameters, strict=False)]
     for name, cells in zip(spec.text_columns, columns, strict=True):
         for row, cell in enumerate(cells):
             sequence.is_blank(cell, table, row, name)
@@ -195,7 +195,7 @@ def _response(cell: Any, place: str) -> str:
         found = "no response" if as_text(cell) == "" else f"a response that is not text but {cell!r:.80}"
         raise DataError(
             f"{place} has {found}; expected text, or messages that end with one of role {ASSISTANT!r}. Add it, remove "
-            f"the row, or name the column with --label"
+            f"the row, or name the column with label="
         )
     return cell
 

@@ -66,7 +66,7 @@ def label_name(spec: TaskSpec, cell: Any, place: str) -> str:
 
 def label_names(spec: TaskSpec, table: Table) -> list[str]:
     """Return the label of each row; raise DataError as ``label_name`` does."""
-    cells = table.column(spec.label_column, "--label")
+    cells = table.column(spec.label_column, "label=")
     return [label_name(spec, cell, table.place(row)) for row, cell in enumerate(cells)]
 
 
@@ -102,7 +102,7 @@ def check_labels(spec: TaskSpec, tables: Mapping[str, Table], named: Mapping[str
     if len(known) < 2:
         raise DataError(
             f"Every row of {tables['train'].source} has the label {named['train'][0]!r}; "
-            f"{spec.kind} needs two labels or more. Is --label right?"
+            f"{spec.kind} needs two labels or more. Is label= right?"
         )
     for split, names in named.items():
         for row, name in enumerate(names):

@@ -57,7 +57,7 @@ class QuestionAnswering:
         if "train" in tables and not any(splits["train"]["answers"][:]):
             raise DataError(
                 f"No question of {tables['train'].source} has an answer; expected at least one. Give the column "
-                f"of answers with --label."
+                f"of answers with label=."
             )
         return Examples(splits, None, tuple(notes))
 
@@ -110,11 +110,12 @@ def _may_lack_answers(data: TaskData) -> bool:
 
 def _rows(spec: TaskSpec, table: Table) -> Dataset:
     question, context = (
-        table.column(name, flag) for name, flag in zip(spec.text_columns, ("--text", "--text-pair"), strict=True)
+        table.column(name, parameter)
+        for name, parameter in zip(spec.text_columns, ("text=", "text_pair="), strict=True)
     )
     names = table.columns.get("id", range(len(table)))
     columns: dict[str, list[Any]] = {name: [] for name in ("id", "question", "context", "answers", "starts")}
-    for row, cell in enumerate(table.column(spec.label_column, "--label")):
+    for row, cell in enumerate(table.column(spec.label_column, "label=")):
         for name, text in zip(spec.text_columns, (question[row], context[row]), strict=True):
             if not isinstance(text, str) or not text.strip():
                 raise DataError(

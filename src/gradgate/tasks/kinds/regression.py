@@ -45,12 +45,12 @@ class Regression:
         for split, table in tables.items():
             columns, blank = sequence.text_columns(spec, table, split)
             notes += blank
-            cells = table.column(spec.label_column, "--label")
+            cells = table.column(spec.label_column, "label=")
             scores = [_score(cell, table, row) for row, cell in enumerate(cells)]
             if split == "train" and len(set(scores)) < 2:
                 raise DataError(
                     f"Every row of {table.source} has the score {scores[0]}; expected at least two scores. Give the "
-                    f"column of scores with --label."
+                    f"column of scores with label=."
                 )
             types = {**dict.fromkeys(columns, "string"), "label": "float64"}
             splits[split] = make_rows({**columns, "label": scores}, types)
@@ -94,7 +94,7 @@ def _score(cell: Any, table: Table, row: int) -> float:
     except (TypeError, ValueError):
         raise DataError(
             f"{table.place(row)}: the score {cell!r} is not a number; expected one such as 3.5. Correct it or "
-            f"give another --label"
+            f"give another label="
         ) from None
     if not math.isfinite(score):
         raise DataError(

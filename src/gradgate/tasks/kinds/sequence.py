@@ -53,8 +53,8 @@ def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Se
     Raises:
         DataError: a missing column or cell, or a cell that is not text.
     """
-    flags = ("--text", "--text-pair", "--text-pair")
-    columns = [table.column(name, flag) for name, flag in zip(spec.text_columns, flags, strict=False)]
+    parameters = ("text=", "text_pair=", "text_pair=")
+    columns = [table.column(name, parameter) for name, parameter in zip(spec.text_columns, parameters, strict=False)]
     notes = []
     for name, cells in zip(spec.text_columns, columns, strict=True):
         blank = [row for row, cell in enumerate(cells) if is_blank(cell, table, row, name)]
@@ -68,9 +68,9 @@ def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Se
     return dict(zip(("text", "text_pair"), columns, strict=False)), notes
 
 
-def text_cells(table: Table, column: str, flag: str) -> Sequence[str]:
+def text_cells(table: Table, column: str, parameter: str) -> Sequence[str]:
     """Return the cells of a column, none of them blank; raise DataError for a cell that is not text."""
-    cells = table.column(column, flag)
+    cells = table.column(column, parameter)
     for row, cell in enumerate(cells):
         if is_blank(cell, table, row, column):
             raise DataError(f"{table.place(row)}: {column!r} is blank; expected text. Add it or remove the row")

@@ -120,8 +120,8 @@ def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentenc
 
 def _sentences(spec: TaskSpec, table: Table) -> Sentences:
     """Return the tokens and tags of each row."""
-    words = table.column(spec.text_columns[0], "--text")
-    tags = table.column(spec.label_column, "--label")
+    words = table.column(spec.text_columns[0], "text=")
+    tags = table.column(spec.label_column, "label=")
     sentences = []
     for row, (cell, marks) in enumerate(zip(words, tags, strict=True)):
         for name, value in ((spec.text_columns[0], cell), (spec.label_column, marks)):
@@ -154,7 +154,7 @@ def _labels(spec: TaskSpec, in_train: set[str]) -> tuple[str, ...]:
     if len(in_train) < 2:
         raise DataError(
             f"Every token of {spec.name} has the tag {next(iter(in_train))!r}; expected at least two tags. Give "
-            f"the column of tags with --label."
+            f"the column of tags with label=."
         )
     if not entities or spec.label_map is not None:
         return label_order(spec, in_train)

@@ -47,7 +47,7 @@ def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
         if sum(mark != IGNORED for own in marks for mark in own) != sum(len(labels) for _, _, labels in pieces):
             raise RunError(
                 f"{type(tokenizer).__name__} splits tokens in one way alone and in another within a sentence, so that "
-                f"some would not be scored; use another tokenizer, or a larger --max-length"
+                f"some would not be scored; use another tokenizer, or a larger max_length="
             )
         return {**features, "labels": marks, "row": [row for row, _, _ in pieces]}
 

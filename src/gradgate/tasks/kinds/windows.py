@@ -32,7 +32,7 @@ def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
     """
     limit = max_length if max_length is not None else tokenizer.model_max_length
     if limit < SHORTEST:
-        raise RunError(f"--max-length {limit} leaves no room for a question and its context; use {SHORTEST} or more")
+        raise RunError(f"max_length={limit} leaves no room for a question and its context; use {SHORTEST} or more")
     if not getattr(tokenizer, "is_fast", False):
         raise RunError(f"{type(tokenizer).__name__} does not report the characters of sub-words; use a fast tokenizer")
 

@@ -46,18 +46,17 @@ class Table:
         """Return the row's number in the source, from 1."""
         return row + 1 if self.numbers is None else self.numbers[row]
 
-    def column(self, name: str, flag: str) -> Sequence[Any]:
+    def column(self, name: str, parameter: str) -> Sequence[Any]:
         """Return the cells of one column.
 
         Raises:
-            DataError: no such column, or a row without it. ``flag`` is the command-line flag that selects another
-                column.
+            DataError: no such column, or a row without it. ``parameter`` is the one that names another.
         """
         if name not in self.columns:
             there = ", ".join(repr(column) for column in self.columns)
             near = nearest(name, self.columns)
             raise DataError(
-                f"{self.source} has no column {name!r}; its columns are {there}. Name one with {flag}"
+                f"{self.source} has no column {name!r}; its columns are {there}. Name one with {parameter}"
                 f"{f'.{near}' if near else ''}"
             )
         cells = self.columns[name]

@@ -22,8 +22,8 @@ class Asked:
         column: the setting that names its column.
     """
 
-    place: str = "--language-data"
-    column: str = "--text"
+    place: str = "language_data="
+    column: str = "text="
 
 
 def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:

@@ -59,7 +59,8 @@ def check_forgetting(setting: ForgettingSetting, task: str, kind: str) -> None:
     if kind != KIND:
         raise UsageError(
             f"{setting.asked}: the task {task} is {kind}, whose model has a head in place of its language-model "
-            f"loss, so nothing else can be measured on it. Expected a task of kind {KIND}. Leave {setting.flag} out."
+            f"loss, so nothing else can be measured on it. Expected a task of kind {KIND}. Leave "
+            f"{setting.parameter}= out."
         )
     if setting.names_task:
         _task(setting)
@@ -91,7 +92,7 @@ def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
             f"{setting.asked}: {setting.metric} is of prompts and responses, and {setting.place} holds running "
             f"text, which has a loss. Leave metric={setting.metric} out, or give a file with prompt and response."
         )
-    asked = Asked(setting.flag, f"{setting.flag} FILE:column=NAME")
+    asked = Asked(f"{setting.parameter}=", f"{setting.parameter}=FILE:column=NAME")
     return RunningText(tuple(texts_of(source, setting.column or _TEXT, setting.place, asked)))
 
 

@@ -179,7 +179,7 @@ def _text_loss(found: RunningText, setting: ForgettingSetting, config: RunConfig
         raise RunError(
             f"{setting.asked}: {config.model!r} is a {settings.model_type} model, whose decoder answers what "
             f"its encoder has read, so that running text has no loss of its own. Give a file with prompt and response, "
-            f"or a decoder such as Llama as --model."
+            f"or a decoder such as Llama as model=."
         )
     chosen: dict[int, tuple[int, ...]] = {}
     left = setting.tokens
@@ -192,7 +192,7 @@ def _text_loss(found: RunningText, setting: ForgettingSetting, config: RunConfig
     if not chosen:
         raise DataError(
             f"{setting.place} has no text of two tokens or more, of which the second could be predicted. Give "
-            f"another {setting.flag}"
+            f"another {setting.parameter}="
         )
     notes = [] if left else [_limited(setting, "tokens", f"{len(chosen):,} of {len(found.texts):,} texts")]
     return TextLoss(LOSS, config, tokenizer, tuple(notes), tuple(chosen[number] for number in sorted(chosen)))
@@ -223,5 +223,5 @@ def _limited(setting: ForgettingSetting, option: str, of: str) -> str:
     count = getattr(setting, option)
     return (
         f"forgetting is measured on {count:,} {option} of {setting.place} ({of}), drawn by a fixed seed; "
-        f"{setting.flag} {setting.place}:{option}=N takes another number"
+        f"{setting.parameter}={setting.place}:{option}=N takes another number"
     )

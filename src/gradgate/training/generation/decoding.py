@@ -113,7 +113,7 @@ def new_tokens(wished: int | None, settings: Any) -> int:
     if positions is not None and wished >= positions:
         raise UsageError(
             f"max_new_tokens={wished} leaves no room for a prompt: the model has {positions} positions. Lower "
-            f"--max-new-tokens."
+            f"max_new_tokens=."
         )
     return wished
 

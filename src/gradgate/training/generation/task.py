@@ -166,7 +166,7 @@ class PreparedGeneration(PreparedSingleTask):
         if type(settings) in MODEL_FOR_MASKED_LM_MAPPING:
             raise RunError(
                 f"{config.model!r} is a {settings.model_type} model, an encoder, which generates no text. Expected a "
-                f"decoder such as Llama, or an encoder with a decoder such as T5. Give one of these as --model; "
+                f"decoder such as Llama, or an encoder with a decoder such as T5. Give one of these as model=; "
                 f"sample-decoder is built in."
             )
         if find_spec("trl") is None:
@@ -206,13 +206,13 @@ def _check_encoder_decoder(options: GenerationOptions, config: RunConfig) -> Non
     wrong = {
         "loss_on: all": options.loss_on == "all",
         "turns: all": options.turns == "all",
-        "--packing": bool(config.packing),
+        "packing=True": bool(config.packing),
     }
     for name, applies in wrong.items():
         if applies:
             raise UsageError(
                 f"{name} is for decoders, and {config.model!r} has an encoder, which reads the prompt of one response. "
-                f"Leave it out, or give a decoder as --model."
+                f"Leave it out, or give a decoder as model=."
             )
 
 
@@ -228,7 +228,7 @@ def _cuts(name: str, features: Dataset, length: int) -> list[str]:
     longest = length + max(cuts)
     return [
         f"{name}: {len(cuts):,} of {len(features):,} rows are cut to {length} tokens at their end; the longest has "
-        f"{longest:,}. --max-length {longest} keeps all"
+        f"{longest:,}. max_length={longest} keeps all"
     ]
 
 
@@ -241,13 +241,13 @@ def _without_lost(name: str, rows: Dataset, features: Dataset, length: int) -> t
     if not lost:
         return features, []
     which = (
-        f"{name}: nothing of the response is within --max-length {length} in {len(lost):,} of {len(features):,} rows, "
+        f"{name}: nothing of the response is within max_length={length} in {len(lost):,} of {len(features):,} rows, "
         f"the first at {rows[lost[0]][PLACE]}"
     )
     if len(lost) == len(features):
-        raise DataError(f"{which}. Raise --max-length, or shorten the prompts")
+        raise DataError(f"{which}. Raise max_length=, or shorten the prompts")
     if name != TRAIN:
-        return features, [f"{which}; the loss counts nothing of them. Raise --max-length to keep them"]
+        return features, [f"{which}; the loss counts nothing of them. Raise max_length= to keep them"]
     gone = set(lost)
     remaining = features.select([number for number in range(len(features)) if number not in gone])
-    return remaining, [f"{which}; they are left out. Raise --max-length to keep them"]
+    return remaining, [f"{which}; they are left out. Raise max_length= to keep them"]

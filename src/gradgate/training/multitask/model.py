@@ -85,7 +85,7 @@ def load_multitask(
         if base is None:
             raise RunError(
                 f"{type(model).__name__} has no encoder apart from its head, so that tasks cannot share it. Train one "
-                f"task at a time, or give another --model."
+                f"task at a time, or give another model=."
             )
         inside = {name.removeprefix(f"{prefix}.") for name in missing if name.startswith(f"{prefix}.")}
         fresh |= {f"heads.{_key(task)}.{name}" for name in missing if not name.startswith(f"{prefix}.")}
