@@ -23,6 +23,7 @@ from gradgate.report.formats import NONE
 from gradgate.report.sections.base import AnalyzedSection
 from gradgate.report.table import Column, Entry, Table, records_of, spread_fields
 from gradgate.runs.records import DEV
+from gradgate.statistics import Summary
 
 _TITLE = "Similarity to the pretrained model, by layer"
 _MEASURES = {"rsa": "RSA", "cka": "linear CKA"}
@@ -48,18 +49,23 @@ def similarity_table(rows: Sequence[RepresentationRow], split: str) -> Table:
     """Return one row per layer, one column per arm."""
     arms = similarities(rows, split)
     layers = range(len(arms[0].rsa))
-    fields: tuple[Column[tuple[ArmSimilarity, int, str]], ...] = (
-        Column("method", raw=lambda row: row[0].arm),
+    fields: tuple[Column[tuple[str, int, str, Summary]], ...] = (
+        Column("method", raw=lambda row: row[0]),
         Column("split", raw=lambda row: split),
         Column("layer", raw=lambda row: row[1]),
         Column("measure", raw=lambda row: row[2]),
-        *spread_fields(lambda row: row[0].summary(row[2], row[1])),
+        *spread_fields(lambda row: row[3]),
     )
     columns: tuple[Column[int], ...] = (
         Column("layer", "Layer", "0 is the output of the embeddings", numeric=False, show=lambda n: Entry(str(n), n)),
         *map(_arm_column, arms),
     )
-    measured = [(arm, layer, measure) for arm in arms for layer in layers for measure in _MEASURES]
+    measured = [
+        (arm.arm, layer, measure, arm.summary(measure, layer))
+        for arm in arms
+        for layer in layers
+        for measure in _MEASURES
+    ]
     title = f"{_TITLE}: tokens of {split}"
     return Table.of(_name(split), title, layers, columns, records=records_of(measured, fields))
 
