@@ -96,9 +96,9 @@ def test_other_shards_are_refused() -> None:
     with refused("Shard"):
         Tuner(by_column, adamw(by_column), "full")
     rows = fsdp()
-    with refused("FSDP2 keeps shards. Use metric=norm"):
+    with refused("Use metric=norm"):
         Tuner(rows, adamw(rows), "grades:tau=1", total_steps=4)
-    with refused("gradients, of whole weights, and FSDP2 stores shards"):
+    with refused("gradients, of whole weights, and FSDP2"):
         Tuner(rows, adamw(rows), "sparse:by=gradient", fisher_data=lambda step: [batch(rows, step)])
 
 
