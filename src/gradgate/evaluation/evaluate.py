@@ -148,6 +148,13 @@ def _load_model(kind: Kind, config: RunConfig, saved: RunConfig, tokenizer: Any)
     return model
 
 
+def begin(command: str, progress: RunProgress | None) -> RunProgress:
+    """Refuse several processes and silence libraries. Return what shows progress."""
+    launch.refuse(command)
+    silence_libraries()
+    return progress or Silent()
+
+
 def evaluate(
     run: Path,
     *,
@@ -170,8 +177,8 @@ def evaluate(
         data: folder with its files.
         text, text_pair, label: columns; by default the task's own.
         languages: score in these only; with ``test_file``, the language of the file.
-        test_file: a file to score in place of the task's test splits. If the run's task has several languages, the
-            file is taken to be in the one of training, unless ``languages`` names another.
+        test_file: a file to score in place of the task's test splits; of a task in several languages, in the language
+            of training unless ``languages`` names another.
         trust_remote_code: run code that comes with the model. The setting in the run's folder is ignored.
         out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's.
 
@@ -179,20 +186,17 @@ def evaluate(
         The content of ``scores.json``: the run's configuration, the task, scores by split and their averages.
 
     Raises:
-        UsageError: for a task of another kind than the run's, or a file in several languages.
-        GradgateError: for a run or data that cannot be read.
+        GradgateError: for a task of another kind, a file in several languages, or what cannot be read.
     """
-    launch.refuse("gradgate evaluate")
-    silence_libraries()
-    progress = progress or Silent()
+    progress = begin("gradgate evaluate", progress)
     loaded = load_finished(run, trust_remote_code=trust_remote_code)
     columns = {k: v for k, v in (("text", text), ("text_pair", text_pair), ("label", label)) if v is not None}
     other = None if task == loaded.config.task else task
     spec = _task(loaded, other, data, languages, test_file, columns)
     _check_kind(spec, loaded)
     folder = _free_folder(out or loaded.folder.path / "evaluations" / "-".join((spec.name, *(languages or ()))))
-    dev_is_test = other is None and test_file is None and loaded.config.dev_size is not None
-    tests = (load_tests_and_dev if dev_is_test else load_tests)(spec, loaded.task.labels)
+    is_own = other is None and test_file is None
+    tests = (load_tests_and_dev if is_own and loaded.config.dev_size else load_tests)(spec, loaded.task.labels)
     for note in tests.notes:
         progress.note(note)
     record: dict[str, Any] = to_json(_score_task(loaded, tests, folder, progress))

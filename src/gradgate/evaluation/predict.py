@@ -16,19 +16,17 @@ from datasets import Dataset
 from torch import Tensor, nn
 
 from gradgate.deltas.shared_prefix import SharedPrefix
-from gradgate.distributed import launch
 from gradgate.errors import UsageError
-from gradgate.evaluation.evaluate import FinishedRun, load_finished
+from gradgate.evaluation.evaluate import FinishedRun, begin, load_finished
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import Predictions
-from gradgate.runs.progress import RunProgress, Silent
+from gradgate.runs.progress import RunProgress
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.unlabelled import SPLIT, load_unlabelled, read_file, read_text
 from gradgate.training.named_tasks import find_task_of, task_of_run
-from gradgate.training.pretrained import silence_libraries
 from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.trainer import scoring_arguments
 
@@ -51,8 +49,6 @@ def predict(
 ) -> Predictions:
     """Predict with the models of finished runs; layers that several share from the bottom are run once.
 
-    A model gets the rows as in its own run, so that those of a test file get the predictions that the run has written.
-
     Args:
         runs: folders.
         rows: a file like the test file of the runs' task, CSV, TSV, JSON lines, JSON or Parquet; or text, in a file
@@ -69,9 +65,7 @@ def predict(
         DataError: for rows that do not fit the task of a run, or a column of ``keep`` that does not exist.
         RunError: for a run that has not finished, or cannot be read.
     """
-    launch.refuse("gradgate predict")
-    silence_libraries()
-    progress = progress or Silent()
+    progress = begin("gradgate predict", progress)
     names = _names(runs)
     columns = {name: value for name, value in (("text", text), ("text_pair", text_pair), ("data", data)) if value}
     progress.begin(len(names), 0)

@@ -62,9 +62,7 @@ def map_layers(
     reshard(model)
     parameters = named_parameters(model)
     if not parameters:
-        raise LayerMapError(
-            f"{type(model).__name__} has no parameters, so there is nothing to group. Expected a model with weights."
-        )
+        raise LayerMapError(f"{type(model).__name__} has no parameters to group. Expected a model with weights.")
     trace, failure = observe(model, example)
     reshard(model)
     stacks = named_stacks(model, layers, trace) if layers is not None else find_stacks(model, trace) if trace else []
