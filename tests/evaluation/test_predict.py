@@ -120,7 +120,7 @@ def test_the_command_reads_standard_input_and_prints_json_lines(
     ("rows", "message"),
     [
         ("", "standard input is empty"),
-        ('{"body": "x"}\n', "standard input has no column 'text'; its columns are 'body'. Name one with --text"),
+        ('{"body": "x"}\n', "standard input has no column 'text'; its columns are 'body'. Name one with text="),
         ('{"text": "x"}\n{"text": 3}\n', r"standard input:2: 'text' is not text but int"),
         ('{"text": "x"\n', "standard input"),
     ],
