@@ -10,6 +10,16 @@ from transformers import BertConfig, LlamaConfig
 from gradgate import estimate_memory
 from gradgate.memory import MemoryEstimate
 
+_USUAL: dict[str, Any] = {
+    "batch_size": 2,
+    "max_length": 16,
+    "shards": 1,
+    "accumulate": 1,
+    "checkpointing": False,
+    "optim": "adamw_torch",
+    "precision": "fp32",
+}
+
 
 def bert(depth: int = 4) -> BertConfig:
     return BertConfig(
@@ -34,12 +44,17 @@ def llama_3_8b(depth: int = 32) -> LlamaConfig:
     )
 
 
-@cache
 def estimate(method: str = "full", depth: int = 4, **options: Any) -> MemoryEstimate:
     """Estimate a training of the small BERT, 2 rows of 16 tokens unless something else is passed."""
-    return estimate_memory(bert(depth), method, **{"batch_size": 2, "max_length": 16, **options})
+    chosen = {**_USUAL, **options}
+    return _estimated(method, depth, tuple(sorted(chosen.items(), key=lambda option: option[0])))
 
 
 def peak(method: str = "full", depth: int = 4, **options: Any) -> int:
     """Return the peak of a training of the small BERT, in bytes."""
     return estimate(method, depth, **options).peak_bytes
+
+
+@cache
+def _estimated(method: str, depth: int, options: tuple[tuple[str, Any], ...]) -> MemoryEstimate:
+    return estimate_memory(bert(depth), method, **dict(options))
