@@ -53,7 +53,7 @@ def test_what_head_trains_is_not_trained_again() -> None:
     ("text", "message"),
     [
         ("freze", "no sweep 'freze'. Did you mean 'freeze'"),
-        ("gradual", r"no sweep 'gradual'.*Known: freeze .* given with -m"),
+        ("gradual", r"no sweep 'gradual'.*Known: freeze .* given with method="),
         ("", "no sweep ''"),
         ("freeze:stop=3", "no option 'stop'. Did you mean 'step'"),
         ("freeze:step=0", r"step=0 \(expected 1 or more layers\)"),
