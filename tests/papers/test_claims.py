@@ -14,7 +14,7 @@ from gradgate.errors import UsageError
 from gradgate.methods import OPEN, Gate
 from gradgate.methods.phases import Phase
 from gradgate.methods.timeline import Timeline
-from gradgate.papers.claims import Outcome, check, claims, find_claim
+from gradgate.papers.claims import ClaimOutcome, check, claims, find_claim
 from gradgate.papers.claims.base import above, all_of, any_of, below, most_of
 from gradgate.papers.claims.elsa import frozen_share
 from gradgate.papers.claims.numbers import (
@@ -79,7 +79,7 @@ PRINTED = {
 }
 
 
-def on_print(name: str, source: int = 0) -> Outcome:
+def on_print(name: str, source: int = 0) -> ClaimOutcome:
     """A claim on the paper's own numbers."""
     claim = find_claim(name)
     return check(claim, printed(claim.sources[source]))

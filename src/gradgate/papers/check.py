@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError
-from gradgate.papers.claims import Claim, Outcome, check, claims
+from gradgate.papers.claims import Claim, ClaimOutcome, check, claims
 from gradgate.papers.claims.numbers import Numbers, printed, together
 from gradgate.papers.preset import presets
 from gradgate.papers.published import papers
@@ -27,7 +27,7 @@ class ClaimVerdict:
     """
 
     claim: Claim
-    outcome: Outcome
+    outcome: ClaimOutcome
     source: str
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gradgate.errors import UsageError, nearest
 from gradgate.papers.claims import adaptereff, elsa, fun, graddrop
-from gradgate.papers.claims.base import Claim, ClaimCheck, Outcome, State
+from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome, State
 from gradgate.papers.claims.numbers import Numbers
 
-__all__ = ["Claim", "ClaimCheck", "Outcome", "State", "check", "claims", "find_claim"]
+__all__ = ["Claim", "ClaimCheck", "ClaimOutcome", "State", "check", "claims", "find_claim"]
 
 
 def claims(paper: str | None = None) -> tuple[Claim, ...]:
@@ -28,8 +28,8 @@ def find_claim(name: str) -> Claim:
     return known[name.upper()]
 
 
-def check(claim: Claim, numbers: Numbers) -> Outcome:
+def check(claim: Claim, numbers: Numbers) -> ClaimOutcome:
     """Check a claim on these numbers."""
     if claim.check is None:
-        return Outcome("cannot tell", (ClaimCheck("cannot tell", f"needs {claim.needs}"),))
+        return ClaimOutcome("cannot tell", (ClaimCheck("cannot tell", f"needs {claim.needs}"),))
     return claim.check(numbers)

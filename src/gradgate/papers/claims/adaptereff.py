@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradgate.papers.claims.base import (
     Claim,
     ClaimCheck,
-    Outcome,
+    ClaimOutcome,
     above,
     all_of,
     below,
@@ -47,7 +47,7 @@ def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> ClaimC
     return above(numbers, what, mean_minus(places, one, other, EN))
 
 
-def _a1(numbers: Numbers) -> Outcome:
+def _a1(numbers: Numbers) -> ClaimOutcome:
     closer, deeper = [], []
     for adapter in (WIDE, NARROW):
         for place in numbers.places(TUNED, adapter):
@@ -63,7 +63,7 @@ def _a1(numbers: Numbers) -> Outcome:
     return all_of([*closer, *dict.fromkeys(deeper)], lacking)
 
 
-def _a2(numbers: Numbers) -> Outcome:
+def _a2(numbers: Numbers) -> ClaimOutcome:
     low = []
     for other in (TUNED, TAPT):
         small = [place for place in numbers.places(WIDE, other, tasks=_LOW) if _examples(place.size) != (0, 5000)]
@@ -78,13 +78,13 @@ def _a2(numbers: Numbers) -> Outcome:
     return all_of([*low, *high], f"needs {WIDE} and {TUNED}")
 
 
-def _a3(numbers: Numbers) -> Outcome:
+def _a3(numbers: Numbers) -> ClaimOutcome:
     places = numbers.places(WIDE_TAPT, WIDE, tasks=_LOW)
     findings = [over_tasks(numbers, _minus(numbers, place, WIDE_TAPT, WIDE), len(places)) for place in places]
     return most_of(findings, f"needs {WIDE_TAPT} and {WIDE}")
 
 
-def _a4(numbers: Numbers) -> Outcome:
+def _a4(numbers: Numbers) -> ClaimOutcome:
     small = [place for place in numbers.places(TUNED) if place.size in ("1000", "5000")]
     findings = []
     for name in (BEST_SIZE, NARROW):
@@ -94,7 +94,7 @@ def _a4(numbers: Numbers) -> Outcome:
     return all_of(findings, f"needs {NARROW} and {TUNED} with 1k or 5k examples")
 
 
-def _a5(numbers: Numbers) -> Outcome:
+def _a5(numbers: Numbers) -> ClaimOutcome:
     findings = []
     for model in dict.fromkeys(place.model for place in numbers.places(TUNED)):
         for name in (BEST_SIZE, NARROW, WIDE):
@@ -122,7 +122,7 @@ def _shrinks(small: list[Place], large: list[Place], name: str) -> Quantity:
     return lambda score: first(score) - second(score)
 
 
-def _a6(numbers: Numbers) -> Outcome:
+def _a6(numbers: Numbers) -> ClaimOutcome:
     findings = [
         _minus(numbers, place, name, TUNED, on)
         for name in (WIDE, NARROW)
@@ -134,7 +134,7 @@ def _a6(numbers: Numbers) -> Outcome:
     return all_of(findings, f"needs an adapter and {TUNED} with test languages besides English")
 
 
-def _a7(numbers: Numbers) -> Outcome:
+def _a7(numbers: Numbers) -> ClaimOutcome:
     wider, level = [], []
     for place in numbers.places(WIDE, NARROW, tasks=("TAE-low", "XNLI", "GLUE")):
         on = next((on for on in ("target", EN) if on in numbers.on(place, WIDE, NARROW)), None)
@@ -148,7 +148,7 @@ def _a7(numbers: Numbers) -> Outcome:
     return all_of([*wider, *level], f"needs {WIDE} and {NARROW}")
 
 
-def _a9(numbers: Numbers) -> Outcome:
+def _a9(numbers: Numbers) -> ClaimOutcome:
     means, gaps = [], []
     for place in numbers.places(TUNED, tasks=_STABLE):
         for name in numbers.methods(place):
@@ -169,7 +169,7 @@ def _steadier(place: Place, name: str) -> Quantity:
     return lambda score: best(score) - mean(score)
 
 
-def _a8(numbers: Numbers) -> Outcome:
+def _a8(numbers: Numbers) -> ClaimOutcome:
     findings = [
         above(numbers, f"{place}: deviation over seeds at a rate, {TUNED} - {adapter}", quantity, repeat="rate")
         for adapter in (WIDE, NARROW)
@@ -181,7 +181,7 @@ def _a8(numbers: Numbers) -> Outcome:
     return all_of(findings, f"{needs} for {TUNED} and {WIDE} or {NARROW}")
 
 
-def _a10(numbers: Numbers) -> Outcome:
+def _a10(numbers: Numbers) -> ClaimOutcome:
     rises, widths = [], []
     for adapter in (WIDE, NARROW):
         for place in numbers.places(TUNED, adapter, tasks=(*_STABLE, "XNLI")):
@@ -200,7 +200,7 @@ def _a10(numbers: Numbers) -> Outcome:
     )
 
 
-def _a11(numbers: Numbers) -> Outcome:
+def _a11(numbers: Numbers) -> ClaimOutcome:
     places = numbers.places(MIXED, TUNED)
     tuned = [
         _minus(numbers, place, MIXED, TUNED)

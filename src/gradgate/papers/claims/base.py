@@ -45,7 +45,7 @@ class ClaimCheck:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ClaimOutcome:
     """The result of a claim's check."""
 
     state: State
@@ -70,7 +70,7 @@ class Claim:
     paper: str
     wording: str
     sources: tuple[tuple[str, ...], ...] = ()
-    check: Callable[[Numbers], Outcome] | None = None
+    check: Callable[[Numbers], ClaimOutcome] | None = None
     needs: str = ""
 
 
@@ -163,36 +163,36 @@ def at_least_about(
     return above(numbers, what, quantity, claimed - 0.5 * 10.0**-digits, or_equal=True)
 
 
-def all_of(findings: Sequence[ClaimCheck], lacking: str = "") -> Outcome:
+def all_of(findings: Sequence[ClaimCheck], lacking: str = "") -> ClaimOutcome:
     """Return an outcome that holds if each finding does and fails if one does; ``lacking`` explains an empty list."""
     states = {finding.state for finding in findings}
     state: State = FAILS if FAILS in states else HOLDS if states == {HOLDS} else UNKNOWN
-    return Outcome(state, tuple(findings) or _nothing(lacking), "each must hold" if len(findings) > 1 else "")
+    return ClaimOutcome(state, tuple(findings) or _nothing(lacking), "each must hold" if len(findings) > 1 else "")
 
 
-def most_of(findings: Sequence[ClaimCheck], lacking: str = "") -> Outcome:
+def most_of(findings: Sequence[ClaimCheck], lacking: str = "") -> ClaimOutcome:
     """Return an outcome that holds if more than half of the findings do and fails if half or more fail."""
     held, failed = (sum(finding.state == state for finding in findings) for state in (HOLDS, FAILS))
     half = len(findings) / 2
     state: State = HOLDS if held > half else FAILS if findings and failed >= half else UNKNOWN
     rule = f"more than half must hold: {held} of {len(findings)} do" if len(findings) > 1 else ""
-    return Outcome(state, tuple(findings) or _nothing(lacking), rule)
+    return ClaimOutcome(state, tuple(findings) or _nothing(lacking), rule)
 
 
-def any_of(findings: Sequence[ClaimCheck], lacking: str = "") -> Outcome:
+def any_of(findings: Sequence[ClaimCheck], lacking: str = "") -> ClaimOutcome:
     """Return an outcome that holds if one finding does and fails if each fails."""
     states = {finding.state for finding in findings}
     state: State = HOLDS if HOLDS in states else FAILS if states == {FAILS} else UNKNOWN
-    return Outcome(state, tuple(findings) or _nothing(lacking), "one must hold" if len(findings) > 1 else "")
+    return ClaimOutcome(state, tuple(findings) or _nothing(lacking), "one must hold" if len(findings) > 1 else "")
 
 
-def both(*outcomes: Outcome) -> Outcome:
+def both(*outcomes: ClaimOutcome) -> ClaimOutcome:
     """Combine several parts of a claim, each with its own rule."""
     states = {outcome.state for outcome in outcomes}
     state: State = FAILS if FAILS in states else HOLDS if states == {HOLDS} else UNKNOWN
     findings = tuple(finding for outcome in outcomes for finding in outcome.findings)
     rules = dict.fromkeys(outcome.rule for outcome in outcomes if outcome.rule)
-    return Outcome(state, findings, "; ".join(rules))
+    return ClaimOutcome(state, findings, "; ".join(rules))
 
 
 def tasks_in(places: Sequence[object]) -> str:

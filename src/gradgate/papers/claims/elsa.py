@@ -12,7 +12,7 @@ from gradgate.papers.claims.base import (
     HOLDS,
     Claim,
     ClaimCheck,
-    Outcome,
+    ClaimOutcome,
     above,
     all_of,
     any_of,
@@ -115,7 +115,7 @@ def _mean_quality(numbers: Numbers, points: Sequence[tuple[Pairs, str]]) -> Quan
     return mean
 
 
-def _e1(numbers: Numbers) -> Outcome:
+def _e1(numbers: Numbers) -> ClaimOutcome:
     points = [(pairs, name) for pairs in _groups(numbers).values() if (name := _at(numbers, pairs, 0.75))]
     if not points:
         return all_of([], f"needs {BASELINE} and 9 of 12 or 18 of 24 frozen layers")
@@ -123,7 +123,7 @@ def _e1(numbers: Numbers) -> Outcome:
     return all_of([above(numbers, what, _mean_quality(numbers, points), ENOUGH, or_equal=True)])
 
 
-def _e2(numbers: Numbers) -> Outcome:
+def _e2(numbers: Numbers) -> ClaimOutcome:
     findings = []
     for (model, task), pairs in _groups(numbers).items():
         head = _labels(numbers, pairs[0][0]).get(1.0)
@@ -143,7 +143,7 @@ def _score(place: Place, method: str, on: str) -> Quantity:
     return lambda score: score(place, method, on)
 
 
-def _e3(numbers: Numbers) -> Outcome:
+def _e3(numbers: Numbers) -> ClaimOutcome:
     findings = []
     for (model, task), pairs in _groups(numbers).items():
         if kind_of(task) == "NER":
@@ -157,7 +157,7 @@ def _e3(numbers: Numbers) -> Outcome:
     return all_of(findings, "needs 9 of 12 or 17 of 24 layers frozen on GLUE, or 8 of 12 or 19 of 24 on NER")
 
 
-def _e4(numbers: Numbers) -> Outcome:
+def _e4(numbers: Numbers) -> ClaimOutcome:
     half, shrinking = [], []
     for (model, task), pairs in _groups(numbers).items():
         if name := _at(numbers, pairs, 0.5):
@@ -199,7 +199,7 @@ def _bend(first: Quantity, second: Quantity, last: Quantity) -> Quantity:
     return lambda score: second(score) - last(score) - (first(score) - second(score))
 
 
-def _e5(numbers: Numbers) -> Outcome:
+def _e5(numbers: Numbers) -> ClaimOutcome:
     findings = []
     for place in numbers.places(BASELINE, tasks=["SST-2"]):
         for on in numbers.languages(place, BASELINE):
@@ -209,7 +209,7 @@ def _e5(numbers: Numbers) -> Outcome:
     return all_of(findings, "needs MT-RoBERTa-large on SST-2 with 0 and 17 of 24 layers frozen")
 
 
-def _e6(numbers: Numbers) -> Outcome:
+def _e6(numbers: Numbers) -> ClaimOutcome:
     tests = [
         (place, name, on)
         for pairs in _groups(numbers).values()
@@ -227,10 +227,10 @@ def _e6(numbers: Numbers) -> Outcome:
     ]
     outcome = any_of(findings, f"needs {BASELINE} and frozen layers")
     held = tuple(finding for finding in findings if finding.state == HOLDS)
-    return Outcome(outcome.state, held or outcome.findings, f"one of {len(tests)} must hold: {len(held)} do")
+    return ClaimOutcome(outcome.state, held or outcome.findings, f"one of {len(tests)} must hold: {len(held)} do")
 
 
-def _e7(numbers: Numbers) -> Outcome:
+def _e7(numbers: Numbers) -> ClaimOutcome:
     """Compare the printed savings with those that follow from the printed model sizes (Sec. 3, Table 1)."""
     if not numbers.exact:
         return all_of([], "follows from the sizes of models, not from scores; see the saved parameters of the tables")
@@ -250,7 +250,7 @@ def _saving(label: str, tasks: int, claimed: float) -> ClaimCheck:
     return ClaimCheck(HOLDS if round(saved, 2) == claimed else FAILS, found, f"{claimed:.2f}", compared=True)
 
 
-def _e8(numbers: Numbers) -> Outcome:
+def _e8(numbers: Numbers) -> ClaimOutcome:
     findings = [
         below(
             numbers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradgate.papers.claims.base import (
     Claim,
     ClaimCheck,
-    Outcome,
+    ClaimOutcome,
     above,
     all_of,
     any_of,
@@ -42,7 +42,7 @@ def _minus(
     return above(numbers, what, minus(place, one, other, on), or_equal=or_equal)
 
 
-def _f1(numbers: Numbers) -> Outcome:
+def _f1(numbers: Numbers) -> ClaimOutcome:
     """Check that the gap closes; LPFT, which has no printed numbers, must close it too if it was measured."""
     parts = [
         most_of([_minus(numbers, place, name, FULL, or_equal=True) for place in numbers.places(name, FULL)])
@@ -53,7 +53,7 @@ def _f1(numbers: Numbers) -> Outcome:
     return both(*parts) if parts else all_of([], needs)
 
 
-def _f2(numbers: Numbers) -> Outcome:
+def _f2(numbers: Numbers) -> ClaimOutcome:
     findings = []
     for model in dict.fromkeys(place.model for place in numbers.places(FUN, ADA)):
         places = numbers.places(FUN, ADA, models=[model])
@@ -66,7 +66,7 @@ def _f2(numbers: Numbers) -> Outcome:
     return all_of(findings, f"needs {FUN} and {ADA}")
 
 
-def _f3(numbers: Numbers) -> Outcome:
+def _f3(numbers: Numbers) -> ClaimOutcome:
     near = [
         below(numbers, f"{place}: {GU} - {FUN}", minus(place, GU, FUN, AVG), 0.7, or_equal=True)
         for place in numbers.places(GU, FUN)
@@ -75,7 +75,7 @@ def _f3(numbers: Numbers) -> Outcome:
     return both(all_of(near, f"needs {GU} and {FUN}"), all_of(better, f"needs {FUN} and {RAND}"))
 
 
-def _f4(numbers: Numbers) -> Outcome:
+def _f4(numbers: Numbers) -> ClaimOutcome:
     """Check the order of opening; Figure 5 gives no number: above 0.5 is nearer to top-down than to random."""
     places = [place for place in numbers.places(FUN) if TOP_DOWN in numbers.on(place, FUN)]
     close = [
@@ -95,11 +95,11 @@ def _f4(numbers: Numbers) -> Outcome:
     return all_of([*close, *closer], f"needs plans of {FUN}, of a model with three layers or more below the top one")
 
 
-def _f5(numbers: Numbers) -> Outcome:
+def _f5(numbers: Numbers) -> ClaimOutcome:
     return most_of([_minus(numbers, place, FUN, GU, SOURCE) for place in numbers.places(FUN, GU)], "needs FUN and GU")
 
 
-def _f6(numbers: Numbers) -> Outcome:
+def _f6(numbers: Numbers) -> ClaimOutcome:
     findings = []
     for place in numbers.places(FUN, ADA):
         # For other tasks and models, the test scores that are compared would choose the lowest language.
@@ -114,12 +114,12 @@ def _f6(numbers: Numbers) -> Outcome:
     return most_of(findings, f"needs {FUN} and {ADA} in the language that Table 2 shows as the lowest")
 
 
-def _f7(numbers: Numbers) -> Outcome:
+def _f7(numbers: Numbers) -> ClaimOutcome:
     small = [place for place in numbers.places(GU, ADA) if place.size != "full"]
     return most_of([_minus(numbers, place, GU, ADA) for place in small], f"needs {GU} and {ADA} on small training sets")
 
 
-def _f8(numbers: Numbers) -> Outcome:
+def _f8(numbers: Numbers) -> ClaimOutcome:
     places = numbers.places(GU, REV)
     lower = [_minus(numbers, place, GU, REV) for place in places]
     more = [
@@ -133,7 +133,7 @@ def _f8(numbers: Numbers) -> Outcome:
     return all_of([*lower, *more], f"needs {GU} and {REV}")
 
 
-def _f11(numbers: Numbers) -> Outcome:
+def _f11(numbers: Numbers) -> ClaimOutcome:
     places = numbers.places(GU, ADA, models=["mDeBERTa"])
     helped = [_minus(numbers, place, GU, ADA) for place in places if place.task in (*QA, "XCOPA")]
     not_helped = [
@@ -144,7 +144,7 @@ def _f11(numbers: Numbers) -> Outcome:
     return all_of([*helped, *not_helped], f"needs {GU} and {ADA} with mDeBERTa")
 
 
-def _f9(numbers: Numbers) -> Outcome:
+def _f9(numbers: Numbers) -> ClaimOutcome:
     """Check for a hill; Figure 3 gives no number: the peak must be a tenth of itself above both ends of the curve."""
     places = [place for place in numbers.places(GU, ADA) if TRACE_EARLY in numbers.on(place, GU, ADA)]
     higher = [
@@ -159,7 +159,7 @@ def _f9(numbers: Numbers) -> Outcome:
     return all_of([*higher, *hills], f"needs {GU} and {ADA}, both {_TRACKED}")
 
 
-def _f10(numbers: Numbers) -> Outcome:
+def _f10(numbers: Numbers) -> ClaimOutcome:
     """Check whether peak or area ranks with transfer; each is one of two tests."""
     findings = [
         above(numbers, f"{place}: {what} of the trace with the score", value(place, SCHEDULES, on), tests=2)

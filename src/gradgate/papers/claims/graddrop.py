@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gradgate.papers.claims.base import (
     Claim,
     ClaimCheck,
-    Outcome,
+    ClaimOutcome,
     above,
     all_of,
     at_least_about,
@@ -38,7 +38,7 @@ def _mean(numbers: Numbers, one: str, other: str, threshold: float = 0.0) -> Cla
     return above(numbers, what, mean_minus(places, one, other, AVG), threshold)
 
 
-def _on(numbers: Numbers, tasks: Sequence[str], pairs: list[tuple[str, str]]) -> Outcome:
+def _on(numbers: Numbers, tasks: Sequence[str], pairs: list[tuple[str, str]]) -> ClaimOutcome:
     findings = [
         _minus(numbers, place, one, other) for one, other in pairs for place in numbers.places(one, other, tasks=tasks)
     ]
@@ -46,7 +46,7 @@ def _on(numbers: Numbers, tasks: Sequence[str], pairs: list[tuple[str, str]]) ->
     return all_of(findings, f"needs two of {names} on {' or '.join(tasks)}")
 
 
-def _g1(numbers: Numbers) -> Outcome:
+def _g1(numbers: Numbers) -> ClaimOutcome:
     findings = [
         at_least_about(numbers, f"{place}: {DROP} - {SFT}", minus(place, DROP, SFT, AVG), 0.7, digits=1)
         for place in numbers.places(DROP, SFT, tasks=["XNLI"])
@@ -54,7 +54,7 @@ def _g1(numbers: Numbers) -> Outcome:
     return all_of(findings, f"needs {DROP} and {SFT} on XNLI")
 
 
-def _g2(numbers: Numbers) -> Outcome:
+def _g2(numbers: Numbers) -> ClaimOutcome:
     others = [name for name in (SFT, TOP, BOTTOM, DROP, ANNEAL, ANNEAL_LAYER) if numbers.places(name)]
     findings = [
         over_tasks(numbers, _mean(numbers, best, other, 1.0 if other == SFT else 0.0), len(places))
@@ -65,47 +65,47 @@ def _g2(numbers: Numbers) -> Outcome:
     return all_of(findings, f"needs {LAYER}, {EPOCH} and {SFT}")
 
 
-def _g3(numbers: Numbers) -> Outcome:
+def _g3(numbers: Numbers) -> ClaimOutcome:
     places = numbers.places(TOP, BOTTOM)
     findings = [_minus(numbers, place, TOP, BOTTOM) for place in places]
     findings += [_mean(numbers, SFT, BOTTOM)] if numbers.places(SFT, BOTTOM) else []
     return all_of(findings, f"needs {TOP}, {BOTTOM} and {SFT}")
 
 
-def _g4(numbers: Numbers) -> Outcome:
+def _g4(numbers: Numbers) -> ClaimOutcome:
     findings = [_minus(numbers, place, SFT, EPOCH, DEV_DROP) for place in numbers.places(SFT, EPOCH)]
     return all_of(findings, f"needs {SFT} and {EPOCH}")
 
 
-def _g5(numbers: Numbers) -> Outcome:
+def _g5(numbers: Numbers) -> ClaimOutcome:
     return _on(numbers, ("QAM",), [(EPOCH, SFT)])
 
 
-def _g6(numbers: Numbers) -> Outcome:
+def _g6(numbers: Numbers) -> ClaimOutcome:
     pairs = [(variant, SFT) for variant in VARIANTS]
     if numbers.stand_in:
         return _on(numbers, ("NC", "POS"), pairs)
     return both(*(_on(numbers, (task,), pairs) for task in ("NC", "POS")))
 
 
-def _g7(numbers: Numbers) -> Outcome:
+def _g7(numbers: Numbers) -> ClaimOutcome:
     return _on(numbers, ("NER",), [(DROP, SFT)])
 
 
-def _g8(numbers: Numbers) -> Outcome:
+def _g8(numbers: Numbers) -> ClaimOutcome:
     return _largest(numbers, "XNLI", (DROP, LAYER, EPOCH), ("ar", "sw"))
 
 
-def _g9(numbers: Numbers) -> Outcome:
+def _g9(numbers: Numbers) -> ClaimOutcome:
     return _largest(numbers, "POS", (LAYER,), ("ar", "tr", "ur"))
 
 
-def _g10(numbers: Numbers) -> Outcome:
+def _g10(numbers: Numbers) -> ClaimOutcome:
     others = (SFT, TOP, BOTTOM, ANNEAL, ANNEAL_LAYER, LAYER, EPOCH)
     return _on(numbers, ("XNLI",), [(DROP, other) for other in others])
 
 
-def _g11(numbers: Numbers) -> Outcome:
+def _g11(numbers: Numbers) -> ClaimOutcome:
     findings = []
     for best in (EPOCH, LAYER):
         for other in (DROP, ANNEAL, ANNEAL_LAYER, TOP, BOTTOM):
@@ -119,7 +119,7 @@ def _g11(numbers: Numbers) -> Outcome:
     return all_of(findings, f"needs {EPOCH}, {LAYER}, {SFT} and another variant in two test languages or more")
 
 
-def _largest(numbers: Numbers, task: str, variants: tuple[str, ...], named: tuple[str, ...]) -> Outcome:
+def _largest(numbers: Numbers, task: str, variants: tuple[str, ...], named: tuple[str, ...]) -> ClaimOutcome:
     """Check whether the named languages gain more than every other one."""
     findings = []
     for variant in variants:

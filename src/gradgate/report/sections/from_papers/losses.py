@@ -90,7 +90,7 @@ def by_step(runs: Iterable[Sequence[tuple[int, float]]]) -> ByStep:
 
 
 @dataclass(frozen=True)
-class _Losses:
+class _StepLosses:
     """The losses of one arm on one split at one step."""
 
     arm: str
@@ -103,12 +103,12 @@ def loss_table(curves: Sequence[LossCurves]) -> Table:
     """Return one row per evaluation on dev, one column per method: dev, and in brackets the last training loss."""
     steps = sorted({step for curve in curves for step in curve.dev})
     noted = [
-        _Losses(curve.arm.name, split, step, summarize(values))
+        _StepLosses(curve.arm.name, split, step, summarize(values))
         for curve in curves
         for split, losses in ((TRAIN, curve.train), (DEV, curve.dev))
         for step, values in losses.items()
     ]
-    fields: tuple[Column[_Losses], ...] = (
+    fields: tuple[Column[_StepLosses], ...] = (
         Column("method", raw=lambda row: row.arm),
         Column("split", raw=lambda row: row.split),
         Column("step", raw=lambda row: row.step),
