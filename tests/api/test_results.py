@@ -53,9 +53,8 @@ def test_what_is_shown_is_escaped_and_has_no_script(run: gg.Run) -> None:
     assert "&lt;b&gt;run" in shown
     assert "<b>run" not in shown
     assert "<script" not in shown
-    assert (
-        shown.count("data:image/svg+xml;base64,") == len(run.figures) - 1
-    )  # without the losses, which only papers need
+    # The default page leaves out the losses, which only papers need.
+    assert shown.count("data:image/svg+xml;base64,") == len(run.figures) - 1
 
 
 def test_a_run_is_opened_again_and_reports(run: gg.Run, tmp_path: Path) -> None:
