@@ -98,7 +98,7 @@ def test_copies_on_a_mesh_are_in_full() -> None:
 
 
 @in_processes
-def test_odd_value_of_one_shard_is_seen_by_all() -> None:
+def test_odd_value_is_seen_by_all() -> None:
     for row in range(4):
         tensor = sharded(torch.zeros(4, 2))
         assert all_finite(tensor)

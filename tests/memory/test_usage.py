@@ -32,7 +32,7 @@ def test_worst_phase_is_the_first_highest() -> None:
 @pytest.mark.parametrize(
     ("size", "gib", "fits"), [(16 * GIB, 16, True), (16 * GIB + 1, 16, False), (0, 16, True), (GIB // 2, 0.5, True)]
 )
-def test_what_is_as_large_as_a_device_fits(size: int, gib: float, fits: bool) -> None:
+def test_exact_size_of_device_fits(size: int, gib: float, fits: bool) -> None:
     assert MemoryEstimate("full", (phase(size),)).fits(gib) is fits
 
 
