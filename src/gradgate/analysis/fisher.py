@@ -36,7 +36,7 @@ _MISSING = "train with track='fisher:every=50,batches=8'"
 
 
 @dataclass(frozen=True)
-class TrackedRun:
+class FisherTrack:
     """The measurements of one run, at least one.
 
     Attributes:
@@ -148,15 +148,15 @@ def top_down(record: FisherRecord) -> float | None:
     )
 
 
-def arms_of(runs: Sequence[TrackedRun]) -> dict[str, list[TrackedRun]]:
+def arms_of(runs: Sequence[FisherTrack]) -> dict[str, list[FisherTrack]]:
     """Return the runs of each arm, in order."""
-    found: dict[str, list[TrackedRun]] = {}
+    found: dict[str, list[FisherTrack]] = {}
     for run in runs:
         found.setdefault(run.arm, []).append(run)
     return found
 
 
-def smoothed_at(runs: Sequence[TrackedRun]) -> dict[int, list[float]]:
+def smoothed_at(runs: Sequence[FisherTrack]) -> dict[int, list[float]]:
     """Return step to the values of the smoothed curves there, one per seed that has a number."""
     found: dict[int, list[float]] = {}
     for run in runs:
@@ -166,7 +166,7 @@ def smoothed_at(runs: Sequence[TrackedRun]) -> dict[int, list[float]]:
     return dict(sorted(found.items()))
 
 
-def mean_traces(runs: Sequence[TrackedRun]) -> tuple[list[int], NDArray[np.float64]]:
+def mean_traces(runs: Sequence[FisherTrack]) -> tuple[list[int], NDArray[np.float64]]:
     """Return the steps that all runs have measured, and tr(F) there: ``(layers, steps)``, the mean over runs."""
     steps = sorted(set(runs[0].steps).intersection(*(run.steps for run in runs)))
     by_run = [[list(record.traces.values()) for record in run.records if record.step in steps] for run in runs]
@@ -174,7 +174,7 @@ def mean_traces(runs: Sequence[TrackedRun]) -> tuple[list[int], NDArray[np.float
 
 
 def correlation(
-    runs: Sequence[TrackedRun], quantity: Callable[[TrackedRun], float | None]
+    runs: Sequence[FisherTrack], quantity: Callable[[FisherTrack], float | None]
 ) -> tuple[float, float] | None:
     """Return Spearman's correlation, over schedules, of a quantity with the score, and its two-sided p; means of seeds.
 
@@ -203,7 +203,7 @@ class TrackedGroup:
     """
 
     folder: Path
-    runs: tuple[TrackedRun, ...]
+    runs: tuple[FisherTrack, ...]
     results: StudyResults | None = None
     part: str = ""
 
@@ -238,7 +238,7 @@ def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
     return groups
 
 
-def tracked_runs(results: StudyResults) -> list[TrackedRun]:
+def tracked_runs(results: StudyResults) -> list[FisherTrack]:
     """Return the finished runs of a study that have measurements, arm by arm.
 
     Raises:
@@ -249,14 +249,14 @@ def tracked_runs(results: StudyResults) -> list[TrackedRun]:
         if cell.folder is not None and cell.scores is not None:
             records = read_fisher(RunFolder(cell.folder).fisher_file)
             if records:
-                found.append(TrackedRun(cell.arm.name, cell.seed, records, cell.score(results.main_split)))
+                found.append(FisherTrack(cell.arm.name, cell.seed, records, cell.score(results.main_split)))
     return found
 
 
-def _single(path: Path) -> TrackedRun:
+def _single(path: Path) -> FisherTrack:
     folder = run_folder(path)
     records = read_fisher(folder.fisher_file)
     if not records:
         raise RunError(f"The run in {path} has not tracked its Fisher information: {_MISSING}.")
     run = read_record(folder.run_file, RunRecord)
-    return TrackedRun(arm_of_texts(run.method, run.adapter).name, run.seed, records)
+    return FisherTrack(arm_of_texts(run.method, run.adapter).name, run.seed, records)

@@ -109,7 +109,7 @@ def _measure(
         measured = loader.load(item.run)
         first = first or measured
         measured.check_shares(first)
-        _Run(measured, request, counter, keep).measure(item)
+        _PointsOfRun(measured, request, counter, keep).measure(item)
     if not todo:
         progress.note("Every point is measured already.")
     return rows
@@ -232,7 +232,7 @@ class _Trained:
         return {name: weight.to(self.line[name].device) for name, weight in self._start.items()}
 
 
-class _Run:
+class _PointsOfRun:
     """Measures the points of one run; the weights of its model are as they were afterwards.
 
     Args:

@@ -47,7 +47,7 @@ class _Chosen:
 
 
 @dataclass(frozen=True)
-class PlannedRun:
+class PlannedCell:
     """A cell of the paper and what we run for it; ``study`` is the folder of its study. The seed does not count."""
 
     cell: TableEntry
@@ -74,14 +74,14 @@ class ReproductionPlan:
     preset: Preset
     scale: Scale
     seeds: tuple[int, ...]
-    runs: tuple[PlannedRun, ...]
+    runs: tuple[PlannedCell, ...]
     left_out: dict[str, str]
     notes: tuple[str, ...]
     search: Space | None = None
 
-    def studies(self) -> dict[str, list[PlannedRun]]:
+    def studies(self) -> dict[str, list[PlannedCell]]:
         """Map each study's folder to its runs, each once."""
-        by_study: dict[str, dict[str, PlannedRun]] = {}
+        by_study: dict[str, dict[str, PlannedCell]] = {}
         for run in self.runs:
             by_study.setdefault(run.study, {}).setdefault(run.config.fingerprint(), run)
         return {name: list(runs.values()) for name, runs in by_study.items()}
@@ -276,7 +276,7 @@ def _plan(
             continue
         configs.append((each, make_config(**whole)))
     names = _study_names([(each.cell, config) for each, config in configs])
-    runs = [PlannedRun(each.cell, config, names[config.fingerprint()], each.steps) for each, config in configs]
+    runs = [PlannedCell(each.cell, config, names[config.fingerprint()], each.steps) for each, config in configs]
     if not runs:
         reasons = dict.fromkeys(left_out.values())
         raise RunError(

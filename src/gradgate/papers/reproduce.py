@@ -13,7 +13,7 @@ from gradgate.errors import RunError
 from gradgate.files import in_use, read_json, remedy, write_json
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
 from gradgate.papers.measured import PaperScore, numbers_of
-from gradgate.papers.planning import PlannedRun, ReproductionPlan, Scale
+from gradgate.papers.planning import PlannedCell, ReproductionPlan, Scale
 from gradgate.papers.preset import Preset, TableEntry, find_preset
 from gradgate.papers.published import Published
 from gradgate.settings.arm import Arm
@@ -28,8 +28,8 @@ RECORD = "reproduction.json"
 _SHOWN = 80  # characters of a wrong value that a message repeats
 
 
-class RunEntry(BaseModel):
-    """One run of a reproduction: the cell of the table by its labels, what was run for it, and its study's folder."""
+class CellRecord(BaseModel):
+    """A cell of the table by its labels, with the arm that was run for it and the folder of its study."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,7 +47,7 @@ class ReproductionRecord(BaseModel):
     preset: str
     scale: Scale
     seeds: tuple[int, ...] = ()
-    runs: tuple[RunEntry, ...]
+    runs: tuple[CellRecord, ...]
     left_out: dict[str, str]
     notes: tuple[str, ...]
 
@@ -55,7 +55,7 @@ class ReproductionRecord(BaseModel):
     def of(cls, plan: ReproductionPlan) -> ReproductionRecord:
         """Create the record of a plan."""
         runs = tuple(
-            RunEntry(
+            CellRecord(
                 labels=_labels(run.cell),
                 method=str(run.config.method),
                 adapter=_text(run),
@@ -161,7 +161,7 @@ def run_plan(
     )
 
 
-def _run_study(folder: Path, runs: list[PlannedRun], plan: ReproductionPlan, progress: StudyProgress) -> RunCounts:
+def _run_study(folder: Path, runs: list[PlannedCell], plan: ReproductionPlan, progress: StudyProgress) -> RunCounts:
     methods = [Arm(method) for method in dict.fromkeys(run.config.method for run in runs)]
     adapters = list(dict.fromkeys(run.config.adapter for run in runs))
     # A study resumes with the search that it started with, which has the seeds of that time.
@@ -196,7 +196,7 @@ def study_folders(folder: Path) -> list[Path]:
     return [folder / name for name in ReproductionRecord.read(folder).studies]
 
 
-def _row(cell: TableEntry, run: RunEntry, results: StudyResults, scale: Scale) -> Reproduced:
+def _row(cell: TableEntry, run: CellRecord, results: StudyResults, scale: Scale) -> Reproduced:
     wanted = arm_of_texts(run.method, run.adapter)
     own = [arm.name for arm in results.study.arms if arm == wanted]
     if not own:
@@ -212,7 +212,7 @@ def _row(cell: TableEntry, run: RunEntry, results: StudyResults, scale: Scale) -
     return Reproduced(cell, measured, scale)
 
 
-def _text(run: PlannedRun) -> str | None:
+def _text(run: PlannedCell) -> str | None:
     return None if run.config.adapter is None else str(run.config.adapter)
 
 

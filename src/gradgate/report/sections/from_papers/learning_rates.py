@@ -70,22 +70,22 @@ def find_rates(study: StudySummary) -> Rates | None:
 
 
 @dataclass(frozen=True)
-class SearchedRun:
-    """One finished run of a search: its label, its configuration and its score on dev."""
+class SearchScore:
+    """The dev score of one run of a search, with its label and its configuration."""
 
     label: str
     config: dict[str, Any]
     score: float
 
 
-def searched_runs(results: StudyResults, metric: str) -> list[SearchedRun]:
+def searched_runs(results: StudyResults, metric: str) -> list[SearchScore]:
     """Return the runs of a search with a finite score; each is in a folder of its own below ``search``."""
     found = []
     for path in sorted(results.folder.glob("search/*/*/seed-*/scores.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged has no score
             config = json.loads(RunFolder(path.parent).run_file.read_bytes())["config"]
             arm = arm_of_texts(config["method"], config.get("adapter"))
-            run = SearchedRun(arm.name, config, _dev_score(path, metric))
+            run = SearchScore(arm.name, config, _dev_score(path, metric))
             if comparable(run.score) and float(config["lr"]) > 0:
                 found.append(run)
     return found
