@@ -119,9 +119,9 @@ class BudgetSettings(CheckedSettings):
     budget: float | None = Field(
         None,
         description="Train at most this share of the grid's optimizer steps, such as 0.1: all methods run for an "
-        "eighth of their steps, the worse ones leave, the others go on and get more seeds, and a test on dev says at "
-        "the end which one wins, or that it cannot be told. Run again with a larger share, it goes on; 1 trains every "
-        "run.",
+        "eighth of their steps, the worse ones leave, the others continue and get more seeds, and a test on dev says "
+        "at the end which one wins, or that it is inconclusive. Run again with a larger share to resume; 1 trains "
+        "every run.",
     )
     budget_steps: int | None = Field(None, description="The same as a number of optimizer steps, of all runs together.")
     budget_time: str | None = Field(
