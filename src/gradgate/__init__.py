@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gradgate import lightning as lightning
     from gradgate.activation_cache import ActivationCache
     from gradgate.api.compare import Study, compare
+    from gradgate.api.imports import import_results
     from gradgate.api.recommend import recommend
     from gradgate.api.train import Run, train
     from gradgate.clock import Clock
@@ -110,6 +111,7 @@ __all__ = [
     "deltas",
     "estimate_memory",
     "gates",
+    "import_results",
     "map_layers",
     "method",
     "methods",
@@ -140,6 +142,7 @@ __getattr__, __dir__ = lazy_names(
         "deltas": "gradgate.deltas",
         "estimate_memory": "gradgate.memory.request",
         "gates": "gradgate.gates",
+        "import_results": "gradgate.api.imports",
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
         "map_layers": "gradgate.layers",
         "new_token_rows": "gradgate.training.new_tokens",

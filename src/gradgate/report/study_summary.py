@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, median
+from typing import TypeVar
 
 from gradgate.report.formats import ScoreFormat
 from gradgate.runs.records import DEV, Cost, FileSizes, comparable
@@ -13,6 +15,8 @@ from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import RunResult, StudyResults
 from gradgate.study.study_file import StudyRecord
 from gradgate.tasks.languages import average_label, averaged_splits
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -284,17 +288,21 @@ def _compare(arm: ArmSummary, reference: ArmSummary, split: str) -> Gain:
 def _summarize_cost(costs: list[Cost]) -> CostSummary:
     if not costs:
         return CostSummary()
-    memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
-    stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
     return CostSummary(
-        seconds_per_step=median(cost.seconds_per_step for cost in costs),
-        seconds_total=fmean(cost.seconds_total for cost in costs),
-        trainable_share=fmean(cost.trainable_share for cost in costs),
-        parameters_trained=max(cost.parameters_trained for cost in costs),
-        peak_memory_bytes=max(memory, default=None),
-        bytes_stored=max(stored, default=None),
+        seconds_per_step=_over(median, [cost.seconds_per_step for cost in costs]),
+        seconds_total=_over(fmean, [cost.seconds_total for cost in costs]),
+        trainable_share=_over(fmean, [cost.trainable_share for cost in costs]),
+        parameters_trained=_over(max, [cost.parameters_trained for cost in costs]),
+        peak_memory_bytes=_over(max, [cost.peak_memory_bytes for cost in costs]),
+        bytes_stored=_over(max, [cost.bytes_stored for cost in costs]),
         files=max((cost.files for cost in costs if cost.files), key=lambda files: files.stored, default=None),
     )
+
+
+def _over(summary: Callable[[list[Number]], Number], values: Sequence[Number | None]) -> Number | None:
+    """Return the summary of the values that are known; None if none is."""
+    known = [value for value in values if value is not None]
+    return summary(known) if known else None
 
 
 def ratio(value: float | None, reference: float | None) -> float | None:

@@ -185,7 +185,7 @@ class FileSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of a run.
+    """The cost of a run; None is what the source of an imported one does not say.
 
     Attributes:
         steps: optimizer steps done.
@@ -201,13 +201,13 @@ class Cost:
         files: of the weights; None for an adapter, or if the weights were not kept.
     """
 
-    steps: int
-    seconds_per_step: float
-    seconds_total: float
+    steps: int | None
+    seconds_per_step: float | None
+    seconds_total: float | None
     peak_memory_bytes: int | None = None
-    trainable_share: float
-    parameters: int
-    parameters_trained: int
+    trainable_share: float | None
+    parameters: int | None
+    parameters_trained: int | None
     bytes_stored: int | None = None
     device: str
     prefix_rows: dict[str, int] | None = None

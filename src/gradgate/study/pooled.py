@@ -6,7 +6,7 @@ has finished if it has finished on every condition, so that all means are over t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -15,6 +15,7 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.runs.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 from gradgate.runs.state import RunState
+from gradgate.settings.arm import Arm
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.conditions import Conditions, condition_folders, condition_names, read_conditions, short_names
 from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, RunResult, StudyResults, read_study
@@ -88,8 +89,8 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
     average = f"mean over {unit}s"
     study = _study([part.study for _, part in parts], [name for name, _ in parts], unit, metric)
     cells = [
-        _pooled_cell([(name, part, _cell(part, label, seed)) for name, part in parts], metric, average)
-        for label in study.arm_names
+        _pooled_cell(arm, seed, [(name, part, _cell(part, arm.name, seed)) for name, part in parts], metric, average)
+        for arm in study.arms
         for seed in study.seeds
     ]
     return StudyResults(
@@ -129,12 +130,13 @@ def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -
             split="; ".join(f"{name}: {part.task.split}" for name, part in named if part.task.split) or None,
         ),
         model=ModelRecord(", ".join(short_names(list(models)).values()), largest.parameters),
-        methods=first.methods,
-        seeds=first.seeds,
+        methods=tuple(dict.fromkeys(method for part in parts for method in part.methods)),
+        seeds=tuple(dict.fromkeys(seed for part in parts for seed in part.seeds)),
         settings=settings,
         versions=first.versions,
         adapters=first.adapters,
         variants=first.variants,
+        imported=first.imported,
     )
 
 
@@ -146,8 +148,10 @@ def _cell(part: StudyResults, label: str, seed: int) -> RunResult | None:
     return next((cell for cell in part.of(label) if cell.seed == seed), None)
 
 
-def _pooled_cell(found: list[tuple[str, StudyResults, RunResult | None]], metric: str, average: str) -> RunResult:
-    first = next(cell for _, _, cell in found if cell is not None)
+def _pooled_cell(
+    arm: Arm, seed: int, found: list[tuple[str, StudyResults, RunResult | None]], metric: str, average: str
+) -> RunResult:
+    first = next((cell for _, _, cell in found if cell is not None), RunResult(arm, seed))
     plain = replace(first, state=RunState.MISSING, folder=None, scores=None, failure=None, **NO_HISTORY)
     failed = [(name, cell.failure) for name, _, cell in found if cell is not None and cell.failure is not None]
     if failed:
@@ -160,7 +164,7 @@ def _pooled_cell(found: list[tuple[str, StudyResults, RunResult | None]], metric
     scores = Scores(
         metric=metric,
         best_step=None,
-        dev={metric: fmean(_number(cell.score(DEV)) for _, _, cell in cells)},
+        dev=_mean_dev([cell.score(DEV) for _, _, cell in cells], metric),
         tests={name: {metric: score} for name, score in tests.items()},
         cost=_pooled_cost([cell.scores.cost for _, _, cell in cells if cell.scores]),
         averages={average: {metric: fmean(tests.values())}},
@@ -189,6 +193,12 @@ def _pooled_forgetting(records: list[ForgettingRecord | None]) -> ForgettingReco
     )
 
 
+def _mean_dev(scores: list[float | None], metric: str) -> dict[str, float]:
+    """Return the mean on dev; nothing if a part has no dev, as imported ones may have none."""
+    known = [score for score in scores if score is not None]
+    return {metric: fmean(known)} if len(known) == len(scores) else {}
+
+
 def _number(score: float | None) -> float:
     assert score is not None  # read_study has made a failure of a run without
     return score
@@ -196,17 +206,24 @@ def _number(score: float | None) -> float:
 
 def _pooled_cost(costs: list[Cost]) -> Cost:
     """Return sums of steps and seconds, means of rates and shares, and the largest of sizes."""
-    memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
-    stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
     return Cost(
-        steps=sum(cost.steps for cost in costs),
-        seconds_per_step=fmean(cost.seconds_per_step for cost in costs),
-        seconds_total=sum(cost.seconds_total for cost in costs),
-        trainable_share=fmean(cost.trainable_share for cost in costs),
-        parameters=max(cost.parameters for cost in costs),
-        parameters_trained=max(cost.parameters_trained for cost in costs),
+        steps=_over(sum, [cost.steps for cost in costs]),
+        seconds_per_step=_over(fmean, [cost.seconds_per_step for cost in costs]),
+        seconds_total=_over(sum, [cost.seconds_total for cost in costs]),
+        trainable_share=_over(fmean, [cost.trainable_share for cost in costs]),
+        parameters=_over(max, [cost.parameters for cost in costs]),
+        parameters_trained=_over(max, [cost.parameters_trained for cost in costs]),
         device=", ".join(dict.fromkeys(cost.device for cost in costs)),
-        peak_memory_bytes=max(memory, default=None),
-        bytes_stored=round(fmean(stored)) if stored else None,
+        peak_memory_bytes=_over(max, [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]),
+        bytes_stored=_mean_bytes([cost.bytes_stored for cost in costs if cost.bytes_stored is not None]),
         files=max((cost.files for cost in costs if cost.files), key=lambda files: files.stored, default=None),
     )
+
+
+def _over(summary: Callable[[list[Any]], Any], values: Sequence[float | None]) -> Any:
+    """Return the summary of the values; None if one is unknown, or there is none."""
+    return None if None in values or not values else summary(list(values))
+
+
+def _mean_bytes(stored: list[int]) -> int | None:
+    return round(fmean(stored)) if stored else None
