@@ -114,7 +114,8 @@ def _seeds(condition: Condition, reference: str) -> Iterable[FairnessWarning]:
         yield FairnessWarning(
             UNEQUAL_SEEDS,
             other,
-            f"{listed(other)} and {reference} have other seeds ({common} in common at least); only common ones are paired.",
+            f"{listed(other)} and {reference} have other seeds ({common} in common at least); only common ones are "
+            "paired.",
         )
 
 
