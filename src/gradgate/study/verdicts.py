@@ -97,11 +97,12 @@ def study_verdicts(folder: Path, margin: float | None = None) -> list[ArmVerdict
     Raises:
         RunError: if the folder holds no study.
     """
-    return [verdict for part in condition_folders(folder) for verdict in verdicts_of(read_study(part), margin)]
+    found = [verdict for part in condition_folders(folder) for verdict in verdicts_of(read_study(part), margin)]
+    return [verdict for verdict in found if verdict.collapsed.runs]
 
 
 def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmVerdict]:
-    """Judge the arms of one condition. The arms with a common score form one family of tests.
+    """Judge the arms of one condition; those that can be tested form one family.
 
     Args:
         results: of the condition.
@@ -113,7 +114,6 @@ def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmV
     scores = {name: _scores(results, name, split) for name in study.arm_names}
     lost = {name: collapsed(own, higher) if factor == 100 else frozenset() for name, own in scores.items()}
     first, *others = study.arm_names
-    others = [name for name in others if scores[name]]
     paired = study.imported is None or study.imported.pair != UNPAIRED
     whole = judge([_compare(scores[name], scores[first], paired) for name in others], higher, unit)
     kept = {name: {seed: s for seed, s in own.items() if seed not in lost[name]} for name, own in scores.items()}
