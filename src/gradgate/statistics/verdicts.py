@@ -137,7 +137,8 @@ def _within(comparison: Comparison, confidence: float) -> tuple[float, float]:
     """Return the t interval of the difference at another confidence."""
     from scipy import stats  # takes a second, which listing claims need not wait for
 
-    assert comparison.difference is not None and comparison.error is not None and comparison.freedom is not None
+    assert comparison.error is not None, "a comparison with a p has an error"
+    assert comparison.difference is not None
     half = float(stats.t.ppf((1 + confidence) / 2, comparison.freedom)) * comparison.error
     return comparison.difference - half, comparison.difference + half
 

@@ -25,6 +25,7 @@ from gradgate.study.progress import StudyProgress
 from gradgate.study.request import subjects_of
 from gradgate.study.search import GENERATION_RATES, Space, read_space
 from gradgate.study.shared_rate import shared_rate
+from gradgate.study.imported import refuse_training
 from gradgate.study.study_file import STUDY_FILE, SearchRecord
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.study.workers.ray import RayCluster
@@ -161,6 +162,7 @@ def plan(comparison: StudyRequest, out: Path, progress: StudyProgress, execution
     Raises:
         GradgateError: if the data, the model or a method cannot work.
     """
+    refuse_training(out)
     request, budget = _ConditionRequest.of(comparison), comparison.budget
     _check_budget(out, budget)
     conditions = (comparison.conditions or Conditions.of(comparison.base)).merge_existing(out)

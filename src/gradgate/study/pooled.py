@@ -44,7 +44,7 @@ def read_pooled(folder: Path) -> StudyResults:
     whole = pool(folder, _unit(named), list(zip(names, parts, strict=True)))
     begun = len(parts) + len(problems)
     lacking = len(named.paths(folder)) - begun
-    if lacking:
+    if lacking and whole.study.imported is None:
         problems.append(
             f"{lacking} of {lacking + begun} {whole.split_unit}s have not begun: run the command that added them."
         )
@@ -93,6 +93,8 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
         for arm in study.arms
         for seed in study.seeds
     ]
+    if study.imported is not None and _is_ragged(cells):
+        cells = [RunResult(cell.arm, cell.seed) for cell in cells]
     return StudyResults(
         folder,
         study,
@@ -103,6 +105,11 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
         unit,
         tuple(parts),
     )
+
+
+def _is_ragged(cells: Sequence[RunResult]) -> bool:
+    """Return True if some arm has no score over all parts: a mean over parts would compare the others alone."""
+    return {cell.arm for cell in cells} != {cell.arm for cell in cells if cell.scores is not None}
 
 
 def _unit(conditions: Conditions) -> str:
