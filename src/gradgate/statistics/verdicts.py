@@ -139,6 +139,7 @@ def _within(comparison: Comparison, confidence: float) -> tuple[float, float]:
 
     assert comparison.error is not None, "a comparison with a p has an error"
     assert comparison.difference is not None
+    assert comparison.freedom is not None
     half = float(stats.t.ppf((1 + confidence) / 2, comparison.freedom)) * comparison.error
     return comparison.difference - half, comparison.difference + half
 

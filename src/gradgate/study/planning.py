@@ -21,11 +21,11 @@ from gradgate.study.budget.driver import arms_of, check_budgeted
 from gradgate.study.budget.file import read_budget
 from gradgate.study.conditions import Condition, Conditions
 from gradgate.study.grid import Grid, check_counts, existing_settings
+from gradgate.study.imported import refuse_training
 from gradgate.study.progress import StudyProgress
 from gradgate.study.request import subjects_of
 from gradgate.study.search import GENERATION_RATES, Space, read_space
 from gradgate.study.shared_rate import shared_rate
-from gradgate.study.imported import refuse_training
 from gradgate.study.study_file import STUDY_FILE, SearchRecord
 from gradgate.study.sweep import FreezeSweep, read_sweep
 from gradgate.study.workers.ray import RayCluster

@@ -17,9 +17,9 @@ from gradgate.settings.base import checked_settings
 from gradgate.settings.imports import ImportSettings
 from gradgate.study.conditions import condition_folders
 from gradgate.study.export import records
+from gradgate.study.imported import refuse_training
 from gradgate.study.importing.sources import read_files
 from gradgate.study.importing.studies import Imported, import_tables
-from gradgate.study.imported import refuse_training
 from gradgate.study.results import read_study
 
 LONG = [
