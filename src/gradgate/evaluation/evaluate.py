@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -190,8 +190,8 @@ def evaluate(
     """
     progress = begin("gradgate evaluate", progress)
     loaded = load_finished(run, trust_remote_code=trust_remote_code)
-    columns = {k: v for k, v in (("text", text), ("text_pair", text_pair), ("label", label)) if v is not None}
     other = None if task == loaded.config.task else task
+    columns = {"text": text, "text_pair": text_pair, "label": label}
     spec = _task(loaded, other, data, languages, test_file, columns)
     _check_kind(spec, loaded)
     folder = _free_folder(out or loaded.folder.path / "evaluations" / "-".join((spec.name, *(languages or ()))))
@@ -199,8 +199,7 @@ def evaluate(
     tests = (load_tests_and_dev if is_own and loaded.config.dev_size else load_tests)(spec, loaded.task.labels)
     for note in tests.notes:
         progress.note(note)
-    record: dict[str, Any] = to_json(_score_task(loaded, tests, folder, progress))
-    return record
+    return dict(to_json(_score_task(loaded, tests, folder, progress)))
 
 
 def _check_kind(spec: TaskSpec, loaded: FinishedRun) -> None:
@@ -245,20 +244,21 @@ def _task(
     data: Path | None,
     languages: Sequence[str] | None,
     test_file: Path | None,
-    columns: dict[str, str],
+    columns: Mapping[str, str | None],
 ) -> TaskSpec:
+    named = {column: name for column, name in columns.items() if name is not None}
     if task is not None and is_multitask(task):
         raise UsageError(f"task={task} is several tasks, and a model is scored on one. Name one of them.")
     if task is None:
         changes: dict[str, Any] = {} if data is None else {"data": data}
         if test_file is not None:
-            return _task_of_file(run, test_file, languages, changes | columns)
+            return _task_of_file(run, test_file, languages, changes | named)
         if languages:
             changes["languages"] = ",".join(languages)
-        return find_task_of(run.config.model_copy(update=changes | columns))
+        return find_task_of(run.config.model_copy(update=changes | named))
     if test_file is None and Path(task).is_file() and Path(task).suffix in ENDINGS:
         test_file = Path(task)  # as a task, the file would be split into train, dev and test
-    spec = find_task(task, data=data, languages=languages, test_file=test_file, **columns)
+    spec = find_task(task, data=data, languages=languages, test_file=test_file, **named)
     options = spec.options
     if not isinstance(options, QuestionAnsweringOptions):
         return spec

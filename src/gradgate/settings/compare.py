@@ -6,9 +6,11 @@ import os
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from gradgate.errors import UsageError
+from gradgate.settings.adapter import AdapterSetting
+from gradgate.settings.arm import Arm
 from gradgate.settings.base import CheckedSettings, checked_settings, passed
 from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.data import SubjectSettings
@@ -76,6 +78,21 @@ class CrossedMethods(CheckedSettings):
         description="A row of methods: 'freeze' is full, then freeze:layers=1, 2, ... up to the head alone; "
         "'freeze:step=3' takes every third of these.",
     )
+
+    @field_validator("method", "adapter")
+    @classmethod
+    def _once(cls, asked: Any, info: ValidationInfo) -> Any:
+        """Refuse a method or an adapter that is listed twice: a table with both would show one result as two."""
+        for place, each in enumerate(asked):
+            if each in asked[:place]:
+                first, second = _name(asked[asked.index(each)]), _name(each)
+                what = f"{first} twice" if first == second else f"{first} and {second}, which train the same"
+                raise UsageError(f"{info.field_name}= lists {what}. Leave one out, or give one other options.")
+        return asked
+
+
+def _name(arm: Arm | AdapterSetting | None) -> str:
+    return arm.name if isinstance(arm, Arm) else str(arm or "none")
 
 
 class SearchSettings(CheckedSettings):
