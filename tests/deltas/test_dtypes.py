@@ -123,7 +123,11 @@ def test_only_one_quantized_model_is_refused(tmp_path: Path) -> None:
     for trained, base in ((plain, quantized), (quantized, plain)):
         with pytest.raises(DeltaError, match=r"q is quantized \(gptq\)"):
             deltas.create(trained, base, tmp_path / "d.safetensors")
-    assert not deltas.create(quantized, quantized, tmp_path / "d.safetensors").names
+    made = deltas.create(quantized, quantized, tmp_path / "d.safetensors")
+    assert not made.names
+    for use in (lambda: deltas.export(made, None, tmp_path / "peft"), lambda: deltas.SharedPrefix(None, [made])):
+        with pytest.raises(DeltaError, match=r"is quantized \(gptq\), and its weights are used as plain numbers"):
+            use()
 
 
 LLAMA = {

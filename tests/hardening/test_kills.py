@@ -16,7 +16,7 @@ from gradgate.settings.base import checked_settings
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import make_config
 from gradgate.study.compare import compare
-from gradgate.study.planning import Comparison, Execution
+from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.workers.store import Heartbeat
 from gradgate.training.masked.pretraining import pretrain_adapter
@@ -48,7 +48,7 @@ def study(settings: dict[str, Any], out: Path) -> None:
     """Two methods with two seeds, by two workers. A worker that was killed fails its run, which is tried again."""
     execution = Execution(workers=2, heartbeat=Heartbeat(1, 4))
     for _ in range(3):
-        counts = compare(Comparison(make_config(**settings), arms(METHODS), SEEDS), out, SilentStudy(), execution)
+        counts = compare(StudyRequest(make_config(**settings), arms(METHODS), SEEDS), out, SilentStudy(), execution)
         if not counts.failed:
             return
     sys.exit(3)

@@ -87,9 +87,8 @@ def killed_at_random(job: Job, out: Path, kills: int, seconds: float, seed: int)
 def _ended(job: Job, folder: Path, draw: random.Random, seconds: float, tally: Tally) -> bool:
     """Start the job, and kill it at a random moment; return True if it ended before that."""
     process = job.start(folder)
-    process.join(draw.uniform(0.0, seconds))
-    if process.exitcode is not None:
-        assert process.exitcode == 0, f"the job in {folder} ended with {process.exitcode}"
+    if (code := _code(process, draw.uniform(0.0, seconds))) is not None:
+        assert code == 0, f"the job in {folder} ended with {code}"
         return True
     tally.kills += 1
     members = _members(process)
@@ -98,12 +97,18 @@ def _ended(job: Job, folder: Path, draw: random.Random, seconds: float, tally: T
     for member in chosen:
         with suppress(ProcessLookupError):
             os.kill(member, signal.SIGKILL)
-    process.join(_WAIT)
-    assert process.exitcode is not None, f"the job in {folder} hangs"
+    code = _code(process, _WAIT)
+    assert code is not None, f"the job in {folder} hangs"
     for member in _members(process):  # what was not killed lives on only as long as its job does
         with suppress(psutil.NoSuchProcess):
             psutil.Process(member).wait(_WAIT)
-    return process.exitcode == 0 and len(chosen) < len(members)
+    return code == 0 and len(chosen) < len(members)
+
+
+def _code(process: BaseProcess, seconds: float) -> int | None:
+    """Wait for a process, and return its exit code; None if it still runs."""
+    process.join(seconds)
+    return process.exitcode
 
 
 def _members(process: BaseProcess) -> list[int]:

@@ -19,6 +19,7 @@ from gradgate.deltas.delta import Delta, load
 from gradgate.deltas.layout import Layout
 from gradgate.deltas.model_files import CONFIG_FILE
 from gradgate.deltas.patched import Patched, open_weights
+from gradgate.deltas.plain_model import check_plain_weights
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import in_use, write_files
 
@@ -72,14 +73,14 @@ def export(
     if in_use(out):
         raise DeltaError(f"{out} is not empty. Pass a new folder.")
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
-    model = _structure(delta)
+    model = _structure(trained)
     layout = Layout.of(model, model.state_dict())
     changed = _by_module(layout, delta.names)
     _check_modules(delta, model, changed)
     rank, sparse = _rank(trained, model, changed)
     whole = [module for module in changed if module not in sparse]
-    tensors = dict(_shira(trained, sparse, rank)) | dict(_whole(trained, model, layout, whole))
     config = _config(trained, rank, sparse, whole)
+    tensors = dict(_shira(trained, sparse, rank)) | dict(_whole(trained, model, layout, whole))
     try:
         weights = save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
         write_files(out, {"adapter_model.safetensors": weights, "adapter_config.json": json.dumps(config, indent=2)})
@@ -89,10 +90,12 @@ def export(
     return Exported(out, tuple(sparse), tuple(whole), rank)
 
 
-def _structure(delta: Delta) -> nn.Module:
+def _structure(trained: Patched) -> nn.Module:
     """Build the model without its weights, from the configuration in the delta."""
     import transformers
 
+    check_plain_weights(trained.base.folder, trained.base.where)
+    delta = trained.delta
     try:
         values = json.loads(delta.origin.files[CONFIG_FILE])
         config = transformers.AutoConfig.for_model(**values)

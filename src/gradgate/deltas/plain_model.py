@@ -78,6 +78,16 @@ def quantization_on_disk(folder: Path) -> str | None:
     return _method_of(config) if isinstance(config, dict) else None
 
 
+def check_plain_weights(folder: Path, where: str) -> None:
+    """Raise DeltaError if a checkpoint is quantized, for uses that compute with its weights."""
+    method = quantization_on_disk(folder)
+    if method is not None:
+        raise DeltaError(
+            f"{where} is quantized ({method}), and its weights are used as plain numbers here. Pass a model that is "
+            f"not quantized; 'gradgate delta apply' works for both."
+        )
+
+
 def _method_of(config: dict[str, Any]) -> str:
     method = config.get("quant_method", "an unknown method")
     return str(getattr(method, "value", method))
