@@ -10,6 +10,7 @@ import typer
 from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.cli.verdict_table import verdict_table
+from gradgate.errors import UsageError
 
 if TYPE_CHECKING:
     from gradgate.study.replay.curves import Curves
@@ -35,6 +36,7 @@ def export(
 
     The JSON of a study with a budget has its budget and verdict, and the runs under 'runs'.
     """
+    _check_one_form(as_json, as_csv, curves)
     if curves is not None:
         from gradgate.study.replay.curve_rows import study_rows, write_curves
 
@@ -45,14 +47,23 @@ def export(
         return
     from gradgate.study.export import as_table, exported, records
 
-    if len(study) == 1 and (as_json or not as_csv):
+    if len(study) == 1 and not as_csv:
         print_json(exported(study[0]))
         return
     found = [record for folder in study for record in records(folder)]
-    if as_csv and not as_json:
+    if as_csv:
         print_line(as_table(found).rstrip("\n"))
     else:
         print_json(found)
+
+
+def _check_one_form(as_json: bool, as_csv: bool, curves: Path | None) -> None:
+    """Raise UsageError if several forms of one export are wanted."""
+    wanted = [flag for flag, given in (("--json", as_json), ("--csv", as_csv), ("--curves", curves)) if given]
+    if len(wanted) > 1:
+        raise UsageError(
+            f"{' and '.join(wanted)}: expected one of them, as each is a form of the same runs. Leave out one."
+        )
 
 
 def replay(

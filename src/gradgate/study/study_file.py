@@ -158,6 +158,12 @@ def read_study_file(folder: Path) -> StudyRecord:
         RunError: if the file is absent or damaged.
     """
     study = find_study(folder)
+    if study is None and (run := RunFolder(folder)).run_file.is_file():
+        raise RunError(
+            f"{folder} holds no study, but a single run, which has no report. Its scores are in {run.scores_file}; "
+            f"'gradgate evaluate', 'gradgate predict' and 'gradgate analyze' take it. Name a folder that "
+            f"`gradgate compare` made."
+        )
     if study is None:
         raise RunError(
             f"{folder} holds no study: {folder / STUDY_FILE} is missing. Name a folder that `gradgate compare` made."
