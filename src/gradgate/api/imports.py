@@ -7,28 +7,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import Unpack
+
 from gradgate.api.compare import Study
 from gradgate.settings.base import checked_settings
 from gradgate.settings.imports import ImportSettings
+from gradgate.settings.keywords import ImportKeywords
+from gradgate.settings.signature import takes
 
 
+@takes(ImportSettings, ImportKeywords)
 def import_results(
     results: str | PathLike[str] | Sequence[str | PathLike[str]] | Any,
     out: str | PathLike[str] = "studies/imported",
-    *,
-    arm: str | Sequence[str] | None = None,
-    score: str | Sequence[str] | None = None,
-    seed: str | Sequence[str] | None = None,
-    task: str | Sequence[str] | None = None,
-    model: str | Sequence[str] | None = None,
-    split: str | None = None,
-    step: str | None = None,
-    metric: str | None = None,
-    rows: str | None = None,
-    cost: str | Sequence[str] | None = None,
-    lower_is_better: bool = False,
-    reference: str | None = None,
-    pair: str | None = None,
+    **settings: Unpack[ImportKeywords],
 ) -> Study:
     """Import results as a study that can be reported and judged; nothing can be trained in it.
 
@@ -38,19 +30,6 @@ def import_results(
         results: a file or folder, or several; or a data frame of pandas or Polars, or a list of mappings, with a row
             per score, or a column per metric or seed.
         out: the study's folder, new or empty, or with an import of the same files.
-        arm: column with what is compared; several are joined to one name.
-        score: column with the scores; several for a column per metric or seed.
-        seed: column with the seed of a run, a number or a name.
-        task: column with the task; several are joined.
-        model: column with the pretrained model; several are joined.
-        split: column with the split of a score; or ``dev`` or ``test`` if all are of one.
-        step: column with the optimizer step or epoch of a score.
-        metric: column with the metric; or the name of the metric to compare on.
-        rows: column with a number of rows, such as the size of the training set.
-        cost: columns with costs.
-        lower_is_better: whether lower scores are better, whatever the metric's name says.
-        reference: the arm that the others are compared to; by default ``full``, or the first.
-        pair: column that makes two scores a pair; by default the seed. ``"none"`` if nothing does.
 
     Returns:
         The study. Its folder has ``import.json``: the sources with their digests, the columns, what was left out and
@@ -65,12 +44,7 @@ def import_results(
     from gradgate.study.importing.studies import import_tables
     from gradgate.study.importing.tables import of_frame
 
-    named = {
-        "arm": arm, "score": score, "seed": seed, "task": task, "model": model, "split": split, "step": step,
-        "metric": metric, "rows": rows, "cost": cost, "lower_is_better": lower_is_better, "reference": reference,
-        "pair": pair,
-    }  # fmt: skip
-    asked = checked_settings(ImportSettings, named)
+    asked = checked_settings(ImportSettings, settings)
     paths = [results] if isinstance(results, str | PathLike) else results
     if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | PathLike) for path in paths):
         tables, files = read_files([Path(path) for path in paths])

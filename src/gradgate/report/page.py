@@ -76,12 +76,17 @@ def render_page(
         method_notes=[note for section in sections for note in section.notes()],
         style=Markup(_source("report.css")),
         script=Markup(script),
-        parts=[(name, _page_of(part.results, study), verdict(part)) for name, part in study.parts]
-        if has_page_per_part(study)
-        else [],
+        parts=_pages_of_parts(study),
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
     )
     return visible(page)
+
+
+def _pages_of_parts(study: StudySummary) -> list[tuple[str, str, str]]:
+    """Return name, page and verdict of each part that has a page of its own."""
+    if not has_page_per_part(study):
+        return []
+    return [(name, _page_of(part.results, study), verdict(part)) for name, part in study.parts]
 
 
 def has_page_per_part(study: StudySummary, all_sections: bool = False) -> bool:
