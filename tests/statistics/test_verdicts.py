@@ -18,7 +18,7 @@ from gradgate.statistics import (
     pairs_needed,
 )
 
-REFERENCE = {seed: value for seed, value in enumerate([0.70, 0.71, 0.69, 0.72, 0.70, 0.71, 0.70, 0.69])}
+REFERENCE = dict(enumerate([0.70, 0.71, 0.69, 0.72, 0.70, 0.71, 0.70, 0.69]))
 
 
 def shifted(by: float, noise: float, seed: int = 0) -> dict[int, float]:
