@@ -40,6 +40,8 @@ def status(settings: QueueSettings, study: Folder, as_json: AsJson = False, conf
         print_json(found.record())
     else:
         console.print(status_table(found))
+    if found.is_from_folders:
+        errors.print("The queue of this study is on a server: name it with --queue to see what runs now.")
 
 
 @study_app.command(cls=GroupedCommand)

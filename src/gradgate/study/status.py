@@ -23,7 +23,7 @@ from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.study_file import read_study_file
 from gradgate.study.workers.queue import Paused, Queue, QueuedRun
-from gradgate.study.workers.store import open_store, read_store
+from gradgate.study.workers.store import STORE_FILE, open_store, read_store
 
 STATES = (
     RunState.FINISHED, RunState.RUNNING, RunState.WAITING, RunState.PAUSED, RunState.FAILED, RunState.PRUNED,
@@ -33,11 +33,15 @@ _IF_ANY = (RunState.PAUSED, RunState.PRUNED)  # states that few studies have
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """All runs of a study in the order in which they are claimed, and its budget if it has one."""
+    """All runs of a study in the order in which they are claimed, and its budget if it has one.
+
+    ``is_from_folders`` is true if the study keeps its queue on a server that was not named: what runs now is unknown.
+    """
 
     folder: Path
     runs: tuple[QueuedRun, ...]
     budget: BudgetRecord | None = None
+    is_from_folders: bool = False
 
     def count(self, state: RunState) -> int:
         """Return the number of runs in a state."""
@@ -75,7 +79,7 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
     budget = read_budget(folder)
     store = read_store(folder, url)
     if store is None:
-        return StudyStatus(folder, tuple(_of_folders(folder)), budget)
+        return StudyStatus(folder, tuple(_of_folders(folder)), budget, (folder / STORE_FILE).is_file())
     try:
         queue = Queue(store)
         return StudyStatus(folder, tuple(_of_queue(run, queue) for run in queue.runs()), budget)

@@ -239,7 +239,9 @@ def test_a_study_stays_with_the_store_that_it_was_begun_with(opened: Opened, tmp
     elsewhere = tmp_path / "elsewhere"
     store = open_store(elsewhere, f"sqlite:///{tmp_path / 'other.db'}")
     store.close()
-    again = open_store(elsewhere)
+    with pytest.raises(StoreError, match="keeps its queue on a server"):
+        open_store(elsewhere)
+    again = open_store(elsewhere, f"sqlite:///{tmp_path / 'other.db'}")
     assert again.study.study_name == store.study.study_name
     again.close()
 

@@ -21,6 +21,7 @@ from optuna.study import StudyDirection
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from gradgate.console import visible
 from gradgate.errors import GradgateError, StoreError
 from gradgate.files import read_json, write_json
 from gradgate.study.study_file import locked_folder
@@ -173,37 +174,69 @@ def open_store(
 
     Args:
         folder: of the study.
-        url: of a database server, as ``postgresql+psycopg://user:password@host/database``. By default the one that
-            the study was begun with; a study that was begun without has a SQLite file in its folder.
+        url: of a database server, as ``postgresql+psycopg://user:password@host/database``; None for the SQLite file
+            in the study's folder. A folder does not say which server to call: that is for the person who looks.
         heartbeat: of a store that is made; an older one keeps its own.
         higher_is_better: of the score.
 
     Raises:
         DamagedStoreError: if the SQLite file is damaged.
-        StoreError: if the store cannot be reached or written, or is not the one that the study was begun with.
+        StoreError: if the store cannot be reached or written, or the study was begun with a server and ``url`` is None.
     """
+    _refuse_link(folder / DATABASE_FILE)
     with locked_folder(folder):
         address, name = _address(folder, url)
         return _open(folder, address, name, heartbeat or Heartbeat(), higher_is_better)
 
 
 def read_store(folder: Path, url: str | None = None) -> Store | None:
-    """Open the store of a study to look at it; None if it has none yet. A SQLite file is only read."""
+    """Open the store of a study to look at it. Nothing is made or written.
+
+    Returns:
+        None if it has none yet, or if its queue is on a server that ``url`` does not name: the folders of the runs then
+        say what has finished.
+
+    Raises:
+        StoreError: if the store cannot be read.
+    """
     file = folder / DATABASE_FILE
-    if (folder / STORE_FILE).is_file() or url is not None:
-        return _open(folder, *_address(folder, url), Heartbeat(), True)
-    if not file.is_file() or not _has_study(file):
+    if url is not None:
+        noted = _noted(folder)
+        return None if noted is None else _open(folder, _parsed(url), noted.study, Heartbeat(), True, create=False)
+    if (folder / STORE_FILE).is_file() or not file.is_file():
         return None
-    query = {"mode": "ro", "uri": "true"}
+    _refuse_link(file)
+    if not _has_study(file):
+        return None
+    query = {"mode": "ro", "uri": "true", **({"immutable": "1"} if _has_log(file) else {})}
     address = sqlalchemy.URL.create("sqlite", database=f"file:{_quoted(file)}", query=query)
-    return _open(folder, address, _LOCAL, Heartbeat(), True)
+    return _open(folder, address, _LOCAL, Heartbeat(), True, create=False)
+
+
+def _reading(file: Path) -> str:
+    return "mode=ro&immutable=1" if _has_log(file) else "mode=ro"
+
+
+def _refuse_link(file: Path) -> None:
+    """Refuse a database that is a link: a study's folder names no place outside itself."""
+    if file.is_symlink():
+        raise StoreError(
+            f"{file} is a link to {file.readlink()}, and a study's queue is a file in its folder. Copy the file there; "
+            f"for a database elsewhere, name its server with queue=."
+        )
+
+
+def _has_log(file: Path) -> bool:
+    """Return True if SQLite would write files beside the database to read it, as for one with a write-ahead log."""
+    with file.open("rb") as content:
+        return content.read(20)[18:20] == b"\x02\x02"
 
 
 def _has_study(file: Path) -> bool:
     """Return True if a SQLite file contains a study; False while a process is still creating it."""
     with (
         explained_errors(str(file), is_file=True),
-        closing(sqlite3.connect(f"file:{_quoted(file)}?mode=ro", uri=True, timeout=_PATIENCE)) as db,
+        closing(sqlite3.connect(f"file:{_quoted(file)}?{_reading(file)}", uri=True, timeout=_PATIENCE)) as db,
     ):
         made = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not {"version_info", "studies"} <= made:
@@ -223,27 +256,50 @@ def set_aside(folder: Path) -> Path:
         return aside
 
 
-def _address(folder: Path, url: str | None) -> tuple[sqlalchemy.URL, str]:
-    """Return the database's address and the study's name in it; record those of a server in the folder."""
+@dataclass(frozen=True)
+class _Noted:
+    """The content of ``store.json``: where the queue of a study was begun, without a password, and its name there."""
+
+    url: str
+    study: str
+
+
+def _noted(folder: Path) -> _Noted | None:
+    """Read ``store.json``; None if the queue is a file in the folder."""
     file = folder / STORE_FILE
     if not file.is_file():
-        if url is None:
-            return sqlalchemy.URL.create("sqlite", database=str((folder / DATABASE_FILE).resolve())), _LOCAL
-        if (folder / DATABASE_FILE).is_file():
-            raise StoreError(
-                f"{folder} keeps its queue in {folder / DATABASE_FILE}. Leave queue= out; or remove that file when "
-                f"no worker runs, and the queue is built anew: finished runs stay."
-            )
-        address = _parsed(url)
-        name = f"{folder.resolve().name}-{uuid.uuid4().hex[:8]}"
-        write_json(file, {"url": address.render_as_string(hide_password=True), "study": name})
-        return address, name
+        return None
     record = read_json(file)
-    noted = sqlalchemy.make_url(record["url"])
-    if url is None and noted.password is not None:
-        raise StoreError(f"{folder} keeps its queue in {record['url']}. Give queue= with the password.")
-    address = noted if url is None else _parsed(url)
-    return address, record["study"]
+    url, study = record.get("url"), record.get("study")
+    if not isinstance(url, str) or not isinstance(study, str) or not study:
+        raise StoreError(
+            f"{file} is damaged: expected 'url' and 'study' as texts. Put back a good copy, or begin the study again "
+            f"with another out=: finished runs can be copied there."
+        )
+    return _Noted(url, study)
+
+
+def _address(folder: Path, url: str | None) -> tuple[sqlalchemy.URL, str]:
+    """Return the database's address and the study's name in it; record those of a server in the folder."""
+    noted = _noted(folder)
+    if noted is not None:
+        if url is None:
+            raise StoreError(
+                f"{folder} keeps its queue on a server, by its {STORE_FILE} at {visible(noted.url)}. Name the server "
+                f"with queue= or GRADGATE_QUEUE if it is the one you mean: a folder does not decide whom to call."
+            )
+        return _parsed(url), noted.study
+    if url is None:
+        return sqlalchemy.URL.create("sqlite", database=str((folder / DATABASE_FILE).resolve())), _LOCAL
+    if (folder / DATABASE_FILE).is_file():
+        raise StoreError(
+            f"{folder} keeps its queue in {folder / DATABASE_FILE}. Leave queue= out; or remove that file when "
+            f"no worker runs, and the queue is built anew: finished runs stay."
+        )
+    address = _parsed(url)
+    name = f"{folder.resolve().name}-{uuid.uuid4().hex[:8]}"
+    write_json(folder / STORE_FILE, {"url": address.render_as_string(hide_password=True), "study": name})
+    return address, name
 
 
 def _parsed(url: str) -> sqlalchemy.URL:
@@ -260,13 +316,21 @@ def _parsed(url: str) -> sqlalchemy.URL:
     return address
 
 
-def _open(folder: Path, address: sqlalchemy.URL, name: str, heartbeat: Heartbeat, higher_is_better: bool) -> Store:
+def _open(
+    folder: Path,
+    address: sqlalchemy.URL,
+    name: str,
+    heartbeat: Heartbeat,
+    higher_is_better: bool,
+    create: bool = True,
+) -> Store:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     is_file = address.get_backend_name() == "sqlite"
     place = (address.database or "").removeprefix("file:") if is_file else str(address)
     with explained_errors(place, is_file=is_file):
-        storage = _storage(address)
-        study = _study(storage, name, heartbeat, higher_is_better, create=not _reads_only(address))
+        _refuse_absent(address, create)
+        storage = _storage(address, create)
+        study = _study(storage, name, heartbeat, higher_is_better, create)
         beats = study.user_attrs.get("heartbeat", [heartbeat.interval, heartbeat.grace])
         storage.heartbeat_interval, storage.grace_period = beats
         return Store(folder, study, storage, place)
@@ -282,13 +346,20 @@ def _study(storage: RDBStorage, name: str, heartbeat: Heartbeat, higher_is_bette
     return study
 
 
-def _storage(address: sqlalchemy.URL) -> RDBStorage:
+def _refuse_absent(address: sqlalchemy.URL, create: bool) -> None:
+    """Refuse to look at a SQLite file that is not there, which the driver would make."""
+    file = (address.database or "").removeprefix("file:")
+    if not create and address.get_backend_name() == "sqlite" and not _reads_only(address) and not Path(file).is_file():
+        raise StoreError(f"There is no database {file}. Give the queue= that the study was begun with.")
+
+
+def _storage(address: sqlalchemy.URL, create: bool) -> RDBStorage:
     """Open optuna's storage, while others may create the same tables."""
     url = re.sub(r"([{}])", r"\1\1", address.render_as_string(hide_password=False))  # optuna formats it
     sqlite = address.get_backend_name() == "sqlite"
     for left in reversed(range(_TRIES)):
         try:
-            storage = RDBStorage(url, engine_kwargs=_engine_options(address))
+            storage = RDBStorage(url, engine_kwargs=_engine_options(address), skip_table_creation=not create)
             break
         except SQLAlchemyError as error:
             if not left or "exist" not in str(error):
