@@ -35,7 +35,7 @@ from gradgate.study.workers.store import DamagedStoreError, Store
 
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
 _NOTED = (
-    "fingerprint", "config", "label", "folder", "lost", "pruned_against", "until", "paused", "worker", "progress",
+    "fingerprint", "config", "followed", "label", "folder", "lost", "pruned_against", "until", "paused", "worker", "progress",
     "error",
 )  # fmt: skip
 _STATES = {
@@ -78,6 +78,7 @@ class QueuedRun:
         folder: relative to the study's.
         state: whether it waits, runs, or how it ended.
         fingerprint, config: of the run's configuration; empty for a run of a study without a store.
+        followed: the method with the digest of the plan file that it follows, which the fingerprint has in its place.
         lost: number of workers that have died while they ran it, since it was queued or retried.
         trial: id of the latest trial; 0 for a run of a study without a store.
         pruned_against: the runs whose dev scores may end this one early; None for one that trains to its end.
@@ -94,6 +95,7 @@ class QueuedRun:
     state: RunState
     fingerprint: str = ""
     config: dict[str, Any] = field(default_factory=dict)
+    followed: str | None = None
     lost: int = 0
     trial: int = 0
     pruned_against: str | None = None
@@ -154,7 +156,7 @@ class Queue:
 
     def _check(self, run: QueuedRun) -> None:
         """Raise DamagedStoreError if a run differs from what was queued: other settings, or a folder elsewhere."""
-        if fingerprint_of(run.config) != run.fingerprint:
+        if fingerprint_of({**run.config, **({"method": run.followed} if run.followed else {})}) != run.fingerprint:
             wrong = f"the configuration of {run.label!r} is not the one that was queued"
         elif run.folder.is_absolute() or ".." in run.folder.parts:
             wrong = f"the folder of {run.label!r}, {str(run.folder)!r}, is not in the study's"
@@ -186,6 +188,7 @@ class Queue:
         attributes = {
             "fingerprint": run.config.fingerprint(),
             "config": run.config.record(),
+            "followed": run.config.followed,
             "label": run.label,
             "folder": run.folder.path.relative_to(self.store.folder).as_posix(),
             "lost": 0,
@@ -194,7 +197,7 @@ class Queue:
         }
         state = existing.state if existing is not None else None
         if existing is not None and state is RunState.WAITING:
-            for name in ("config", "until"):
+            for name in ("config", "followed", "until"):
                 self.store.storage.set_trial_user_attr(existing.trial, name, attributes[name])
         elif run.folder.finished and damage_of(run.folder) is None:
             fault = _fault(run.folder)
