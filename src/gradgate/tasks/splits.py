@@ -13,8 +13,10 @@ from hashlib import sha256
 from typing import Literal
 
 from gradgate.errors import DataError
+from gradgate.tasks.class_counts import OTHER_LABEL, in_numbers, looks_like_ids
 from gradgate.tasks.readers.rows import Table, as_text
 from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import TRAIN_AND_DEV, QuestionAnsweringOptions, RankingOptions, base_of
 
 DATA_SEED = 0
@@ -58,6 +60,12 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
     for row in range(len(table)):
         rows[taken.get(row, "train")].append(row)
     few = [part for part in parts if len(rows[part]) < _LEAST_PART]
+    values = len(set(strata)) if spec.kind == "classification" else 0
+    if few and looks_like_ids(values, len(table)):
+        raise DataError(
+            f"{table.source}: {in_numbers(spec.label_column, values, len(table))} Rows of one label cannot be in train "
+            f"and in {' or '.join(few)}. {OTHER_LABEL}"
+        )
     if few:
         raise DataError(
             f"{table.source} cannot be divided: {' and '.join(few)} would have fewer than {_LEAST_PART} rows, because "
@@ -116,7 +124,8 @@ def _strata(spec: TaskSpec, table: Table) -> Sequence[object]:
         return [None] * len(table)
     labels = [as_text(cell) for cell in table.column(spec.label_column, "label=")]
     if spec.kind == "classification":
-        return labels
+        spelling = Spelling.of(labels)
+        return [spelling.name(label) for label in labels]
     order = sorted(range(len(labels)), key=lambda row: (_number(labels[row]), row))
     strata: list[object] = [None] * len(labels)
     for rank, row in enumerate(order):
