@@ -105,6 +105,8 @@ class RunRecord:
         model: ``class`` and number of ``parameters``; with PEFT, where the ``adapter`` is.
         followed: the method with the digest of its plan file, if it follows one.
         language_adapters: language to the digest of its adapter, of those that the run scores with.
+        class_weights: label to its weight in the loss, or to the weights of its absence and presence if rows have
+            several labels; None without weights.
     """
 
     config: Annotated[dict[str, Any], AfterValidator(_check_settings)]
@@ -116,6 +118,7 @@ class RunRecord:
     model: dict[str, str | int] = field(default_factory=dict)
     followed: str | None = field(default=None, metadata=_IF_GIVEN)
     language_adapters: dict[str, str] | None = field(default=None, metadata=_IF_GIVEN)
+    class_weights: dict[str, float | dict[str, float]] | None = field(default=None, metadata=_IF_GIVEN)
 
     @property
     def method(self) -> str:

@@ -66,6 +66,7 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
     there = {column.lower(): column for column in table.columns}
     named = [there[name] for name in LABELS if name in there]
     taken = (text,) if isinstance(text, str) else text
+    named = named or [there[name] for name in ("labels",) if name in there]
     found = named or [column for column in table.columns if column not in taken and _is_label(_sample(table, column))]
     if len(found) != 1:
         raise DataError(_ambiguous(table, "label", found, "label="))
@@ -81,9 +82,16 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
 def find_kind(table: Table, label: str) -> KindName:
     """Infer ``classification`` for words and a few whole numbers, ``regression`` for numbers with decimals.
 
+    Lists of labels, and several columns, are ``multi-label``.
+
     Raises:
         DataError: numbers that may be either, or scores of which some are not numbers, with the line of the first.
     """
+    found = table.columns.get(label, ())
+    if label not in table.columns and {part.strip() for part in label.split(",")} <= set(table.columns):
+        return "multi-label"
+    if any(isinstance(cell, list) and not any(isinstance(c, list | dict) for c in cell) for cell in found):
+        return "multi-label"
     words = [as_text(cell) for cell in table.column(label, "label=")]
     spelling = Spelling.of(words)
     cells = [spelling.name(word) for word in words]

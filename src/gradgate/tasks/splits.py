@@ -6,7 +6,7 @@ question answering without a train file.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -15,6 +15,7 @@ from typing import Literal
 from gradgate.errors import DataError
 from gradgate.tasks.class_counts import OTHER_LABEL, in_numbers, looks_like_ids
 from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.several_labels import label_sets
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import TRAIN_AND_DEV, QuestionAnsweringOptions, RankingOptions, base_of
@@ -24,7 +25,7 @@ DATA_SEED = 0
 LEAST_ROWS = 10
 _LEAST_PART = 2  # rows of dev and of test
 _STRATA_OF_SCORES = 10
-_STRATIFIED = ("classification", "regression")
+_STRATIFIED = ("classification", "multi-label", "regression")
 _ARTICLE = "article"
 
 
@@ -54,8 +55,11 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
             f"{table.source} has {len(table)} rows; expected {LEAST_ROWS} or more to take {' and '.join(parts)} from. "
             "Add rows, or give dev_file= and test_file="
         )
-    strata = _strata(spec, table)
-    taken = _draw(_groups(spec, table), strata, {part: getattr(spec.split, part) for part in parts}, len(table))
+    labels = label_sets(spec, table) if spec.kind == "multi-label" else None
+    strata = _strata(spec, table) if labels is None else _rarest(labels)
+    groups = _groups(spec, table)
+    taken = _draw(groups, strata, {part: getattr(spec.split, part) for part in parts}, len(table))
+    _put_every_label_in_train(groups, labels or [frozenset({stratum}) for stratum in strata], taken)
     rows: dict[str, list[int]] = {split: [] for split in ("train", *parts)}
     for row in range(len(table)):
         rows[taken.get(row, "train")].append(row)
@@ -133,6 +137,12 @@ def _strata(spec: TaskSpec, table: Table) -> Sequence[object]:
     return strata
 
 
+def _rarest(rows: Sequence[frozenset[str]]) -> list[object]:
+    """Return the label of each row that fewest rows have; None for a row without labels."""
+    counts = Counter(label for own in rows for label in own)
+    return [min(own, key=lambda label: (counts[label], label), default=None) for own in rows]
+
+
 def _number(word: str) -> float:
     try:
         return float(word)
@@ -160,20 +170,19 @@ def _draw(groups: list[list[int]], strata: Sequence[object], shares: dict[str, f
                 wanted -= len(group)
                 left[part] -= len(group)
         remaining -= size
-    return _with_every_label_in_train(groups, strata, taken)
+    return taken
 
 
-def _with_every_label_in_train(
-    groups: list[list[int]], strata: Sequence[object], taken: dict[int, str]
-) -> dict[int, str]:
+def _put_every_label_in_train(
+    groups: list[list[int]], labels: Sequence[frozenset[object]], taken: dict[int, str]
+) -> None:
     """Put back into train the groups with a label that train would lack, as when one text has two labels."""
-    present = {strata[row] for row in range(len(strata)) if row not in taken}
+    present = {label for row, own in enumerate(labels) if row not in taken for label in own}
     for group in groups:
-        if group[0] in taken and not {strata[row] for row in group} <= present:
-            present |= {strata[row] for row in group}
+        if group[0] in taken and not {label for row in group for label in labels[row]} <= present:
+            present |= {label for row in group for label in labels[row]}
             for row in group:
                 del taken[row]
-    return taken
 
 
 def is_cut(spec: TaskSpec) -> bool:
