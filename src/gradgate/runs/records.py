@@ -22,6 +22,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy, write_json
 from gradgate.settings.forgetting import ForgettingRecord
+from gradgate.tasks.metrics.per_class import ClassScores
 from gradgate.tasks.types import DEV as DEV
 from gradgate.tasks.types import TRAIN as TRAIN
 
@@ -61,6 +62,7 @@ class TaskRecord:
         mix: how several tasks are mixed.
         tasks: the record of each of several tasks.
         reading: the columns and format of its rows, as entries of a task file.
+        train_counts: label to rows of train, or tokens, that have it; None if the outputs are not classes.
     """
 
     name: str
@@ -76,6 +78,7 @@ class TaskRecord:
     mix: str | None = field(default=None, metadata=_IF_GIVEN)
     tasks: tuple[TaskRecord, ...] | None = field(default=None, metadata=_IF_GIVEN)
     reading: dict[str, Any] | None = field(default=None, metadata=_IF_GIVEN)
+    train_counts: dict[str, int] | None = field(default=None, metadata=_IF_GIVEN)
 
 
 @dataclass(frozen=True)
@@ -304,6 +307,7 @@ class EvaluationRecord:
         metric: the task's.
         tests: the scores on each split.
         averages: as in :class:`SplitScores`.
+        classes: the scores of each class on each split; None if the task has none.
     """
 
     run: dict[str, Any]
@@ -311,6 +315,7 @@ class EvaluationRecord:
     metric: str
     tests: Mapping[str, Metrics]
     averages: Mapping[str, Metrics]
+    classes: dict[str, ClassScores] | None = field(default=None, metadata=_IF_GIVEN)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def find_separator(spec: TaskSpec, tables: Mapping[str, Table]) -> str | None:
 
 def _with_lists(spec: TaskSpec, table: Table, separator: str | None) -> Table:
     names = label_columns(spec, table.columns)
-    if any(name not in table.columns for name in names):
+    if not set(names) & set(table.columns):
         return table
     columns = [table.column(name, "label=") for name in names]
     if all(isinstance(c, (str, int, float)) and as_text(c) in _UNKNOWN for cells in columns for c in cells):

@@ -195,6 +195,7 @@ def task_record(data: TaskData) -> TaskRecord:
         source=spec.source,
         split=data.division,
         reading=spec.reading(),
+        train_counts=data.train_counts,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -84,6 +85,17 @@ class TaskData:
         """
         splits = [split for split in self.rows if split != ORIGINAL_DEV] if self.spec.languages else []
         return {split: self.spec.language_of(split) for split in splits}
+
+    @property
+    def train_counts(self) -> dict[str, int] | None:
+        """Label -> rows of train, or tokens, that have it; None if the outputs are not classes, or without train."""
+        if self.labels is None or "label" not in self.train.column_names:
+            return None
+        counts: Counter[int] = Counter()
+        for batch in self.train.select_columns(["label"]).iter(batch_size=10_000):
+            for cell in batch["label"]:
+                counts.update(cell if isinstance(cell, list) else (cell,))
+        return {label: counts[number] for number, label in enumerate(self.labels)}
 
 
 class Kind(Protocol):

@@ -125,7 +125,7 @@ def _labelled(
     known = known_labels(spec, {split: [label for own in rows for label in own] for split, rows in named.items()})
     _check(spec, scored, named, known)
     notes += [*separated, *spelling_notes(spec, names, (word for own in flat.values() for word in own))]
-    notes += _count_notes(named)
+    notes += _count_notes(spec, named)
     return scored, named, label_order(spec, known), notes
 
 
@@ -143,11 +143,13 @@ def _check(spec: TaskSpec, tables: dict[str, Table], named: dict[str, list[set[s
                 raise unknown_label(split, label, tables[split].place(row), known)
 
 
-def _count_notes(named: dict[str, list[set[str]]]) -> list[str]:
-    """Return what to say of rows with no label, and of rows that never have more than one."""
+def _count_notes(spec: TaskSpec, named: dict[str, list[set[str]]]) -> list[str]:
+    """Return what to say of the threshold, of rows with no label, and of rows that never have more than one."""
+    assert isinstance(spec.options, MultiLabelOptions)
     rows = named.get(TRAIN, [])
     counts = Counter(map(len, rows))
-    notes = [f"{counts[0]:,} of {len(rows):,} rows of train have no label"] if counts[0] else []
+    notes = [f"a label is predicted from a probability of {spec.options.threshold:g}"]
+    notes += [f"{counts[0]:,} of {len(rows):,} rows of train have no label"] if counts[0] else []
     if rows and max(counts) < 2:
         notes.append("no row of train has several labels; kind='classification' predicts exactly one")
     return notes
