@@ -91,7 +91,10 @@ CONTENTS: dict[str, tuple[Files, str]] = {
         r"t\.jsonl:5: the label is nan, which stands for a missing number",
     ),
     "a huge score": ({"t.csv": SCORES + "more words,1e300\n"}, r"t\.csv:32: the score '1e300' is too large"),
-    "lists of labels": ({"t.jsonl": labelled([1], [2], [3])}, r"t\.jsonl:\d+: the label is list, expected text"),
+    "objects as labels": (
+        {"t.jsonl": labelled({"a": 1}, {"a": 1}, {"a": 2})},
+        r"t\.jsonl:\d+: the label is dict .*expected text or a number",
+    ),
     **{
         f"{cell} among scores": (
             {"t.csv": SCORES + f'more words,"{cell}"\n'},

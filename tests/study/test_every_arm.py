@@ -7,17 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradgate.methods import methods
-from gradgate.settings.compare import RecommendSettings
-from gradgate.settings.base import checked_settings
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.study.budget.file import read_budget
-from gradgate.settings.budget import Budget
-from gradgate.study.compare import compare
-from gradgate.study.planning import StudyRequest
-from gradgate.study.progress import SilentStudy
-from gradgate.study.results import read_study
-from gradgate.study.status import open_queue
-from gradgate.settings.arm import read_arm
 
 PLAN = "phases:\n- {step: 0, open: [head]}\n- {step: 2, open: [layers.3, head]}\n"
 OPTIONS = {"order": "order:layers=0/1/2/3,every=1", "groups": "groups:open=head", "fun": "fun:every=1,batches=1"}

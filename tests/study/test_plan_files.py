@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gradgate.errors import RunError
 from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.budget.file import read_budget
@@ -33,6 +34,14 @@ def test_a_plan_file_is_compared(base: RunConfig, tmp_path: Path) -> None:
     assert compare(StudyRequest(base, arms, [0]), study, SilentStudy()).finished == 2
     assert compare(StudyRequest(base, arms, [0, 1]), study, SilentStudy()).finished == 4
     assert [run.arm.name for run in read_study(study).cells] == [arms[0]] * 2 + [arms[1]] * 2
+
+
+def test_results_of_a_changed_plan_are_refused(base: RunConfig, tmp_path: Path) -> None:
+    arms, study = ["head", plan(tmp_path)], tmp_path / "study"
+    compare(StudyRequest(base, arms, [0]), study, SilentStudy())
+    (tmp_path / "plan.yaml").write_text(PLAN.replace("step: 2", "step: 4"))
+    with pytest.raises(RunError, match="was begun with another plan: the file of .* has changed since"):
+        compare(StudyRequest(base, arms, [0, 1]), study, SilentStudy())
 
 
 def test_a_plan_file_is_raced(base: RunConfig, tmp_path: Path) -> None:

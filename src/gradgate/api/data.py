@@ -11,6 +11,7 @@ from typing import Any
 
 from gradgate.errors import UsageError, nearest
 from gradgate.files import write_files
+from gradgate.tasks.readers.class_names import names_in
 
 _SPLITS = {"train": "train", "dev": "dev", "validation": "dev", "valid": "dev", "val": "dev", "test": "test"}
 _EXPECTED = (
@@ -83,7 +84,7 @@ def _parquet(rows: object) -> bytes:
 
 
 def _table(rows: Any) -> Any:
-    """Return rows as an Arrow table, without the metadata of pandas or datasets."""
+    """Return rows as an Arrow table, with no other metadata than the names of classes from datasets."""
     import pyarrow as pa
 
     library = type(rows).__module__.partition(".")[0]
@@ -102,18 +103,10 @@ def _table(rows: Any) -> Any:
             raise UsageError(f"task is a {type(rows).__name__}; {_EXPECTED}.")
     except pa.ArrowInvalid as error:
         raise UsageError(f"task is a {type(rows).__name__} whose columns cannot be written: {error}.") from None
-    return table.replace_schema_metadata(None)
+    return table.replace_schema_metadata(names_in(table.schema))
 
 
 def _with_names(rows: Any) -> Any:
-    """Return a datasets.Dataset as an Arrow table, with class names in place of numbers."""
-    import pyarrow as pa
-    from datasets import ClassLabel
-
+    """Return a datasets.Dataset as an Arrow table, whose schema has the names of its classes."""
     table = rows.with_format("arrow")[:]
-    for place, (name, kind) in enumerate(rows.features.items()):
-        if isinstance(kind, ClassLabel):
-            numbers = table.column(name).to_pylist()
-            words = [None if number is None or number < 0 else kind.int2str(number) for number in numbers]
-            table = table.set_column(place, name, pa.array(words, pa.string()))
-    return table
+    return table.replace_schema_metadata(rows.features.arrow_schema.metadata)

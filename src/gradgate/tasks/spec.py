@@ -82,7 +82,8 @@ class TaskSpec(BaseModel):
             tagged tokens, the column of a sentence's tokens; of question answering, those of question and context; of
             multiple choice, the premise's; of ranking, the query's and then the document's. Default: the
             kind's.
-        label: the column of the label, score, tags, answers or grade; default: the kind's.
+        label: the column of the label, score, tags, answers or grade; of several labels per row, one column with all
+            of them, or a column per label, as a list or with commas between them; default: the kind's.
         options: entries of tasks of this kind only, a ``KIND_INFO[kind].options``. A task file and a dumped spec have
             these entries next to ``kind``: ``{kind: ranking, query: id}``.
         metric: selects checkpoints; default: the kind's.
@@ -182,6 +183,14 @@ class TaskSpec(BaseModel):
             entries = f"write {', '.join(own)} next to `kind`" if own else f"{kind} has none of its own, remove it"
             raise ValueError(f"`options` is not a valid entry; {entries}")
         return {"text": info.text, "label": info.label, **values, "metric": metric}
+
+    @field_validator("label", mode="before")
+    @classmethod
+    def _several_columns(cls, label: Any, info: ValidationInfo) -> Any:
+        """Accept a list of columns, one per label, for their names with commas between them."""
+        if isinstance(label, list | tuple) and label and info.data.get("kind") == "multi-label":
+            return ",".join(map(str, label))
+        return label
 
     @field_validator("options", mode="before")
     @classmethod

@@ -13,6 +13,7 @@ from gradgate.tasks.readers.files import missing, peek, read_table, type_by_endi
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table, renamed
 from gradgate.tasks.readers.turns import MESSAGES, with_usual_names
+from gradgate.tasks.several_labels import label_columns
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.splits import cut_by_article, divide, is_cut, missing_parts
 from gradgate.tasks.types import DEV, TRAIN_AND_DEV, MultipleChoiceOptions, base_of, scored
@@ -119,7 +120,8 @@ def _check_columns(spec: TaskSpec, path: Path, split: str) -> None:
             return
         head = with_usual_names(spec, head)
     texts = zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False)
-    for name, parameter in (*texts, (spec.label_column, "label=")):
+    labels = label_columns(spec, head.columns) if spec.kind == "multi-label" else (spec.label_column,)
+    for name, parameter in (*texts, *((label, "label=") for label in labels)):
         if len(head) and name not in head.columns:
             head.column(name, parameter)
 

@@ -17,6 +17,7 @@ from gradgate.tasks import metrics
 
 KindName = Literal[
     "classification",
+    "multi-label",
     "regression",
     "token-classification",
     "question-answering",
@@ -53,6 +54,19 @@ LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*
 
 class KindOptions(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """The entries of a task file that only one kind of task has; most kinds have none."""
+
+
+class MultiLabelOptions(KindOptions):
+    """Entries of a task with several labels per row.
+
+    Args:
+        label_separator: the text between labels that are joined to one text; None takes the first of ``|``, ``;`` and
+            ``,`` that occurs in train.
+        threshold: the probability from which a label is predicted.
+    """
+
+    label_separator: Annotated[str | None, Field(min_length=1)] = None
+    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
 
 class MultipleChoiceOptions(KindOptions):
@@ -140,6 +154,7 @@ class KindInfo:
 
 _ALL_KINDS = (
     KindInfo("classification", "text", "label", metrics.CLASSIFICATION),
+    KindInfo("multi-label", "text", "label", metrics.MULTI_LABEL, MultiLabelOptions),
     KindInfo("regression", "text", "label", metrics.REGRESSION),
     KindInfo("token-classification", "tokens", "tags", metrics.TAGS),
     KindInfo("question-answering", ("question", "context"), "answers", metrics.ANSWERS, QuestionAnsweringOptions),

@@ -111,6 +111,10 @@ def _a_label(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
     return [labels[-1]] * len(table)  # the first may be -1, which marks unlabelled rows
 
 
+def _a_label_in_a_list(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+    return [[labels[-1]]] * len(table)
+
+
 def _a_number(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
     return [0] * len(table)
 
@@ -135,6 +139,7 @@ def _no_answers(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any
 
 _STAND_INS: dict[KindName, StandIns] = {
     "classification": _a_label,
+    "multi-label": _a_label_in_a_list,
     "regression": _a_number,
     "token-classification": _a_tag_each,
     "question-answering": _an_answer,

@@ -26,6 +26,7 @@ from gradgate.report.sections.from_papers.training_sizes import TrainingSizesSec
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
 from gradgate.report.sections.imported import ImportedSection
+from gradgate.report.sections.per_class import PerClassSection
 from gradgate.report.sections.scores import ScoresSection
 from gradgate.report.sections.search import SearchSection
 from gradgate.report.sections.shared_rate import SharedRateSection
@@ -57,6 +58,7 @@ SECTIONS: tuple[type[Section], ...] = (
     SplitsSection,
     RunsSection,
     MetricsSection,
+    PerClassSection,
     StabilitySection,
     TimelineSection,
     FisherSection,

@@ -185,6 +185,8 @@ class Queue:
                 self._add(run, existing.get(run.config.fingerprint()))
 
     def _add(self, run: GridRun, existing: QueuedRun | None) -> None:
+        if run.config.followed is not None and run.folder.run_file.is_file():
+            read_record(run.folder.run_file, RunRecord).check_plan(run.config.followed, run.folder.path)
         attributes = {
             "fingerprint": run.config.fingerprint(),
             "config": run.config.record(),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.readers.class_names import stored_features, with_class_names
 from gradgate.tasks.readers.rows import MISSING, Table
 from gradgate.tasks.readers.sentences import read_columns, read_conllu
 from gradgate.tasks.readers.squad import looks_like_squad, read_squad
@@ -44,6 +45,7 @@ def read_table(path: Path, fmt: FileFormat) -> Table:
     """Read every row of a file.
 
     Cells of csv and tsv files are strings, exactly as written; those of JSON and Parquet keep their types.
+    Class indices of Parquet files that ``datasets`` has written become the classes' names.
     Lines that are empty are skipped. Text is UTF-8, with or without a byte order mark.
 
     Raises:
@@ -199,7 +201,8 @@ def _parquet(path: Path) -> Table:
     try:
         rows = parquet.ParquetFile(path).read()
         names = [name for name in rows.column_names if not name.startswith(_PANDAS_INDEX)]
-        return Table(str(path), {name: rows.column(name).to_pylist() for name in names})
+        columns = {name: rows.column(name).to_pylist() for name in names}
+        return Table(str(path), with_class_names(columns, stored_features(rows.schema)))
     except (OSError, ValueError, KeyError, OverflowError, pyarrow.ArrowException) as error:
         raise DataError(
             f"{path} is not a Parquet file that can be read: {error}. Expected one as pandas or pyarrow write it"

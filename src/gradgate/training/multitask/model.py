@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from transformers import AutoConfig
 from gradgate.errors import RunError
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData
-from gradgate.training.pretrained import load_pretrained, load_with_fresh, set_dropout
+from gradgate.training.pretrained import load_for_task, load_pretrained, set_dropout
 
 ENCODER = "encoder"
 
@@ -65,9 +65,12 @@ class MultitaskModel(nn.Module):
 
 
 def load_multitask(
-    config: RunConfig, tasks: Mapping[str, tuple[Kind, TaskData]], tokenizer: Any
+    config: RunConfig,
+    tasks: Mapping[str, tuple[Kind, TaskData]],
+    tokenizer: Any,
+    note: Callable[[str], None] = lambda text: None,
 ) -> tuple[MultitaskModel, frozenset[str]]:
-    """Load the pretrained encoder with fresh heads; return it and the names of the parameters its weights lacked.
+    """Load the pretrained encoder with a head per task; return it and the names of its fresh parameters.
 
     The encoder is the largest of those that the heads come with: some kinds of head omit the pooler, others need it.
 
@@ -79,7 +82,7 @@ def load_multitask(
     fresh: set[str] = set()
     of_encoder: set[str] = set()
     for task, (kind, data) in tasks.items():
-        model, missing = load_with_fresh(config, kind, data, tokenizer)
+        model, missing = load_for_task(config, kind, data, tokenizer, lambda text, task=task: note(f"{task}: {text}"))
         prefix = model.base_model_prefix
         base = model._modules.pop(prefix, None)
         if base is None:
