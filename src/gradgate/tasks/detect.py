@@ -11,7 +11,7 @@ from gradgate.errors import DataError, UsageError
 from gradgate.tasks.catalog import Entry, at_folder, entries, plain
 from gradgate.tasks.columns import find_kind, find_label, find_text
 from gradgate.tasks.languages import INDO_EUROPEAN
-from gradgate.tasks.readers.files import ENDINGS, peek, read_table
+from gradgate.tasks.readers.files import ENDINGS, read_table
 from gradgate.tasks.readers.rows import Table, as_text, renamed
 from gradgate.tasks.readers.turns import MESSAGES
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
@@ -102,7 +102,7 @@ def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> boo
     try:
         for split in looked_at:
             fmt = spec.format_of(split)
-            tables.append(renamed(peek(paths[split], fmt), fmt.rename))
+            tables.append(renamed(read_table(paths[split], fmt, 1), fmt.rename))
     except DataError:
         return False
     if not tables:

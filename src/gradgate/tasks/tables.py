@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.files import missing, peek, read_table, type_by_ending
+from gradgate.tasks.readers.files import missing, read_table, type_by_ending
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table, renamed
 from gradgate.tasks.readers.turns import MESSAGES, with_usual_names
@@ -114,7 +114,7 @@ def _check_columns(spec: TaskSpec, path: Path, split: str) -> None:
     fmt = spec.format_of(split)
     if (fmt.type if fmt.type != "auto" else type_by_ending(path)) not in _WITH_COLUMNS:
         return
-    head = renamed(peek(path, fmt), fmt.rename)
+    head = renamed(read_table(path, fmt, 1), fmt.rename)
     if spec.kind == "generation":
         if MESSAGES in head.columns:  # the response is the last of them
             return
