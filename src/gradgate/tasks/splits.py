@@ -56,6 +56,9 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
         )
     labels = label_sets(spec, table) if spec.kind == "multi-label" else None
     strata = _strata(spec, table) if labels is None else _rarest(labels)
+    if spec.language_column is not None:
+        languages = table.column(spec.language_column, "`language_column` of the task")
+        strata = [(as_text(language), stratum) for language, stratum in zip(languages, strata, strict=True)]
     groups = _groups(spec, table)
     taken = _draw(groups, strata, {part: getattr(spec.split, part) for part in parts}, len(table))
     _put_every_label_in_train(groups, labels or [frozenset({stratum}) for stratum in strata], taken)
