@@ -71,12 +71,12 @@ def test_every_form_has_the_same_rows(form: str, tmp_path: Path) -> None:
 def test_a_task_file_names_columns_and_separator(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(table("label", ["rock, pop/jazz", "jazz", "rock, pop"] * 8))
     (tmp_path / "task.yaml").write_text(
-        'kind: multi-label\nseparator: "/"\nthreshold: 0.3\nsplit: 50/25/25\nfiles: {train: t.csv}\n'
+        'kind: multi-label\nlabel_separator: "/"\nthreshold: 0.3\nsplit: 50/25/25\nfiles: {train: t.csv}\n'
     )
     (tmp_path / "t.csv").write_text(table("label", ['"rock, pop/jazz"', "jazz", '"rock, pop"'] * 8))
     data = load_task(find_task(tmp_path))
     assert data.labels == ("jazz", "rock, pop")
-    assert data.spec.options == MultiLabelOptions(separator="/", threshold=0.3)
+    assert data.spec.options == MultiLabelOptions(label_separator="/", threshold=0.3)
     spec = find_task(tmp_path / "task.yaml").model_validate(
         {"name": "t", "kind": "multi-label", "label": ["a", "b"], "files": {"train": "t.csv"}}
     )

@@ -78,7 +78,11 @@ def tasks(
         else:
             console.print(tasks_table(specs))
         return
-    from gradgate.tasks.data import count_rows, label_names  # with the kinds of tasks, which the list does without
+    from gradgate.tasks.data import (  # with the kinds of tasks, which the list does without
+        count_rows,
+        label_counts,
+        label_names,
+    )
     from gradgate.tasks.multitask import find_multitask, is_multitask
 
     if is_multitask(task):
@@ -89,7 +93,7 @@ def tasks(
     if as_json:
         print_json(rows)
     else:
-        console.print(task_table(spec, rows, label_names(spec)))
+        console.print(task_table(spec, rows, label_names(spec), label_counts(spec)))
 
 
 def tasks_table(specs: list[TaskSpec]) -> Table:
@@ -105,8 +109,14 @@ def tasks_table(specs: list[TaskSpec]) -> Table:
     return table
 
 
-def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...]) -> Group:
-    """Return one row per language of a task and one column per split, with its columns, labels and division."""
+def task_table(
+    spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...], label_rows: dict[str, int]
+) -> Group:
+    """Return one row per language of a task and one column per split, with its columns, labels and division.
+
+    ``label_rows`` is label -> rows of train, empty if they are not counted.
+    """
+    from gradgate.tasks.class_counts import count_notes
     from gradgate.tasks.data import absent_files, absent_notes
     from gradgate.tasks.readers.files import missing
     from gradgate.tasks.splits import division_note
@@ -121,7 +131,10 @@ def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[st
     if spec.kind != "generation":  # of which some read messages instead
         lines.append(f"text: {' + '.join(spec.text_columns)}; label: {spec.label_column}")
     if labels:
-        lines.append(f"labels: {', '.join(labels)}")
+        named = [f"{label} {label_rows[label]:,}" if label in label_rows else label for label in labels]
+        lines.append(f"labels: {', '.join(named)}")
+    if spec.kind == "classification":
+        lines += count_notes(spec, label_rows)
     if division:
         lines.append(division)
     lines += absent_notes(spec)

@@ -60,8 +60,8 @@ def find_separator(spec: TaskSpec, tables: Mapping[str, Table]) -> str | None:
         if isinstance(cell, str) and not _is_list(cell)
     ]
     known = {*(spec.label_map or {}), *(spec.label_map or {}).values()}
-    if spec.options.separator is not None or not cells:
-        return spec.options.separator if cells else None
+    if spec.options.label_separator is not None or not cells:
+        return spec.options.label_separator if cells else None
     found = [separator for separator in SEPARATORS if any(separator in cell for cell in cells if cell not in known)]
     return found[0] if found else None
 

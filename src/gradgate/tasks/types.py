@@ -60,12 +60,12 @@ class MultiLabelOptions(KindOptions):
     """Entries of a task with several labels per row.
 
     Args:
-        separator: the text between labels that are joined to one text; None takes the first of ``|``, ``;`` and ``,``
-            that occurs in train.
+        label_separator: the text between labels that are joined to one text; None takes the first of ``|``, ``;`` and
+            ``,`` that occurs in train.
         threshold: the probability from which a label is predicted.
     """
 
-    separator: Annotated[str | None, Field(min_length=1)] = None
+    label_separator: Annotated[str | None, Field(min_length=1)] = None
     threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
 

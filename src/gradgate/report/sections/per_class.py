@@ -160,9 +160,10 @@ def _read(study: StudySummary, arm: ArmSummary) -> tuple[ClassScores, ...]:
     task = study.record.task
     by_seed = []
     for cell in arm.finished:
-        if cell.folder is None:
+        folder = None if cell.folder is None else RunFolder(cell.folder)
+        if folder is None or not folder.predictions.is_dir():  # results that were imported or copied without them
             continue
-        rows = [row for split in study.units for row in read_predictions(RunFolder(cell.folder), split)]
+        rows = [row for split in study.units for row in read_predictions(folder, split)]
         scores = score_each_class(task.kind, task.labels or (), rows)
         by_seed += [scores] if scores is not None else []
     return tuple(by_seed)

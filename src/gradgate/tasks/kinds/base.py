@@ -115,8 +115,11 @@ class Kind(Protocol):
         Without a table ``train``, as when a trained model is scored, the labels are those that ``label_map`` names.
         """
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...] | None:
-        """Return the labels that ``read`` finds, without building rows; None if outputs are not classes."""
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int] | None:
+        """Return label -> rows of train, or tokens, in the order that ``read`` finds; None if outputs are not classes.
+
+        Builds no rows.
+        """
 
     def num_outputs(self, data: TaskData) -> int:
         """Return the width of the model's head."""

@@ -76,7 +76,7 @@ class Generation:
             notes.append("no test split with responses: only dev is scored")
         return Examples(splits, None, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
         return None
 
     def num_outputs(self, data: TaskData) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -201,6 +202,17 @@ class Labelled:
     named: dict[str, list[str]]
     order: tuple[str, ...]
     notes: list[str]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Label -> rows of train."""
+        return in_order(self.order, self.named.get(TRAIN, ()))
+
+
+def in_order(order: Iterable[str], names: Iterable[str]) -> dict[str, int]:
+    """Return label -> how often it is named."""
+    counts = Counter(names)
+    return {label: counts[label] for label in order}
 
 
 def listed(labels: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from gradgate.tasks.kinds.labels import (
     LabelNames,
     OneLabel,
     head_of,
+    in_order,
     known_labels,
     label_order,
     label_word,
@@ -61,8 +62,9 @@ class MultiLabel(OneLabel):
             splits[split] = make_rows(rows, {**dict.fromkeys(columns, "string"), "label": [order]})
         return Examples(splits, order, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...]:
-        return _labelled(spec, tables)[2]
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int]:
+        _, named, order, _ = _labelled(spec, tables)
+        return in_order(order, (label for own in named.get(TRAIN, ()) for label in own))
 
     def config_overrides(self, data: TaskData) -> dict[str, Any]:
         return {**head_of(labels_of(data)), "problem_type": "multi_label_classification"}
@@ -135,7 +137,7 @@ def _check(spec: TaskSpec, tables: dict[str, Table], named: dict[str, list[set[s
         found = f"the one label {next(iter(known))!r}" if known else "no labels"
         raise DataError(
             f"The rows of {tables[TRAIN].source} have {found}; multi-label needs two labels or more. Is label= right? "
-            "Labels joined to one text are told apart by `separator` in a task.yaml"
+            "Labels joined to one text are told apart by `label_separator` in a task.yaml"
         )
     for split, rows in named.items():
         for row, own in enumerate(rows):

@@ -13,6 +13,7 @@ from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
 from gradgate.tasks.kinds.labels import (
     LabelNames,
     head_of,
+    in_order,
     known_labels,
     label_order,
     label_word,
@@ -66,8 +67,9 @@ class TokenClassification:
             splits[split] = make_rows(columns, {"tokens": ["string"], "label": [labels]})
         return Examples(splits, labels, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...]:
-        return _tagged(spec, sequence.scored_tables(spec, tables)[0])[1]
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int]:
+        tagged, labels, _ = _tagged(spec, sequence.scored_tables(spec, tables)[0])
+        return in_order(labels, (tag for _, tags in tagged.get("train", ()) for tag in tags))
 
     def num_outputs(self, data: TaskData) -> int:
         return len(labels_of(data))

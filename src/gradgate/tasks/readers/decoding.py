@@ -37,6 +37,7 @@ _OTHER_FORMS = {
     b"version https://git-lfs": "a pointer of Git LFS in place of the file; fetch it with `git lfs pull`",
 }
 _EXPECTED = "expected a csv, tsv, jsonl, json, parquet or arrow file"
+_ASKS = f"{_EXPECTED[0].upper()}{_EXPECTED[1:]}, or an `encoding` in the `format` of a task.yaml"
 _TYPOGRAPHIC = frozenset("‘’“”„–—…•€£¥©®™°±²³·«»¿¡½¼¾ªº§´µ×÷‚‹›\xa0\xad")
 _INSIDE_WORDS = frozenset("’‘–—…·\xad\xa0")
 _RUN = re.compile(r"[^\W\d_a-zA-Z]{4,}")
@@ -68,6 +69,8 @@ def decode(path: Path, encoding: str | None = None) -> tuple[str, tuple[str, ...
     data = data.removeprefix(codecs.BOM_UTF8)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _in(path, data, "utf-16"), (f"{path.name} is read as UTF-16",)
+    if 4 * data[:1000].count(0) > len(data[:1000]):
+        raise DataError(f"{path} is a binary file, or UTF-16 without a byte order mark. {_ASKS}")
     try:
         return data.decode("utf-8"), ()
     except UnicodeDecodeError as error:
@@ -94,7 +97,7 @@ def _not_utf8(path: Path, data: bytes, error: UnicodeDecodeError) -> tuple[str, 
     line = data.count(b"\n", 0, error.start) + 1
     what = f"{path}:{line} is not UTF-8 (byte 0x{data[error.start]:02x})"
     if b"\0" in data:
-        raise DataError(f"{path} is a binary file, or UTF-16 without a byte order mark; {_EXPECTED}")
+        raise DataError(f"{path} is a binary file. {_ASKS}")
     if _holds_utf8(data):
         raise DataError(
             f"{what}, and other lines are: the file mixes encodings. Convert the lines that differ, for example with "
