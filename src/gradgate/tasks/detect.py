@@ -119,7 +119,7 @@ def _describe(name: str, folder: Path, found: Splits, given: Given, source: str 
     values: dict[str, Any] = {"name": plain_name(name), "files": files, "folder": folder, "formats": formats}
     values |= {"languages": found.languages, "source": found.source}
     values |= _columns(train, given)
-    if "dev" not in files and (found.found or len(found.files) == 1 and (folder / files["train"]).stem == name):
+    if "dev" not in files and (found.found or (len(found.files) == 1 and (folder / files["train"]).stem == name)):
         values["split"] = DEFAULT_SHARES
     language = None if found.languages or values["kind"] == _GENERATION.name else find_language_column(train)
     if language is not None:

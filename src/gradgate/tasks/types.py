@@ -234,8 +234,6 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
             line, separated by tabs or spaces, with a blank line after each sentence; ``squad`` for SQuAD's JSON;
             ``fasttext``; ``saved`` for a folder of ``save_to_disk``, ``folders`` for one with a folder of texts per
             class.
-        encoding: of text files; None is UTF-8, or cp1252 if the text shows that.
-        part: the entry of a JSON object that has the rows.
         header: whether the first line of a csv or tsv file names the columns.
         columns: the names of the columns if there is no header. Those of a ``conll`` file are by default ``tokens``,
             ``tags`` (the last) and numbered ones between.
@@ -243,20 +241,22 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
         extra_columns: accept rows with more columns than named, and drop the extra ones.
         join: put between two text columns to make one text of them; None keeps a text and its pair.
         rename: a column's name in the file -> the name that the task knows it by, if the file has that column.
+        encoding: of text files; None is UTF-8, or cp1252 if the text shows that.
+        part: the entry of a JSON object that has the rows.
     """
 
     type: Literal[
         "auto", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "conllu", "conll", "squad", "fasttext", "saved",
         "folders",
     ] = "auto"  # fmt: skip
-    encoding: str | None = None
-    part: str | None = None
     header: bool = True
     columns: tuple[str, ...] | None = None
     quoting: bool | None = None
     extra_columns: bool = False
     join: str | None = None
     rename: dict[str, str] = {}
+    encoding: str | None = None
+    part: str | None = None
 
     @model_validator(mode="after")
     def _columns_where_no_header(self) -> FileFormat:

@@ -221,7 +221,7 @@ ROWS = (
     ),
     Form(
         "Label Studio's export", None, ("annotations", "data"), (),
-        "export as CONLL2003, or as CSV with one column for the text and one for the choice", 
+        "export as CONLL2003, or as CSV with one column for the text and one for the choice",
         {"data": {"text": "Anna sings"}, "annotations": [{"result": []}]},
     ),
     Form(
