@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +118,13 @@ def _describe(name: str, folder: Path, found: Splits, given: Given, source: str 
     train = read_table(folder / files["train"], FileFormat.model_validate(formats.get("train", {})))
     values: dict[str, Any] = {"name": plain_name(name), "files": files, "folder": folder, "formats": formats}
     values |= {"languages": found.languages, "source": found.source}
-    values |= _columns(train, given)
+    values |= {"description": found.found} if found.found else {}
+    language = None if found.languages else find_language_column(train)
+    without = {column: cells for column, cells in train.columns.items() if column != language}
+    values |= _columns(replace(train, columns=without), given)
     if "dev" not in files and (found.found or (len(found.files) == 1 and (folder / files["train"]).stem == name)):
         values["split"] = DEFAULT_SHARES
-    language = None if found.languages or values["kind"] == _GENERATION.name else find_language_column(train)
-    if language is not None:
+    if language is not None and values["kind"] != _GENERATION.name:
         codes = languages_in([train], language)
         own = choose_source(codes, source, train.source)
         codes_in_order = (own, *sorted(code for code in codes if code != own))

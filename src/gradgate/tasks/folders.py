@@ -24,6 +24,15 @@ DEV_STEMS = ("dev", "val", "valid", "validation", "dev_matched", "validation_mat
 _SHARD = re.compile(r"(\w+?)-\d{5}-of-\d{5}(-\w+)?\.(\w+)")
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)\r?\n---", re.DOTALL)
 _ANY = "*"
+SAVED_SPLITS = "a folder of DatasetDict.save_to_disk"
+SAVED = "a folder of Dataset.save_to_disk"
+CLONE = "a data set of the hub, by its README.md"
+SHARDS = "shards, as data sets of the hub have them"
+PER_SPLIT = "a folder per split"
+PER_CLASS = "a folder of texts per class"
+OF_SPLITS = "a JSON object of splits"
+FOUND = (SAVED_SPLITS, SAVED, CLONE, SHARDS, PER_SPLIT, PER_CLASS, OF_SPLITS)
+"""What a folder or file with splits may be, for people."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +65,22 @@ def splits_of_folder(folder: Path, source: str | None) -> Splits:
         DataError: two files for one split, a broken link, or a description of a data set with faults.
     """
     if (folder / SPLITS).is_file():
-        return Splits(_saved(folder), source=source or "en", found="a folder of DatasetDict.save_to_disk")
+        return Splits(_saved(folder), source=source or "en", found=SAVED_SPLITS)
     if (folder / STATE).is_file():
-        return Splits({"train": "."}, source=source or "en", found="a folder of Dataset.save_to_disk")
+        return Splits({"train": "."}, source=source or "en", found=SAVED)
     if configured := _configured(folder):
-        return Splits(configured, source=source or "en", found="a data set of the hub, by its README.md")
+        return Splits(configured, source=source or "en", found=CLONE)
     by_name = _named_splits(folder, source)
     if "train" in by_name.files:
         return by_name
     for files, found in (
-        (_shards(folder), "shards, as data sets of the hub have them"),
-        (_split_folders(folder), "a folder per split"),
+        (_shards(folder), SHARDS),
+        (_split_folders(folder), PER_SPLIT),
     ):
         if "train" in files:
             return Splits(files, source=source or "en", found=found)
     if class_folders(folder):
-        return Splits({"train": "."}, source=source or "en", found="a folder of texts per class")
+        return Splits({"train": "."}, source=source or "en", found=PER_CLASS)
     data = [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix.lower() in ENDINGS]
     if len(data) == 1 and not by_name.files:
         return splits_of_file(data[0])
@@ -84,7 +93,7 @@ def splits_of_file(file: Path) -> Splits:
     if not parts:
         return Splits({"train": file.name})
     formats = {split: {"part": part} for split, part in parts.items()}
-    return Splits(dict.fromkeys(parts, file.name), formats=formats, found="a JSON object of splits")
+    return Splits(dict.fromkeys(parts, file.name), formats=formats, found=OF_SPLITS)
 
 
 def _saved(folder: Path) -> dict[str, str]:

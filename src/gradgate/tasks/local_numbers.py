@@ -26,8 +26,9 @@ def is_local(word: str) -> bool:
 
 
 def are_local(words: Sequence[str]) -> bool:
-    """Return True if all words are numbers, and some are in local writing."""
-    return any(map(is_local, words)) and all(is_local(word) or _PLAIN.fullmatch(word.strip()) for word in words)
+    """Return True if most words are numbers, and some of these are in local writing."""
+    local = sum(map(is_local, words))
+    return local > 0 and 2 * (local + sum(_PLAIN.fullmatch(word.strip()) is not None for word in words)) > len(words)
 
 
 def in_points(table: Table, column: str) -> Table:
@@ -59,9 +60,12 @@ def explain(word: str) -> str:
     if _COMMA.fullmatch(word) or _THOUSANDS.fullmatch(word):
         return (
             "where the sign may part thousands or decimals. Write numbers with a point for decimals and nothing "
-            "between thousands, as in 1234.5"
+            "between thousands, as in 1234.5; names of classes need kind='classification'"
         )
-    return "a number with a unit. Write the number alone, with a point for decimals, as in 1234.5"
+    return (
+        "a number with a unit. Write the number alone, with a point for decimals, as in 1234.5; names of classes need "
+        "kind='classification'"
+    )
 
 
 def _is_decimal(word: str) -> bool:

@@ -86,7 +86,8 @@ def division_note(spec: TaskSpec, rows: dict[str, int]) -> str | None:
         return _cut_note(spec)
     if not missing_parts(spec):
         return None
-    file = spec.places["train"].replace("\\", "/").rpartition("/")[2]
+    place = spec.places["train"].replace("\\", "/")
+    file = place if "*" in place else place.rpartition("/")[2]
     dev = f"{rows['dev']:,} dev" + ("" if "dev" in missing_parts(spec) else " from a file of their own")
     counts = [f"{rows['train']:,} rows to train", dev]
     counts += [f"{count:,} {split}" for split, count in rows.items() if split not in TRAIN_AND_DEV]

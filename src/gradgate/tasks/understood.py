@@ -10,15 +10,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gradgate.tasks.data import absent_files, absent_notes, count_rows, kind_of, reading_notes
-from gradgate.tasks.folders import splits_of_folder
+from gradgate.tasks.folders import FOUND
 from gradgate.tasks.forms import FORMS
 from gradgate.tasks.kinds.generation import turns_of
-from gradgate.tasks.readers.files import missing, read_table, type_of
+from gradgate.tasks.readers.files import files_of, missing, read_table, type_of
 from gradgate.tasks.readers.rows import MISSING, Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.splits import division_note
 from gradgate.tasks.tables import read_tables
-from gradgate.tasks.types import LANGUAGE, TRAIN, TRAIN_AND_DEV, base_of
+from gradgate.tasks.types import TRAIN, TRAIN_AND_DEV, base_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -119,12 +119,12 @@ def _form(spec: TaskSpec) -> str:
         rows = rows.replace("a text", "two texts").replace("its", "their")
     if spec.folder is None:
         return rows
-    places = [spec.folder / place for place in spec.places.values() if LANGUAGE not in place]
-    first = next((path for path in places if path.exists()), None)
-    if first is None or not (first.is_file() or first.is_dir()):
+    split, place = next(iter(spec.places.items()))
+    files = files_of(spec.folder / place)
+    if not files:
         return rows
-    kind = type_of(first, spec.format_of(next(iter(spec.places))))
-    where = splits_of_folder(spec.folder, None).found if spec.folder.is_dir() and len(spec.places) > 1 else ""
+    kind = type_of(files[0], spec.format_of(split))
+    where = spec.description if spec.description in FOUND else None
     return ", ".join(part for part in (rows, _TYPES.get(kind, kind), where) if part)
 
 

@@ -96,6 +96,13 @@ def _read_answers(table: Table) -> Table:
     return with_columns(table, {"answers": [parsed(cell) for cell in cells_of(table, "answers")]})
 
 
+def _read_grades(table: Table) -> Table:
+    columns = {"query": cells_of(table, "query"), "document": cells_of(table, "document|passage")}
+    if found_name(table, "grade|relevance"):
+        columns["grade"] = cells_of(table, "grade|relevance")
+    return with_columns(table, columns)
+
+
 def _texts_of(cell: Any) -> Any:
     """Return the choices of a row, of which some data sets name each."""
     cell = parsed(cell)
@@ -186,6 +193,12 @@ ROWS = (
         {"tokens": ["Anna", "sings"], "ner_tags": ["B-PER", "O"]}, _read_tags, _has_tags,
     ),
     Form(
+        "CoNLL-U", "token-classification", ("form",), ("upos",), "the words of CoNLL-U and their parts of speech",
+        {"form": ["Anna", "sings"], "upos": ["PROPN", "VERB"]},
+        lambda table: with_columns(table, {"tokens": cells_of(table, "form"), "tags": cells_of(table, "upos")}),
+        lambda table: are_lists(first_cells(table, "form"), str),
+    ),
+    Form(
         "token rows", "token-classification", (_ID, _WORD), (_TAG,),
         "one token per row, with the number of its sentence",
         {"sentence_id": 1, "word": "Anna", "tag": "B-PER"}, _read_token_rows, _has_token_rows,
@@ -195,6 +208,11 @@ ROWS = (
         "a question, a context, and answers with the characters at which they begin",
         {"question": "Who sings?", "context": "Anna sings.", "answers": {"text": ["Anna"], "answer_start": [0]}},
         _read_answers, _has_answers,
+    ),
+    Form(
+        "grades", "ranking", ("query", "document|passage"), ("grade|relevance",),
+        "a query, a document, and how relevant it is, as a whole number from 0",
+        {"query": "printer broken", "document": "How to repair printers", "grade": 2}, _read_grades,
     ),
     Form(
         "choices", "multiple-choice", ("question|ctx|context|prompt|stem", _ENDINGS), (_ANSWER,),

@@ -10,6 +10,7 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.class_names import stored_features, with_class_names
+from gradgate.tasks.readers.decoding import refuse_pointers
 from gradgate.tasks.readers.rows import Table, joined
 
 _PANDAS_INDEX = "__index_level_"
@@ -76,6 +77,7 @@ def _readable(path: Path, what: str) -> Iterator[None]:
     """Raise DataError for a file that is something other than its ending says."""
     import pyarrow
 
+    refuse_pointers(path)
     try:
         yield
     except (OSError, ValueError, KeyError, OverflowError, pyarrow.ArrowException) as error:

@@ -10,6 +10,7 @@ from gradgate.errors import DataError
 from gradgate.files import read_bytes
 
 _MOST_BYTES = 64 << 30
+_POINTER = b"version https://git-lfs"
 _OTHER_FORMS = {
     b"\x1f\x8b": "compressed by gzip; unpack it with `gunzip`",
     b"BZh": "compressed by bzip2; unpack it with `bunzip2`",
@@ -34,7 +35,7 @@ _OTHER_FORMS = {
     b"<!DOCTYPE": "a web page: a download may have failed; fetch the file itself",
     b"<html": "a web page: a download may have failed; fetch the file itself",
     b"<?xml": "XML, which is not read; write one row per example as CSV or JSON lines",
-    b"version https://git-lfs": "a pointer of Git LFS in place of the file; fetch it with `git lfs pull`",
+    _POINTER: "a pointer of Git LFS in place of the file; fetch it with `git lfs pull`",
 }
 _EXPECTED = "expected a csv, tsv, jsonl, json, parquet or arrow file"
 _ASKS = f"{_EXPECTED[0].upper()}{_EXPECTED[1:]}, or an `encoding` in the `format` of a task.yaml"
@@ -159,6 +160,17 @@ def _refuse_other_forms(path: Path, data: bytes) -> None:
     for magic, name in _OTHER_FORMS.items():
         if start.lower().startswith(magic.lower()) if magic[:1] == b"<" else data.startswith(magic):
             raise DataError(f"{path} is {name}. {_EXPECTED[0].upper()}{_EXPECTED[1:]}")
+
+
+def refuse_pointers(path: Path) -> None:
+    """Raise DataError for a pointer of Git LFS, which stands for a file that has not been fetched."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_POINTER))
+    except OSError:
+        return  # reading it says what is wrong
+    if start == _POINTER:
+        raise DataError(f"{path} is {_OTHER_FORMS[_POINTER]}")
 
 
 def _in_zip(path: Path) -> str:

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import Table, unnamed
 from gradgate.tasks.types import FileFormat
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -136,7 +136,7 @@ def _names(header: Sequence[str], records: Records) -> tuple[tuple[str, ...], Re
     if width < len(names):
         empty = len(names)
         records = [(line, row[:width] if width < len(row) <= empty else row) for line, row in records]
-    return tuple(name or f"column {place}" for place, name in enumerate(names[:width], 1)), records
+    return tuple(name or unnamed(place) for place, name in enumerate(names[:width], 1)), records
 
 
 def _fitted(path: Path, line: int, row: list[str], names: Sequence[str], fmt: FileFormat, layout: _Layout) -> list[str]:
@@ -144,8 +144,8 @@ def _fitted(path: Path, line: int, row: list[str], names: Sequence[str], fmt: Fi
     width = len(names)
     if len(row) == width or (len(row) > width and (fmt.extra_columns or not any(map(str.strip, row[width:])))):
         return row[:width]
-    unnamed = [name for place, name in enumerate(names, 1) if name == f"column {place}"]
-    if len(row) < width and fmt.columns is None and width - len(row) <= len(unnamed) and names[len(row)] in unnamed:
+    numbered = [name for place, name in enumerate(names, 1) if name == unnamed(place)]
+    if len(row) < width and fmt.columns is None and width - len(row) <= len(numbered) and names[len(row)] in numbered:
         return [*row, *[""] * (width - len(row))]
     raise DataError(_wrong_width(path, line, row, names, layout))
 

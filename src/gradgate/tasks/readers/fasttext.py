@@ -11,9 +11,9 @@ PREFIX = "__label__"
 
 
 def looks_like_fasttext(text: str) -> bool:
-    """Return True if the first lines that are not blank have a label of fastText each."""
+    """Return True if most of the first lines have a label of fastText."""
     lines = [line for line in text[: 1 << 14].split("\n")[:20] if line.strip()]
-    return bool(lines) and all(any(word.startswith(PREFIX) for word in line.split()) for line in lines[:5])
+    return 2 * sum(any(word.startswith(PREFIX) for word in line.split()) for line in lines) > len(lines)
 
 
 def read_fasttext(path: Path, text: str, most: int | None = None) -> Table:

@@ -73,6 +73,11 @@ class Table:
         return cells
 
 
+def unnamed(place: int) -> str:
+    """Return the name of a column that the file does not name; ``place`` counts from 1."""
+    return f"column {place}"
+
+
 def as_text(cell: Any) -> str:
     """Return a label cell as text: outer white space is dropped, JSON's true is ``true``, a missing cell is empty."""
     if cell is None or cell is MISSING:

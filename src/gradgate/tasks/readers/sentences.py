@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import Table, unnamed
 
 _CONLLU_COLUMNS = ("form", "lemma", "upos", "xpos")
 _CONLLU_WIDTH = 10
 _DOCUMENT = "-DOCSTART-"
 _HEAD = 1 << 16  # characters that are looked at
+_MOST_TAGGED = 0.9  # share of the lines that end in a tag
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 
 Lines = list[tuple[int, str]]
@@ -82,21 +84,21 @@ def read_columns(path: Path, text: str, names: Sequence[str] | None, most: int |
 
 
 def usual_columns(width: int) -> tuple[str, ...]:
-    """Return names for the columns of a file of tokens and tags: CoNLL-2003's four, else numbered ones between."""
-    if width == 4:
-        return ("tokens", "pos", "chunk", "tags")
-    return ("tokens", *(f"column {place}" for place in range(2, width)), "tags")[:width]
+    """Return names for the columns of a file of tokens and tags, with numbers for those between."""
+    return ("tokens", *(unnamed(place) for place in range(2, width)), "tags")[:width]
 
 
 def looks_like_columns(text: str) -> bool:
     """Return True if the first lines are tokens with tags as of named entities, and blank lines end sentences."""
     head = text[:_HEAD].split("\n")[: 400 if len(text) <= _HEAD else -1]
     lines = [line for line in head if line.strip() and not line.startswith(("#", _DOCUMENT))]
-    fields = [_split(line) for line in lines]
-    if len(lines) < 2 or len({len(own) for own in fields}) != 1 or not 2 <= len(fields[0]) <= 12:
+    if len(lines) < 2 or "\n\n" not in text.replace("\r", ""):
         return False
-    tags = [own[-1] for own in fields]
-    return all(map(_TAG.fullmatch, tags)) and any(tag != "O" for tag in tags) and "\n\n" in text.replace("\r", "")
+    fields = [_split(line) for line in lines]
+    width = Counter(map(len, fields)).most_common(1)[0][0]
+    tags = [own[-1] for own in fields if len(own) == width]
+    tagged = sum(_TAG.fullmatch(tag) is not None for tag in tags)
+    return 2 <= width <= 12 and tagged >= _MOST_TAGGED * len(lines) and any(tag != "O" for tag in tags)
 
 
 def _width(lines: Iterable[str]) -> int | None:
