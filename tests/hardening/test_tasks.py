@@ -78,8 +78,8 @@ DESCRIPTIONS: dict[str, tuple[Files, str]] = {
 }
 CONTENTS: dict[str, tuple[Files, str]] = {
     "gzip": ({"t.csv": gzip.compress(ROWS.encode())}, r"t\.csv is compressed by gzip.*gunzip"),
-    "a spreadsheet": ({"t.csv": b"PK\x03\x04rest"}, r"t\.csv is a zip archive or a spreadsheet.*save the sheet as CSV"),
-    "UTF-16": ({"t.csv": ROWS.encode("utf-16")}, r"t\.csv:1 is not UTF-8.*iconv -f utf-16 -t utf-8"),
+    "a spreadsheet": ({"t.csv": b"PK\x03\x04rest"}, r"t\.csv is a zip archive; unpack it"),
+    "UTF-16 without a mark": ({"t.csv": ROWS.encode("utf-16-le")}, r"t\.csv is a binary file, or UTF-16 without"),
     "null bytes": ({"t.csv": ROWS.replace("row 3", "row\x003")}, r"t\.csv:5.*(holds a null character|contains NUL)"),
     "null characters": (
         {"t.jsonl": "".join(json.dumps({"text": f"row\0{n}", "label": n % 2}) + "\n" for n in range(20))},

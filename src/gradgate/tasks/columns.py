@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.local_numbers import are_local, in_points
+from gradgate.tasks.readers.rows import MISSING, Table, as_text, unnamed
 from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import KindName
 
@@ -51,7 +52,7 @@ def find_text(table: Table, text: str | None, pair: str | None, label: str | Non
     if pairs:
         raise DataError(_ambiguous(table, "text", [column for named in pairs for column in named], parameters))
     named = [there[name] for name in SINGLES if name in there]
-    found = named or [column for column in table.columns if column != label and _is_text(_sample(table, column))]
+    found = named or [column for column in _named(table) if column != label and _is_text(_sample(table, column))]
     if len(found) != 1:
         raise DataError(_ambiguous(table, "text", found, parameters))
     return found[0]
@@ -67,7 +68,7 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
     named = [there[name] for name in LABELS if name in there]
     taken = (text,) if isinstance(text, str) else text
     named = named or [there[name] for name in ("labels",) if name in there]
-    found = named or [column for column in table.columns if column not in taken and _is_label(_sample(table, column))]
+    found = named or [column for column in _named(table) if column not in taken and _is_label(_sample(table, column))]
     if len(found) != 1:
         raise DataError(_ambiguous(table, "label", found, "label="))
     if found[0] in map(as_text, table.columns[found[0]]):
@@ -93,6 +94,8 @@ def find_kind(table: Table, label: str) -> KindName:
     if any(isinstance(cell, list) and not any(isinstance(c, list | dict) for c in cell) for cell in found):
         return "multi-label"
     words = [as_text(cell) for cell in table.column(label, "label=")]
+    if are_local(words):
+        words = [as_text(cell) for cell in in_points(table, label).columns[label]]
     spelling = Spelling.of(words)
     cells = [spelling.name(word) for word in words]
     labels = set(cells)
@@ -154,8 +157,14 @@ def _is_label(cells: Sequence[Any]) -> bool:
     return short and repeated and not all(is_date(word) for word in values if word)
 
 
+def _named(table: Table) -> list[str]:
+    """Return the columns that the file names, and not those that have a number because it does not."""
+    return [name for place, name in enumerate(table.columns, 1) if name != unnamed(place)]
+
+
 def _sample(table: Table, column: str) -> Sequence[Any]:
-    return list(table.columns[column][:_LOOKED_AT])
+    """Return the cells of the first rows that have one."""
+    return [cell for cell in table.columns[column][:_LOOKED_AT] if cell is not None and cell is not MISSING]
 
 
 def _ambiguous(table: Table, what: str, found: list[str], parameter: str) -> str:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Literal
 
 from gradgate.errors import DataError
 from gradgate.tasks.class_counts import OTHER_LABEL, in_numbers, looks_like_ids
-from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.readers.rows import Table, as_text, select_rows
 from gradgate.tasks.several_labels import label_sets
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.spelling import Spelling
@@ -57,6 +56,9 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
         )
     labels = label_sets(spec, table) if spec.kind == "multi-label" else None
     strata = _strata(spec, table) if labels is None else _rarest(labels)
+    if spec.language_column is not None:
+        languages = table.column(spec.language_column, "`language_column` of the task")
+        strata = [(as_text(language), stratum) for language, stratum in zip(languages, strata, strict=True)]
     groups = _groups(spec, table)
     taken = _draw(groups, strata, {part: getattr(spec.split, part) for part in parts}, len(table))
     _put_every_label_in_train(groups, labels or [frozenset({stratum}) for stratum in strata], taken)
@@ -84,23 +86,13 @@ def division_note(spec: TaskSpec, rows: dict[str, int]) -> str | None:
         return _cut_note(spec)
     if not missing_parts(spec):
         return None
-    file = spec.places["train"].replace("\\", "/").rpartition("/")[2]
+    place = spec.places["train"].replace("\\", "/")
+    file = place if "*" in place else place.rpartition("/")[2]
     dev = f"{rows['dev']:,} dev" + ("" if "dev" in missing_parts(spec) else " from a file of their own")
     counts = [f"{rows['train']:,} rows to train", dev]
     counts += [f"{count:,} {split}" for split, count in rows.items() if split not in TRAIN_AND_DEV]
     how = f"stratified by {spec.label_column}, " if spec.kind in _STRATIFIED else ""
     return f"{file}: {', '.join(counts)} ({how}data seed {DATA_SEED})"
-
-
-def select_rows(table: Table, rows: Sequence[int]) -> Table:
-    """Return the table with these rows only, each with its place in the source."""
-    return replace(
-        table,
-        columns={name: [cells[row] for row in rows] for name, cells in table.columns.items()},
-        lines=None if table.lines is None else [table.lines[row] for row in rows],
-        item_lines=None if table.item_lines is None else [table.item_lines[row] for row in rows],
-        numbers=[table.number(row) for row in rows],
-    )
 
 
 def _groups(spec: TaskSpec, table: Table) -> list[list[int]]:

@@ -11,9 +11,9 @@ from typing import Any
 from gradgate.errors import DataError
 from gradgate.tasks.data import tests_of
 from gradgate.tasks.kinds import TaskData
+from gradgate.tasks.layout import laid_out
 from gradgate.tasks.readers.files import ENDINGS, missing, read_table
 from gradgate.tasks.readers.rows import Table
-from gradgate.tasks.readers.turns import with_usual_names
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import FileFormat, KindName
 
@@ -96,7 +96,7 @@ def load_unlabelled(
     Raises:
         DataError: a missing column, or a cell that does not fit the task.
     """
-    table = with_usual_names(spec, table)
+    table = laid_out(spec, table)
     for name, parameter in zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False):
         table.column(name, parameter)
     stand_in = _no_answers if may_lack_answers else _STAND_INS[spec.kind]
