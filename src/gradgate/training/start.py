@@ -155,7 +155,7 @@ def _write_run_file(
         model=adapted.described(model, config.adapter),
         followed=config.followed,
         language_adapters=language_digests(encoded),
-        class_weights=weights.record if weights is not None else None,
+        class_weights=dict(weights.record) if weights is not None else None,
     )
     record.check_continues(read_record(folder.run_file, RunRecord), folder.path)
     write_record(folder.run_file, record)

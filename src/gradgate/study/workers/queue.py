@@ -26,7 +26,7 @@ from typing_extensions import TypedDict  # the one that pydantic can check befor
 from gradgate.errors import RunError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.pauses import read_pauses
-from gradgate.runs.records import Failure, Scores, read_record, record_adapter, write_record
+from gradgate.runs.records import Failure, RunRecord, Scores, read_record, record_adapter, write_record
 from gradgate.runs.state import RunState
 from gradgate.settings.identity import fingerprint_of
 from gradgate.study.grid import GridRun
@@ -35,8 +35,8 @@ from gradgate.study.workers.store import DamagedStoreError, Store
 
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
 _NOTED = (
-    "fingerprint", "config", "followed", "label", "folder", "lost", "pruned_against", "until", "paused", "worker", "progress",
-    "error",
+    "fingerprint", "config", "followed", "label", "folder", "lost", "pruned_against", "until", "paused", "worker",
+    "progress", "error",
 )  # fmt: skip
 _STATES = {
     TrialState.WAITING: RunState.WAITING,

@@ -82,7 +82,7 @@ def load_multitask(
     fresh: set[str] = set()
     of_encoder: set[str] = set()
     for task, (kind, data) in tasks.items():
-        model, missing = load_for_task(config, kind, data, tokenizer, lambda text, task=task: note(f"{task}: {text}"))
+        model, missing = load_for_task(config, kind, data, tokenizer, _named(note, task))
         prefix = model.base_model_prefix
         base = model._modules.pop(prefix, None)
         if base is None:
@@ -114,6 +114,11 @@ def save_heads(model: MultitaskModel, folder: Path) -> None:
     for task in model.tasks:
         tensors = {name: tensor.contiguous() for name, tensor in model.head(task).state_dict().items()}
         save_file(tensors, folder / f"{task}.safetensors", metadata={"format": "pt"})
+
+
+def _named(note: Callable[[str], None], task: str) -> Callable[[str], None]:
+    """Return a function that notes what concerns one task."""
+    return lambda text: note(f"{task}: {text}")
 
 
 def _key(task: str) -> str:
