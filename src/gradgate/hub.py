@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Literal
 
 from gradgate import sample
 from gradgate.errors import RunError, nearest
+from gradgate.places import typed_path
 
 _TIMEOUT_SECONDS = 10
 
@@ -20,7 +20,7 @@ def model_source(name: str) -> str:
     """
     if name in sample.MODELS:
         return str(sample.MODELS[name])
-    path = Path(name).expanduser()
+    path = typed_path(name)
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise RunError(
@@ -39,7 +39,7 @@ def model_source(name: str) -> str:
 
 def nearest_model(name: str) -> str:
     """Return ``" Did you mean 'sample'?"`` if a name is near an embedded model's or a neighbouring folder's."""
-    path = Path(name).expanduser()
+    path = typed_path(name)
     folders = path.parent.iterdir() if path.parent.is_dir() else ()
     models = (str(path.parent / folder.name) for folder in folders if (folder / "config.json").is_file())
     return nearest(name, [*sample.MODELS, *models])

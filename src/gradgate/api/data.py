@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import UsageError, nearest
 from gradgate.files import write_files
+from gradgate.places import typed_place
 
 _SPLITS = {"train": "train", "dev": "dev", "validation": "dev", "valid": "dev", "val": "dev", "test": "test"}
 _EXPECTED = (
@@ -36,7 +37,7 @@ def task_name(task: object, out: Path) -> str | None:
         UsageError: for anything else, or splits with other names.
     """
     if task is None or isinstance(task, str | PathLike):
-        return None if task is None else fspath(task)
+        return None if task is None else typed_place(task)
     if isinstance(task, Mapping):
         files = {f"{_split(name)}.parquet": _parquet(rows) for name, rows in task.items()}
         if "train.parquet" not in files:
@@ -56,7 +57,7 @@ def model_name(model: object) -> str | None:
         UsageError: for a model that is in memory.
     """
     if model is None or isinstance(model, str | PathLike):
-        return None if model is None else fspath(model)
+        return None if model is None else typed_place(model)
     raise UsageError(
         f"model is a {type(model).__name__}; expected a hub name, a folder, or 'sample', from which each run loads its "
         f"own copy. Save the model and its tokenizer with save_pretrained('FOLDER') and give 'FOLDER'."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -14,6 +14,7 @@ from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import run_progress, study_progress
 from gradgate.api.shown import ResultView, data_frame
 from gradgate.distributed import launch
+from gradgate.places import typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
 from gradgate.settings.keywords import RunKeywords
@@ -209,7 +210,7 @@ def train(
         GradgateError: for anything else that a user can correct; the folder keeps what was saved before.
         InterruptedRunError: when Ctrl-C stopped the run after saving it.
     """
-    folder = Path(fspath(out))
+    folder = typed_path(out)
     named = {"method": method, "model": model_name(model), "task": task_name(task, folder)}
     config = checked_settings(RunConfig, {**settings, **named})
     return forecast_of(config, folder, quiet=quiet) if dry_run else train_in(config, folder, quiet=quiet)

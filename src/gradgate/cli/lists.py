@@ -18,6 +18,7 @@ from gradgate.cli.render import console, print_json
 from gradgate.errors import UsageError
 from gradgate.methods import MethodInfo
 from gradgate.methods import methods as catalog_of_methods
+from gradgate.places import typed_place
 
 if TYPE_CHECKING:
     from gradgate.tasks.spec import TaskSpec
@@ -81,6 +82,7 @@ def tasks(
     from gradgate.tasks.data import count_rows, label_names  # with the kinds of tasks, which the list does without
     from gradgate.tasks.multitask import find_multitask, is_multitask
 
+    task = typed_place(task)
     if is_multitask(task):
         names = ", ".join(spec.name for spec in find_multitask(task, data=data).tasks)
         raise UsageError(f"{task} is several tasks; expected one. Name one of {names}.")

@@ -18,6 +18,7 @@ from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
+from gradgate.places import typed_place
 from gradgate.settings.finished import EvaluateSettings, PredictSettings
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import RunConfig
@@ -115,6 +116,7 @@ def predict(
     from gradgate.runs.folder import RunFolder
     from gradgate.runs.predictions import check_ending
 
+    file = typed_place(file)
     for run in runs:
         RunFolder(run).require_finished()
     if file != "-" and not Path(file).is_file():

@@ -16,6 +16,7 @@ from gradgate.deltas.safetensors_file import Entry, streamed
 from gradgate.deltas.weights import INDEX_FILE, WEIGHTS_FILE
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import in_use, write_files
+from gradgate.places import typed_path
 
 _MOST_SHARD_BYTES = 5 << 30
 
@@ -45,7 +46,7 @@ def apply(
         DeltaError: if the delta is damaged or of another base, or the folder cannot be written.
     """
     delta = delta if isinstance(delta, Delta) else load(Path(delta))
-    out = Path(out).expanduser()
+    out = typed_path(out)
     if in_use(out):
         raise DeltaError(f"{out} is not empty. Pass a new folder.")
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)

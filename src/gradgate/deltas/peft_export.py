@@ -20,6 +20,7 @@ from gradgate.deltas.model_files import CONFIG_FILE
 from gradgate.deltas.patched import Patched, open_weights
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import in_use, write_files
+from gradgate.places import typed_path
 
 _PREFIX = "base_model.model."
 
@@ -67,7 +68,7 @@ def export(
     if to != "peft":
         raise DeltaError(f"There is no export to {to!r}. Expected 'peft'.")
     delta = delta if isinstance(delta, Delta) else load(Path(delta))
-    out = Path(out).expanduser()
+    out = typed_path(out)
     if in_use(out):
         raise DeltaError(f"{out} is not empty. Pass a new folder.")
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)

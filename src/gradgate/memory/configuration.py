@@ -12,6 +12,7 @@ from torch import nn
 
 from gradgate import hub
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.places import typed_path
 from gradgate.settings.memory import Head
 
 _FACTORIES: dict[str, tuple[str, str]] = {
@@ -31,7 +32,7 @@ def read_configuration(name: str, trust_remote_code: bool = False) -> Any:
     Raises:
         RunError: if there is none, or it describes a model that transformers does not know.
     """
-    path = Path(name).expanduser()
+    path = typed_path(name)
     if path.is_file():
         return _from_file(path)
     source = hub.model_source(name)

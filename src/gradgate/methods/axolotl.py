@@ -14,6 +14,7 @@ from gradgate.files import parse_yaml, read_bytes
 from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Rows, Selection, select, union
 from gradgate.methods.fixed import Fixed, groups_of
+from gradgate.places import typed_place
 
 _ROWS = re.compile(r"(.+)\[(\d*)(:?)(\d*)\]")
 
@@ -77,6 +78,7 @@ def read_axolotl(file: str) -> AxolotlFile:
     Raises:
         MethodError: if the file cannot be read or names no parameters.
     """
+    file = typed_place(file)
     try:
         record = parse_yaml(read_bytes(Path(file)))
     except OSError as error:

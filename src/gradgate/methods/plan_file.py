@@ -21,6 +21,7 @@ from gradgate.methods.phases import Phase
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import Timeline
 from gradgate.methods.traits import MethodState, Traits
+from gradgate.places import typed_place
 
 if TYPE_CHECKING:
     pass
@@ -116,6 +117,7 @@ def read_plan(file: str) -> PlanFile:
     Raises:
         MethodError: if the file cannot be read or does not contain phases.
     """
+    file = typed_place(file)
     try:
         phases = _phases_in(_read(Path(file)))
     except OSError as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gradgate import sample
 from gradgate.errors import DataError, UsageError, nearest
+from gradgate.places import typed_path, typed_place
 from gradgate.tasks.catalog import at_folder, entries
 from gradgate.tasks.detect import Given, recognise_file, recognise_folder
 from gradgate.tasks.languages import expand, in_languages
@@ -62,7 +63,7 @@ def find_task(
     """
     files = (_absolute(train_file), _absolute(dev_file), _absolute(test_file))
     given = Given(text, text_pair, label, kind, metric, *files, None if split is None else read_shares(split))
-    spec = _change(_find(str(name), data, given, source), given)
+    spec = _change(_find(typed_place(name), data, given, source), given)
     return spec if languages is None else in_languages(spec, languages)
 
 
@@ -166,18 +167,19 @@ def _yaml_in(folder: Path) -> Path | None:
 
 
 def _existing(folder: Path) -> Path:
-    if not Path(folder).is_dir():
+    folder = typed_path(folder)
+    if not folder.is_dir():
         raise DataError(f"data={folder} is not a folder; give the one that holds the task's files")
-    return Path(folder)
+    return folder
 
 
 def _absolute(file: str | Path | None) -> str | None:
-    return None if file is None else str(Path(file).absolute())
+    return None if file is None else str(typed_path(file).absolute())
 
 
 def _beside(name: str) -> list[str]:
     """List the files and folders next to the path."""
-    folder = Path(name).expanduser().parent
+    folder = Path(name).parent
     return [str(folder / entry.name) for entry in folder.iterdir()] if folder.is_dir() else []
 
 

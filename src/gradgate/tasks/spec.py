@@ -305,7 +305,7 @@ def _is_in_languages(spec: TaskSpec) -> bool:
 def _stay_inside(file: str, where: str) -> None:
     """Refuse a path that a task file must not name; symbolic links that the user created are followed."""
     absolute = PurePosixPath(file).is_absolute() or PureWindowsPath(file).is_absolute() or PureWindowsPath(file).drive
-    if absolute or ".." in PureWindowsPath(file).parts:
+    if absolute or file.startswith("~") or ".." in PureWindowsPath(file).parts:
         raise DataError(
             f"{where}: {file!r} leaves the task's folder. Expected a relative path without '..'; "
             "put the file into the folder, or pass it as train_file=, dev_file= or test_file="
