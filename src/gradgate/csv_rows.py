@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
@@ -17,6 +18,7 @@ from gradgate.files import append_text, read_bytes, write_text
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+_STANDARD_OUTPUT = Path("/dev/stdout")
 Row = TypeVar("Row", bound="DataclassInstance")
 
 
@@ -46,8 +48,8 @@ class CsvRows(Generic[Row]):
             RunError: if it cannot be written.
         """
         text = _csv_text([self._columns, *(asdict(row).values() for row in rows)])
-        if file.is_symlink() or (file.exists() and not file.is_file()):  # such as /dev/stdout
-            append_text(file, text)
+        if file == _STANDARD_OUTPUT:
+            sys.stdout.write(text)
         else:
             write_text(file, text)
 

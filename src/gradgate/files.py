@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import math
-import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import yaml
 
 from gradgate.errors import RunError
+from gradgate.replacing import check_replaceable, fresh_file, is_part, sync
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -179,23 +179,23 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     Raises:
         RunError: if one cannot be written; then all are as they were before.
     """
-    parts = {folder / name: folder / f".{name}.part" for name in contents}
+    parts: dict[Path, Path] = {}
     path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, part in parts.items():
+        for path in (folder / name for name in contents):
             content = contents[path.name]
-            with part.open("wb") as file:
-                file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())  # else a crash may leave the replaced file empty
+            parts[path] = fresh_file(path)
+            parts[path].write_bytes(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
+            sync(parts[path])
         for path, part in parts.items():
             part.replace(path)
     except (OSError, ValueError) as error:
-        for part in parts.values():
-            with suppress(OSError, ValueError):
-                part.unlink()
         raise RunError(f"Cannot write {path}: {getattr(error, 'strerror', None) or error}. {_WRITABLE}") from error
+    finally:
+        for part in parts.values():
+            with suppress(OSError):
+                part.unlink()
 
 
 def append_text(path: Path, text: str) -> None:
@@ -205,15 +205,11 @@ def append_text(path: Path, text: str) -> None:
         RunError: if it cannot be written.
     """
     try:
+        check_replaceable(path)
         with path.open("a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise RunError(f"Cannot write {path}: {error.strerror or error}. {_WRITABLE}") from error
-
-
-def is_part(path: Path) -> bool:
-    """Return True if a file is a half-written one of :func:`write_files`."""
-    return path.name.startswith(".") and path.name.endswith(".part")
 
 
 def in_use(path: Path) -> bool:
@@ -266,11 +262,12 @@ def take_lock(path: Path, wait: float = 0) -> FileLock | None:
         The lock, to be released; None if another process, or another holder in this one, has it.
 
     Raises:
-        OSError: if the file cannot be made.
+        OSError: if the file cannot be made, or what is there is not a file.
         NoLocksError: if its file system has no locks.
     """
     from filelock import FileLock, Timeout  # takes a moment, which commands without locks need not wait for
 
+    check_replaceable(path)
     lock = FileLock(path, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire(timeout=wait, blocking=wait > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,6 @@ from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
 from gradgate.methods import Full
-from gradgate.runs.checkpoints import writing_to
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
 from gradgate.runs.progress import RunProgress, Silent
@@ -221,11 +220,7 @@ def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: R
         encoded = replace(encoded, language_adapters=run.language_adapters)
     for text in encoded.notes:
         progress.note(text)
-    try:
-        with writing_to(folder.path):
-            tests, predictions = _score(run, encoded, folder, progress)
-    finally:
-        shutil.rmtree(folder.checkpoints, ignore_errors=True)  # Trainer creates the folder
+    tests, predictions = _score(run, encoded, progress)
     record = EvaluationRecord(
         run=run.settings,
         task=task_record(data),
@@ -286,12 +281,12 @@ def _free_folder(path: Path) -> RunFolder:
 
 
 def _score(
-    run: FinishedRun, encoded: EncodedSingleTask, folder: RunFolder, progress: RunProgress
+    run: FinishedRun, encoded: EncodedSingleTask, progress: RunProgress
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
     """Return split -> metrics, and split -> content of its prediction file."""
-    trainer = encoded.scoring_trainer(
-        model=run.model, args=scoring_arguments(run.config, folder), processing_class=run.tokenizer
-    )
+    with tempfile.TemporaryDirectory() as scratch:  # Trainer creates the folder of its output
+        arguments = scoring_arguments(run.config, RunFolder(Path(scratch)))
+        trainer = encoded.scoring_trainer(model=run.model, args=arguments, processing_class=run.tokenizer)
     trainer.remove_callback(PrinterCallback)
     tests: dict[str, dict[str, float]] = {}
     predictions: dict[str, str] = {}
