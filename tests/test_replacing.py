@@ -18,12 +18,16 @@ import gradgate as gg
 from gradgate.csv_rows import CsvRows
 from gradgate.deltas.safetensors_file import streamed
 from gradgate.errors import DeltaError, RunError
-from gradgate.files import append_text, take_lock, write_files, write_text
+from gradgate.files import append_text, below, take_lock, write_files, write_text
 from gradgate.replacing import fresh_file, fresh_folder, replaced, share
+from gradgate.report import write_report
+from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import Predictions
+from gradgate.settings.run import make_config
 from gradgate.study.replay.curve_rows import CurveRow
 from gradgate.training.weight_history import write_weights
 from gradgate.tuner.state import write_state
+from support.study_folder import write_study
 
 
 def write_tensors(path: Path) -> None:
@@ -150,3 +154,50 @@ def test_a_run_has_one_mode_for_all(tmp_path: Path, settings: dict[str, Any]) ->
     modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in run.path.rglob("*") if path.is_file()}
     assert any(name.endswith("model/model.safetensors") for name in modes)
     assert set(modes.values()) == {modes[str(run.path / "run.json")]}, modes
+
+
+LINKS = {
+    "tables": "tables",
+    "figures": "figures",
+    "page": "report.html",
+    "table": "tables/main.csv",
+}
+
+
+@pytest.mark.parametrize("name", LINKS.values(), ids=LINKS)
+def test_a_report_stays_in_its_study(tmp_path: Path, draw_only: Callable[..., None], name: str) -> None:
+    if name != "figures":
+        draw_only()
+    write_study(tmp_path / "study", scores={"full": [0.5, 0.6, 0.7]})
+    (tmp_path / "out").mkdir()
+    (tmp_path / "study" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "study" / name).symlink_to(tmp_path / "out")
+    with pytest.raises(RunError, match=r"Cannot write .* link"):
+        write_report(tmp_path / "study")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_linked_study_is_reported_on(tmp_path: Path, draw_only: Callable[..., None]) -> None:
+    draw_only()
+    write_study(tmp_path / "study", scores={"full": [0.5, 0.6, 0.7]})
+    (tmp_path / "link").symlink_to(tmp_path / "study")
+    write_report(tmp_path / "link")
+    assert (tmp_path / "study/tables/main.csv").is_file()
+
+
+@pytest.mark.parametrize("name", ["model", "predictions", "best", "checkpoints", "tapt"])
+def test_a_run_stays_in_its_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "run").mkdir()
+    RunFolder(tmp_path / "run").claim(make_config())
+    (tmp_path / "run" / name).symlink_to(tmp_path / "out")
+    with pytest.raises(RunError, match=f"{name} is a link, and nothing is written out of"):
+        RunFolder(tmp_path / "run").locked().__enter__()
+
+
+def test_an_analysis_stays_in_its_run(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "analyses").symlink_to(tmp_path / "out")
+    with pytest.raises(RunError, match="analyses is a link"):
+        below(tmp_path / "run", "analyses", "fisher")

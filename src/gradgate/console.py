@@ -13,22 +13,7 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Column, Table
 
-# Escape sequences begin with a character of C0 or C1; the others reorder or hide text, or cannot be encoded.
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_CONTROL_PICTURES = 0x2400
-_DELETE, _DELETE_PICTURE = 0x7F, "␡"
-
-
-def visible(text: str) -> str:
-    """Replace each control character by a picture, such as ``␛`` for ESC; tabs and line ends stay."""
-    return UNSAFE.sub(_picture, text)
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(_CONTROL_PICTURES + code)
-    return _DELETE_PICTURE if code == _DELETE else f"\\u{code:04x}"
+from gradgate.printable import visible
 
 
 class PlainConsole(Console):

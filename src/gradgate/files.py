@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import yaml
 
 from gradgate.errors import RunError
-from gradgate.replacing import check_replaceable, fresh_file, is_part, sync
+from gradgate.replacing import check_inside, check_replaceable, fresh_file, is_part, sync
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -168,13 +168,14 @@ def write_text(path: Path, text: str) -> None:
     write_files(path.parent, {path.name: text})
 
 
-def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+def write_files(folder: Path, contents: Mapping[str, str | bytes], *, inside: Path | None = None) -> None:
     """Write several files of one folder: none is replaced before all are on disk.
 
     Args:
         folder: created if absent.
         contents: by file name. Text is written as UTF-8; surrogates, which UTF-8 cannot encode, become escapes as in
             JSON and Python.
+        inside: a folder that ``folder`` belongs to, and no link may lead out of.
 
     Raises:
         RunError: if one cannot be written; then all are as they were before.
@@ -182,6 +183,8 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     parts: dict[Path, Path] = {}
     path = folder
     try:
+        if inside is not None:
+            check_inside(inside, folder)
         folder.mkdir(parents=True, exist_ok=True)
         for path in (folder / name for name in contents):
             content = contents[path.name]
@@ -196,6 +199,20 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
         for part in parts.values():
             with suppress(OSError):
                 part.unlink()
+
+
+def below(root: Path, *names: str) -> Path:
+    """Return a path below a folder.
+
+    Raises:
+        RunError: if a link leads out of the folder there.
+    """
+    place = root.joinpath(*names)
+    try:
+        check_inside(root, place)
+    except OSError as error:
+        raise RunError(f"Cannot write {place}: {error.strerror}.") from None
+    return place
 
 
 def append_text(path: Path, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from gradgate.errors import UsageError
 
@@ -40,6 +40,14 @@ def typed_place(place: str | os.PathLike[str]) -> str:
             f"The home folder {user!r} of {text!r:.120} is not known. Expected ~ for your own home folder, or ~name of "
             f"a user of this machine; write the whole path, or './{text:.120}' for a file with that name."
         ) from None
+
+
+def short_name(place: str) -> str:
+    """Return the last part of an absolute path, which does not depend on the machine; return other texts unchanged."""
+    for kind in (PurePosixPath, PureWindowsPath):
+        if kind(place).is_absolute():
+            return kind(place).name or place
+    return place
 
 
 def _is_encodable(text: str) -> bool:

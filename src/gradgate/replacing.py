@@ -81,6 +81,27 @@ def check_replaceable(path: Path) -> None:
         raise FileExistsError(errno.EEXIST, f"it is {kind}, and only files are replaced", str(path))
 
 
+def check_inside(root: Path, place: Path) -> None:
+    """Refuse a place in a folder that a link leads out of it: what belongs into the folder is not written elsewhere.
+
+    Args:
+        root: the folder; it may be a link itself.
+        place: below it; it may be absent.
+
+    Raises:
+        OSError: if a part of the path below ``root`` is a link.
+    """
+    for part in (place, *place.parents):
+        if part == root:
+            return
+        if part.is_symlink():
+            raise FileExistsError(
+                errno.EEXIST,
+                f"{part.name} is a link, and nothing is written out of {root}; remove the link",
+                str(place),
+            )
+
+
 def sync(path: Path) -> None:
     """Wait until a file is on disk; else a crash may leave the one that it replaces empty."""
     with path.open("rb") as file:

@@ -14,7 +14,7 @@ from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import run_progress, study_progress
 from gradgate.api.shown import ResultView, data_frame
 from gradgate.distributed import launch
-from gradgate.places import typed_path
+from gradgate.places import short_name, typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
 from gradgate.settings.keywords import RunKeywords
@@ -140,7 +140,7 @@ class Run(ResultView):
 
     def _heading(self) -> str:
         study = self._report.study.results.study
-        return f"{study.arm_names[0]} on {study.task.name}, seed {study.seeds[0]}: {self.path}"
+        return f"{study.arm_names[0]} on {study.task.name}, seed {study.seeds[0]}: {short_name(str(self.path))}"
 
     def _printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         table = next(table for table in self._report.tables if table.name == "metrics")

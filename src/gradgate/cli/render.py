@@ -10,19 +10,38 @@ from typing import Any
 from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
-from gradgate.console import UNSAFE, console, errors, visible
+from gradgate.console import console, errors
+from gradgate.printable import UNSAFE, visible
 
-__all__ = ["console", "errors", "print_error", "print_json", "print_line", "survive_any_encoding", "visible"]
+__all__ = [
+    "console",
+    "errors",
+    "print_error",
+    "print_json",
+    "print_json_line",
+    "print_line",
+    "survive_any_encoding",
+    "visible",
+]
 
 
 def print_json(value: Any) -> None:
     """Print a result for scripts; characters that are not safe on a terminal are escaped, as JSON allows."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    text = UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    text = _json_text(value, indent=2)
     if console.is_terminal:
         console.print(JSONHighlighter()(Text(text)), soft_wrap=True)
     else:
         console.file.write(f"{text}\n")
+
+
+def print_json_line(value: Any) -> None:
+    """Print a record as one line of JSON lines, escaped as by :func:`print_json`."""
+    print_line(_json_text(value))
+
+
+def _json_text(value: Any, indent: int | None = None) -> str:
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def print_line(text: str) -> None:

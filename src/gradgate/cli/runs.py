@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from rich.text import Text
 from gradgate.api.train import forecast_of, train_in
 from gradgate.cli.forecast import DryRun, show_forecast
 from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
-from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.cli.render import console, errors, print_json, print_json_line, print_line
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
 from gradgate.places import typed_place
@@ -136,7 +135,7 @@ def predict(
         print_json(found.records())
     elif out_file is None:
         for record in found.records():
-            print_line(json.dumps(record, ensure_ascii=False))
+            print_json_line(record)
     elif not quiet:
         print_line(f"Predictions: {out_file}")
 

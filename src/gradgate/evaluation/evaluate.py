@@ -14,7 +14,7 @@ from transformers import AutoConfig, PrinterCallback
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
-from gradgate.files import in_use
+from gradgate.files import below, in_use
 from gradgate.methods import Full
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
@@ -193,7 +193,7 @@ def evaluate(
     columns = {"text": text, "text_pair": text_pair, "label": label}
     spec = _task(loaded, other, data, languages, test_file, columns)
     _check_kind(spec, loaded)
-    folder = _free_folder(out or loaded.folder.path / "evaluations" / "-".join((spec.name, *(languages or ()))))
+    folder = _free_folder(out or below(loaded.folder.path, "evaluations", "-".join((spec.name, *(languages or ())))))
     is_own = other is None and test_file is None
     tests = (load_tests_and_dev if is_own and loaded.config.dev_size else load_tests)(spec, loaded.task.labels)
     for note in tests.notes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from typing import Any
 
 from gradgate.errors import UsageError
 from gradgate.files import write_text
+from gradgate.printable import csv_table
 from gradgate.runs.folder import RunFolder
 
 
@@ -69,11 +68,7 @@ class Predictions:
                 | {f"{run}.{name}": v for run in self.by_run for name, v in row[run].items()}
                 for row in flat
             ]
-        file = io.StringIO()
-        writer = csv.DictWriter(file, dict.fromkeys(name for row in flat for name in row), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in flat)
-        return file.getvalue()
+        return csv_table({name: _cell(value) for name, value in row.items()} for row in flat)
 
     def write(self, path: Path) -> None:
         """Write them as CSV or JSON lines, by the file's ending; RunError if that cannot be done."""

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy, write_json
+from gradgate.places import short_name
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.tasks.types import DEV as DEV
 from gradgate.tasks.types import TRAIN as TRAIN
@@ -88,7 +89,7 @@ class ModelRecord:
     @property
     def label(self) -> str:
         """The name; for a folder the last part of its path, which does not depend on the machine."""
-        return Path(self.name).name if Path(self.name).is_absolute() else self.name
+        return short_name(self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
