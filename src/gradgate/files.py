@@ -1,4 +1,4 @@
-"""Read and write files safely: atomic writes, JSON and YAML with limits, digests, and locks between processes."""
+"""Read and write files safely: atomic writes, JSON with limits, digests, and locks between processes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import yaml
-
 from gradgate.errors import RunError
 from gradgate.replacing import check_inside, check_replaceable, fresh_file, is_part, sync
 
@@ -23,11 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 256 << 20  # of a text file; the longest contain the seconds of each step
 _LONGEST_NAME = 60  # characters of a name that is made of a text
-_MOST_LEVELS = 50  # of YAML; some releases of the C parser crash the process on values that are nested too deeply
 _WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
 _WRITABLE = "Choose a file in a writable folder, or free space on its disk."
-# The pure Python loader takes many seconds on a plan that changes at every step.
-_SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_json(path: Path, *, finite: bool = True) -> dict[str, Any]:
@@ -78,60 +73,6 @@ def parse_json(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, got {type(value).__name__}")
     return value
-
-
-def parse_yaml(content: bytes | str) -> Any:
-    """Parse YAML of plain values: no Python tags, no repeated key in a mapping, at most 50 levels.
-
-    Raises:
-        ValueError: if it is anything else; the message says what and where, and fits after the file's name.
-    """
-    try:
-        _check_levels(content)
-        return yaml.load(content, Loader=_UniqueKeyLoader)  # derived from a safe loader
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
-    except (RecursionError, OverflowError) as error:
-        raise ValueError(f"a value cannot be read ({error}); expected plain values") from None
-
-
-def _check_levels(content: bytes | str) -> None:
-    level = 0
-    try:
-        for event in yaml.parse(content, Loader=_SAFE_LOADER):
-            if isinstance(event, yaml.CollectionStartEvent):
-                level += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                level -= 1
-            if level > _MOST_LEVELS:
-                _refuse_levels(event.start_mark)
-    except yaml.MarkedYAMLError as error:
-        # The scanner of PyYAML 6.0.4 has its own limit, and reads ahead of the parser.
-        if "maximum nesting depth" in f"{error.context} {error.problem}":
-            _refuse_levels(error.problem_mark)
-        raise
-
-
-def _refuse_levels(mark: Any) -> NoReturn:  # a mark of the C or the Python parser; None if unknown
-    line = mark.line + 1 if mark else 0
-    raise ValueError(f"line {line}: values are nested too deeply; expected at most {_MOST_LEVELS} levels")
-
-
-class _UniqueKeyLoader(_SAFE_LOADER):  # type: ignore[misc]
-    """A loader that rejects a mapping with a repeated key, of which YAML would silently take the last."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen: dict[str, int] = {}
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
-                continue
-            line = key.start_mark.line + 1
-            if key.value in seen:
-                raise ValueError(
-                    f"line {line}: {key.value!r} is given twice, first in line {seen[key.value]}; expected it once"
-                )
-            seen[key.value] = line
-        return super().construct_mapping(node, deep)
 
 
 def remedy(path: Path) -> str:

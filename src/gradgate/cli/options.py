@@ -61,7 +61,8 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     """
     if file is None:
         return
-    from gradgate.files import parse_yaml, read_bytes
+    from gradgate.files import read_bytes
+    from gradgate.plain_yaml import parse_yaml
 
     file = typed_path(file)  # before the paths of the command, as it may set them
     try:

@@ -23,7 +23,8 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from gradgate.errors import DataError, UsageError, nearest
-from gradgate.files import parse_yaml, read_bytes
+from gradgate.files import read_bytes
+from gradgate.plain_yaml import parse_yaml
 from gradgate.tasks.faults import in_words, unknown_entry
 from gradgate.tasks.types import (
     KIND_INFO,
