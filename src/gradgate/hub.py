@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import functools
-from typing import Literal
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
 
 from gradgate import sample
 from gradgate.errors import RunError, nearest
+from gradgate.files import parse_json, read_bytes
 from gradgate.places import typed_path
 
+CONFIG_FILE = "config.json"
 _TIMEOUT_SECONDS = 10
+# Entries of a configuration that say how many objects are built, and the most that any model has by far.
+_MOST = {
+    re.compile(r"(num|n)(_\w+)?_(layers?|blocks?|stages?)|\w+_layers|depths?"): 2_000,
+    re.compile(r"(num|n)(_\w+)?_experts?"): 100_000,
+    re.compile(r"num_labels|id2label|label2id"): 1_000_000,
+}
 
 
 def model_source(name: str) -> str:
@@ -22,11 +33,12 @@ def model_source(name: str) -> str:
         return str(sample.MODELS[name])
     path = typed_path(name)
     if path.is_dir():
-        if not (path / "config.json").is_file():
+        if not (path / CONFIG_FILE).is_file():
             raise RunError(
                 f"{name} is a folder without config.json, so it is not a pretrained model. Expected a folder that "
                 f"save_pretrained has written."
             )
+        _check_file(path / CONFIG_FILE)
         return str(path)
     looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if looks_like_path:
@@ -35,6 +47,41 @@ def model_source(name: str) -> str:
             f"{nearest_model(name)}"
         )
     return name
+
+
+def check_sizes(values: Mapping[str, Any], where: object) -> None:
+    """Refuse a model whose configuration asks for far more layers, experts or labels than any has.
+
+    Args:
+        values: of a configuration of transformers, those of its parts included.
+        where: the place of the configuration, for the message.
+
+    Raises:
+        RunError: naming the entry.
+    """
+    for name, value in values.items():
+        if isinstance(value, Mapping) and name not in ("id2label", "label2id"):
+            check_sizes(value, where)
+            continue
+        for number in value if isinstance(value, list) else [value]:
+            count = len(number) if isinstance(number, Mapping) else number
+            most = next((most for names, most in _MOST.items() if names.fullmatch(str(name))), None)
+            if most is not None and isinstance(count, int) and count > most:
+                raise RunError(
+                    f"{where} says {name}: {_digits(count)}. Expected at most {most:,}; correct the configuration."
+                )
+
+
+def _digits(count: int) -> str:
+    return f"{count:,}" if count < 10**15 else "a number of more than 15 digits"
+
+
+def _check_file(file: Path) -> None:
+    try:
+        values = parse_json(read_bytes(file), finite=False)
+    except (OSError, ValueError):  # transformers says what is wrong with it
+        return
+    check_sizes(values, file)
 
 
 def nearest_model(name: str) -> str:

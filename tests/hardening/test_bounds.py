@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,9 @@ from gradgate.tasks.data import kind_of, load_task
 from gradgate.tasks.find import find_task
 from gradgate.tasks.kinds import template_trial
 from gradgate.tasks.kinds.template_trial import why_unbounded
+from support.command_line import Command
 from support.generators import save_rows, word_tokenizer
+from support.study_folder import write_study
 from support.tiny_models import TINY
 
 pytest.importorskip("peft")
@@ -168,6 +171,35 @@ def test_a_template_imports_nothing_from_here(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "json.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
     assert why_unbounded(GOOD, TALK, {}) is None
+
+
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "layers": {"num_hidden_layers": 100_000},
+    "labels": {"num_labels": 10**9},
+    "layers of another name": {"n_layer": 100_000},
+    "experts": {"num_local_experts": 10**7},
+    "layers of a part": {"text_config": {"num_hidden_layers": 10**400}},
+    "stages": {"depths": [2, 2, 10**6]},
+}
+
+
+@pytest.mark.parametrize("entries", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_a_model_of_absurd_size_is_refused(tmp_path: Path, command: Command, entries: dict[str, Any]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", **entries}))
+    name = next(iter(entries.get("text_config", entries)))
+    for words in (("memory", "--model", str(tmp_path)), ("memory", "--model", str(tmp_path / "config.json"))):
+        said = command(*words)
+        assert said.code == 1
+        assert f"config.json says {name}: " in said.err
+        assert "Expected at most" in said.err
+
+
+def test_a_study_of_absurd_size_is_refused(tmp_path: Path, command: Command) -> None:
+    write_study(tmp_path, seeds=range(300_000))
+    for words in (("study", "export"), ("study", "status"), ("report",)):
+        said = command(*words, str(tmp_path))
+        assert said.code == 1
+        assert "study.json has 300,000 seeds and 600,000 runs; expected at most" in said.err
 
 
 def test_long_words_are_read_quickly() -> None:

@@ -94,6 +94,7 @@ def _structure(delta: Delta) -> nn.Module:
 
     try:
         values = json.loads(delta.origin.files[CONFIG_FILE])
+        hub.check_sizes(values, f"The configuration in {delta.path}")
         config = transformers.AutoConfig.for_model(**values)
         factory: Any = getattr(transformers, values["architectures"][0])
         with torch.device("meta"):

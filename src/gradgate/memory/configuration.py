@@ -58,6 +58,8 @@ def _from_file(path: Path) -> Any:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read as a configuration: {error}. {_EXPECTED}.") from None
+    if isinstance(values, dict):
+        hub.check_sizes(values, path)
     kind = values.get("model_type") if isinstance(values, dict) else None
     if not isinstance(kind, str):
         raise RunError(f"{path} is not a model's configuration: it names no model_type. {_EXPECTED}.")
@@ -93,6 +95,7 @@ def build(config: Any, dtype: torch.dtype, head: Head = "auto", trust_remote_cod
         raise UsageError(f"head={head!r}: expected one of {', '.join(get_args(Head))}.{nearest(head, get_args(Head))}")
     if not isinstance(config, transformers.PretrainedConfig):
         raise UsageError(f"{config!r} is not a configuration. {_EXPECTED}.")
+    hub.check_sizes(config.to_dict(), "The configuration")
     possible = [name for name, (_, mapping) in _FACTORIES.items() if type(config) in getattr(transformers, mapping)]
     chosen = _usual(config, possible) if head == "auto" else head
     if chosen not in possible and not trust_remote_code:
